@@ -1,0 +1,64 @@
+"""The entry point: runs the command line, and turns whatever ends it into one sentence and an exit code."""
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from bot.errors import EXIT_OPERATOR, LockgateError, OperatorError, StoreGoneError
+
+EXIT_INTERRUPTED: Final = 130
+EXIT_UNEXPECTED: Final = 1
+
+
+def main() -> None:
+    """Run `lockgate` with the process's arguments and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out a command line and return its exit code; errors are told on standard error."""
+    from bot.cli.main import app
+
+    try:
+        app(arguments, prog_name="lockgate", standalone_mode=True)
+    except SystemExit as ended:
+        return _flushed(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except (LockgateError, OSError, ExceptionGroup) as error:
+        return _told(error)
+    return _flushed(0)
+
+
+def _told(error: Exception) -> int:
+    """Tell what ended the program: in one sentence if somebody can mend it, else as it is."""
+    causes = tuple(_leaves(error))
+    if all(isinstance(cause, BrokenPipeError) for cause in causes):
+        return _flushed(0)
+    for cause in causes:
+        if isinstance(cause, LockgateError):
+            next_step = f"\n{cause.next_step}" if cause.next_step else ""
+            sys.stderr.write(f"{cause}{next_step}\n")
+            return EXIT_OPERATOR if isinstance(cause, OperatorError) else EXIT_UNEXPECTED
+    raise error
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _flushed(code: int) -> int:
+    """Say goodbye to a reader that left early without a word about it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = None  # pyright: ignore[reportAttributeAccessIssue] - the interpreter flushes it again at exit
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""One model step's tool calls, taken through the gate.
+
+Reads run together; whatever reaches others is a barrier: it waits for the reads before it and is decided
+at the taint they left. Each call is decided and written down before it runs, and its result before the
+model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from pydantic import JsonValue
+
+from bot import events
+from bot.agent.context import Context
+from bot.gate import Gate, Prepared, Response
+from bot.outbox import Outbox
+from bot.sessions.values import ApprovalState, AuditRow
+from bot.standing import Call, Standing
+from bot.turn import OpenTurn
+from policy.decision import Verdict
+from policy.request import Hook
+
+INTERRUPTED: Final = "interrupted; nobody knows whether it took effect, so it was not repeated"
+REFUSED: Final = "a person refused this call"
+UNANSWERED: Final = "nobody answered in time, so this call was not made"
+
+
+class Calls:
+    """Runs the calls of one model step."""
+
+    def __init__(self, gate: Gate, outbox: Outbox) -> None:
+        self._gate = gate
+        self._outbox = outbox
+
+    async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[Prepared, ...]:
+        """Run what may run, put the results into the context, and return the calls that wait for people."""
+        turn.open_calls = {call.id: call.tool for call in calls}
+        waiting = list[Prepared]()
+        for group in self._groups(turn, calls):
+            asked = list[Prepared]()
+            async with anyio.create_task_group() as tasks:
+                for call in group:
+                    tasks.start_soon(self._one, turn, context, call, asked)
+            waiting.extend(asked)
+        return tuple(waiting)
+
+    async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[Prepared]) -> None:
+        """Take one call through; append it to `asked` if it waits for people."""
+        async with turn.lock:
+            prepared = self._gate.prepare(turn.standing, call, turn.approvals)
+            refusal = self._refusal(turn, prepared)
+            if refusal is not None:
+                await self._denied(turn, context, prepared, refusal)
+                return
+            if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+                asked.append(prepared)
+                return
+            if call.id in context.decided and not prepared.repeatable:
+                await self._interrupted(turn, context, prepared)
+                return
+            standing = turn.standing
+            await self._allowed(turn, context, prepared)
+        result = await self._gate.run(standing, prepared)
+        async with turn.lock:
+            response = await self._gate.respond(turn.standing, prepared, result)
+            await self._responded(turn, context, prepared, response)
+
+    def _refusal(self, turn: OpenTurn, prepared: Prepared) -> str | None:
+        """Return what a call gets that is refused, by the gate or by people; None for one that is not."""
+        if prepared.decision.verdict is Verdict.BLOCK:
+            return self._gate.explained(prepared.decision, turn.standing.taint, prepared.call.tool)
+        if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            return answered(turn, prepared.call.id)
+        return None
+
+    def _groups(self, turn: OpenTurn, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
+        group = list[Call]()
+        for call in calls:
+            if self._gate.prepare(turn.standing, call).barrier:
+                if group:
+                    yield group
+                yield [call]
+                group = []
+            else:
+                group.append(call)
+        if group:
+            yield group
+
+    async def _allowed(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
+        """Write the decision down, and with it the taint the call will cause."""
+        call, decision, standing = prepared.call, prepared.decision, turn.standing
+        written = [*events.taint_raised(standing, decision.label_after, call.tool)]
+        if call.id not in context.decided:
+            written.insert(0, events.tool_call(standing, call))
+        if decision.verdict is Verdict.REDACT:
+            text = self._gate.explained(decision, standing.taint, call.tool)
+            written.append(events.decided(standing, Hook.PRE_TOOL_CALL, decision, call.tool, text))
+        row = self._gate.row(standing, Hook.PRE_TOOL_CALL, decision, **_named(call))
+        await turn.write(events=tuple(written), audit=(row,), use=prepared.use)
+        context.decided.add(call.id)
+
+    async def _denied(self, turn: OpenTurn, context: Context, prepared: Prepared, text: str) -> None:
+        """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`)."""
+        call, standing = prepared.call, turn.standing
+        written = [
+            events.decided(standing, Hook.PRE_TOOL_CALL, prepared.decision, call.tool, text),
+            events.tool_result(standing, call.id, call.tool, text, "denied", standing.taint),
+        ]
+        if call.id not in context.decided:
+            written.insert(0, events.tool_call(standing, call))
+        row = self._gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **_named(call))
+        await turn.write(events=tuple(written), audit=(row,))
+        _settle(turn, context, call, text, "denied")
+
+    async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
+        """Close a call that a crash interrupted and that must not run twice."""
+        call, standing = prepared.call, turn.standing
+        label = prepared.decision.label_after
+        event = events.tool_result(standing, call.id, call.tool, INTERRUPTED, "interrupted", label)
+        await turn.write(events=(event,), audit=(self._invocation(replace(standing, taint=label)),))
+        _settle(turn, context, call, INTERRUPTED, "interrupted")
+
+    async def _responded(self, turn: OpenTurn, context: Context, prepared: Prepared, response: Response) -> None:
+        """Write a result down with the decision on the model call that will read it, then deliver what it says."""
+        call, standing = prepared.call, turn.standing
+        outcome = "failed" if response.failed else "ok"
+        written = [
+            *events.taint_raised(standing, response.label, call.tool),
+            events.tool_result(standing, call.id, call.tool, response.text, outcome, response.label),
+        ]
+        if response.decision.verdict is not Verdict.ALLOW:
+            text = self._gate.explained(response.decision, standing.taint, call.tool)
+            written.insert(0, events.decided(standing, response.hook, response.decision, call.tool, text))
+        after = replace(standing, taint=standing.taint.join(response.label))
+        deliveries = await turn.write(
+            events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
+        )
+        _settle(turn, context, call, response.text, outcome)
+        await self._outbox.deliver(deliveries)
+
+    def _invocation(self, standing: Standing) -> AuditRow:
+        return self._gate.row(standing, Hook.AGENT_INVOCATION, self._gate.invoke(standing))
+
+
+def answered(turn: OpenTurn, call: str) -> str | None:
+    """Return what a call gets that people did not let through, None if they are to be asked.
+
+    An approval that no longer fits, because the label changed since, is as good as none: they are asked again.
+    """
+    for approval in turn.approvals:
+        if approval.call == call:
+            if approval.state is ApprovalState.DENIED:
+                return REFUSED
+            if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED}:
+                return UNANSWERED
+    return None
+
+
+def _settle(turn: OpenTurn, context: Context, call: Call, text: str, outcome: str) -> None:
+    context.add_result(call.id, call.tool, text, outcome)
+    turn.open_calls.pop(call.id, None)
+
+
+def _named(call: Call) -> dict[str, JsonValue]:
+    return {"tool": call.tool, "call": call.id, "arguments": call.digest}

@@ -1,0 +1,144 @@
+"""The model's context, assembled from the log of the session's generation and from nothing else.
+
+What a turn adds while it runs is appended by the same functions, so that a turn resumed after a crash
+reads what the first attempt read.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from pydantic import JsonValue
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from bot.sessions.values import Event, EventType, JsonObject
+from bot.standing import Call
+
+_OUTCOMES: Final[dict[str, Any]] = {"ok": "success", "failed": "failed", "denied": "denied", "interrupted": "interrupted"}
+
+
+@dataclass(slots=True)
+class Context:
+    """What the model reads next.
+
+    `decided` holds the ids of calls whose decision is in the log: one of them without a result was
+    interrupted by a crash. `open_calls` are the last response's calls that have no result yet, in order.
+    """
+
+    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    decided: set[str] = field(default_factory=set[str])
+    answered: set[str] = field(default_factory=set[str])
+
+    @property
+    def last_response(self) -> ModelResponse | None:
+        """The response the turn stands at, None if the model is to be asked next."""
+        for message in reversed(self.messages):
+            if isinstance(message, ModelResponse):
+                return message
+            if any(isinstance(part, UserPromptPart) for part in message.parts):
+                return None
+        return None
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        """The calls that wait for a result."""
+        response = self.last_response
+        if response is None:
+            return ()
+        return tuple(call_of(part) for part in response.tool_calls if part.tool_call_id not in self.answered)
+
+    @property
+    def spoken(self) -> str | None:
+        """The text of a response that calls nothing: the answer, if the turn stands at one."""
+        response = self.last_response
+        if response is None or response.tool_calls:
+            return None
+        return text_of(response)
+
+    def add_prompt(self, text: str) -> None:
+        """Append what a person said."""
+        self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+
+    def add_result(self, call: str, tool: str, text: str, outcome: str) -> None:
+        """Append a call's result, joining those of one step into one message."""
+        part = ToolReturnPart(tool_name=tool, content=text, tool_call_id=call, outcome=_OUTCOMES[outcome])
+        self.answered.add(call)
+        last = self.messages[-1] if self.messages else None
+        if isinstance(last, ModelRequest) and isinstance(last.parts[0], ToolReturnPart):
+            last.parts = [*last.parts, part]
+        else:
+            self.messages.append(ModelRequest(parts=[part]))
+
+
+def assemble(events: Iterable[Event]) -> Context:
+    """Return the context that a generation's events make."""
+    context = Context()
+    for event in events:
+        _add(context, event.type, event.body)
+    return context
+
+
+def _add(context: Context, kind: EventType, body: JsonObject) -> None:
+    match kind:
+        case EventType.USER_MESSAGE:
+            context.add_prompt(str(body["text"]))
+        case EventType.AGENT_THINKING:
+            context.messages.append(response_from(body))
+        case EventType.AGENT_MESSAGE:
+            # An answer that waited for an approval stands in the log as thinking already.
+            if context.spoken is not None:
+                context.messages.pop()
+            context.messages.append(ModelResponse(parts=[TextPart(str(body["text"]))]))
+        case EventType.TOOL_CALL:
+            context.decided.add(str(body["call"]))
+        case EventType.TOOL_RESULT:
+            context.add_result(str(body["call"]), str(body["tool"]), str(body["text"]), str(body["outcome"]))
+        case _:
+            pass
+
+
+def response_body(response: ModelResponse) -> dict[str, JsonValue]:
+    """Return a model's response as an event's body, complete enough to be sent back to its provider."""
+    return {"response": ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]}
+
+
+def response_from(body: JsonObject) -> ModelResponse:
+    """Read a response back from an event's body."""
+    (message,) = ModelMessagesTypeAdapter.validate_python([body["response"]])
+    if not isinstance(message, ModelResponse):
+        raise TypeError("an agent.thinking event holds no model response")
+    return message
+
+
+def text_of(response: ModelResponse) -> str:
+    """Return what a response says."""
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def call_of(part: ToolCallPart) -> Call:
+    """Return a proposed call; arguments that are not a JSON object are None."""
+    arguments = part.args or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return Call(part.tool_call_id, part.tool_name, None)
+    return Call(part.tool_call_id, part.tool_name, arguments if isinstance(arguments, dict) else None)
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuse NaN and the infinities, which are not JSON.
+
+    Raises ValueError: always.
+    """
+    raise ValueError(constant)

@@ -1,0 +1,61 @@
+"""Who may do what: one function for every kind of ingress, text, command, approval and API alike.
+
+Access is denied by default. An account that belongs to no principal is a stranger and may nothing; the
+owner is looked up like anybody else.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from policy.document import Document
+from policy.labels import Label
+from policy.request import Role
+
+_RANK: Final = tuple(Role)
+
+
+class Ingress(StrEnum):
+    """How something came in; every kind passes the same check."""
+
+    TEXT = "text"
+    COMMAND = "command"
+    APPROVAL = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An account recognised: its principal, role and clearance, and how it came in."""
+
+    principal: str
+    role: Role
+    clearance: Label
+    ingress: Ingress
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An account not let in; `reason` is for the audit, not for the sender."""
+
+    account: str
+    ingress: Ingress
+    reason: str
+
+
+def at_least(role: Role, needed: Role) -> bool:
+    """Say whether a role includes another's rights."""
+    return _RANK.index(role) <= _RANK.index(needed)
+
+
+def authorize(document: Document, account: str, ingress: Ingress, needed: Role = Role.MEMBER) -> Caller | Refusal:
+    """Decide whether an account may do something that needs a role.
+
+    `account` is the platform's identity, verbatim. Returns the caller, or a refusal to be audited.
+    """
+    known = document.principal(account)
+    if known is None:
+        return Refusal(account, ingress, "no principal has this account")
+    name, principal = known
+    if not at_least(principal.role, needed):
+        return Refusal(account, ingress, f"role {principal.role} is below {needed}")
+    return Caller(name, principal.role, principal.clearance, ingress)

@@ -1,0 +1,190 @@
+"""`lockgate chat`: the console. A prompt at once, everything else opened behind it.
+
+A line is sent, its turn is waited for, then comes the next: on a pipe always, at a terminal as far as the
+person waits. A command line's own way in is the router's, like every channel's.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TextIO
+
+from bot.cli import person
+from bot.cli.lines import Bad, LineReader
+from bot.cli.view import View
+from bot.commands.table import QUIT
+from bot.config.model import Config
+from bot.seed import seed
+from bot.sessions.values import ApprovalState, DeliveryState, SessionState
+from channels.base import ChannelError
+from channels.console import Console
+from channels.message import Inbound
+from policy.labels import PUBLIC
+
+if TYPE_CHECKING:
+    from bot.app import App
+
+GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
+
+_POLL_SECONDS: Final = 0.25
+_UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
+
+
+async def chat(config: Config) -> None:
+    """Run the console until its input ends or `/quit`.
+
+    Raises OperatorError: the data directory or the store cannot be used.
+    """
+    await asyncio.to_thread(seed, config.data_dir)
+    who = await asyncio.to_thread(person.person, config.data_dir)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    console = Console(sys.stdout, person=who, terminal=terminal)
+    lines = LineReader(sys.stdin.buffer, config.limits.message_characters)
+    if terminal:
+        _write(sys.stdout, f"{GREETING}\n{_prompt(None)}")
+        lines.ask()
+    # What follows loads the store's and the tools' libraries; the prompt is there already.
+    from bot.app import open_app
+
+    async with open_app(config, [console]) as app, asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(app.serve())
+        await _Conversation(app, console, lines, who, terminal=terminal).run()
+        serving.cancel()
+
+
+class _Conversation:
+    """One person's conversation at this console."""
+
+    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, *, terminal: bool) -> None:
+        self._app = app
+        self._console = console
+        self._lines = lines
+        self._who = who
+        self._address = person.address(who)
+        self._sid = app.session_id(self._address)
+        self._terminal = terminal
+        self._view = View(app.store, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools))
+        self._following = asyncio.Lock()
+        self._stops = asyncio.Event()
+        self._sent = 0
+        self._run = app.ids.op()
+
+    async def run(self) -> None:
+        """Read and send until the input ends."""
+        destination = await self._app.gate.destination(self._address)
+        self._clearance = destination.clearance or PUBLIC
+        with self._interrupts():
+            await self._view.open(self._clearance)
+            self._console.before = self._follow
+            if not self._terminal:
+                await self._settled()
+            elif self._view.taint is not PUBLIC:
+                await self._show_prompt()
+            while True:
+                self._console.prompt = self._prompt
+                line = await self._next()
+                self._console.prompt = None
+                if line is None or (isinstance(line, str) and line.strip() == QUIT):
+                    return
+                await self._take(line)
+                if self._terminal:
+                    await self._show_prompt()
+
+    async def _take(self, line: str | Bad) -> None:
+        """Send a line and wait until all that follows from it was said."""
+        if isinstance(line, Bad):
+            await self._console.show(line.reason)
+            return
+        if not line.strip():
+            return
+        self._sent += 1
+        inbound = Inbound(self._address, person.account(self._who), line, f"{self._run}-{self._sent}")
+        await self._app.router.receive(inbound)
+        await self._settled()
+
+    async def _settled(self) -> None:
+        """Wait until the session has nothing to do but to wait for a person, stopping it when asked to."""
+        while not await self._quiet():
+            self._console.changed.clear()
+            if self._stops.is_set():
+                self._stops.clear()
+                await self._stop()
+            try:
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._console.changed.wait()
+            except TimeoutError:
+                await self._follow()
+
+    async def _quiet(self) -> bool:
+        state = await self._view.refresh()
+        if state is None:
+            return True
+        if state.waiting_items or (state.turn is not None and not await self._waits_for_people(state)):
+            return False
+        deliveries = await self._app.store.deliveries(self._sid)
+        return not any(delivery.state in _UNSAID for delivery in deliveries)
+
+    async def _waits_for_people(self, state: SessionState) -> bool:
+        if state.turn is None or not state.turn.suspended:
+            return False
+        return any(known.state is ApprovalState.PENDING for known in await self._app.store.approvals(self._sid))
+
+    async def _stop(self) -> None:
+        self._sent += 1
+        key = f"{self._run}-{self._sent}"
+        await self._app.router.receive(Inbound(self._address, person.account(self._who), "/stop", key))
+
+    async def _follow(self) -> None:
+        async with self._following:
+            await self._view.follow(self._clearance)
+
+    async def _show(self, text: str) -> None:
+        await self._console.show(text, "dim")
+
+    async def _next(self) -> "str | Bad | None":
+        """Wait for a line; Ctrl-C while nothing runs begins a fresh prompt."""
+        async with asyncio.TaskGroup() as tasks:
+            line = tasks.create_task(self._lines.next())
+            while not line.done():
+                stop = tasks.create_task(self._stops.wait())
+                await asyncio.wait({line, stop}, return_when=asyncio.FIRST_COMPLETED)
+                if self._stops.is_set():
+                    self._stops.clear()
+                    await self._console.show("nothing is running, /quit leaves")
+                stop.cancel()
+        return line.result()
+
+    async def _show_prompt(self) -> None:
+        await self._view.refresh()
+        await asyncio.to_thread(_write, sys.stdout, f"\r\x1b[K{self._prompt()}")
+
+    def _prompt(self) -> str:
+        return _prompt(str(self._view.taint))
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """At a terminal, let Ctrl-C stop the turn instead of the program."""
+        if not self._terminal:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    def _interrupt(self) -> None:
+        self._stops.set()
+        self._console.changed.set()
+
+
+def _prompt(taint: str | None) -> str:
+    return "lockgate> " if taint is None else f"lockgate [{taint}]> "
+
+
+def _write(output: TextIO, text: str) -> None:
+    output.write(text)
+    output.flush()

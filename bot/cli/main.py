@@ -1,0 +1,147 @@
+"""The commands of `lockgate`, their arguments and help; what they do is imported when they run."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from bot.config.model import Config
+
+EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 unexpected error, 2 an error that configuration, store or arguments cause and the "
+    "operator can mend, 3 `audit verify` found a broken chain, 130 interrupted."
+)
+
+app: Final = typer.Typer(
+    help="Lockgate: what a session has read decides where it may speak.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+sessions_app: Final = typer.Typer(help="Look at sessions.", no_args_is_help=True)
+audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help=True)
+app.add_typer(sessions_app, name="sessions")
+app.add_typer(audit_app, name="audit")
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option("--config", help="The file to use instead of ./config.yaml.")] = None,
+) -> None:
+    context.obj = config
+    for stream in (sys.stdout, sys.stderr):
+        # What the terminal's encoding lacks is escaped instead of ending the program.
+        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@app.command("chat")
+def _chat(context: typer.Context) -> None:
+    """Talk to the agent here; also with piped input, line by line."""
+    from bot.cli.chat import chat
+
+    _run(chat(_config(context)))
+
+
+@app.command("check")
+def _check(context: typer.Context) -> None:
+    """Check the configuration and say what is in force."""
+    from bot.cli.check import check
+
+    check(_config(context))
+
+
+@app.command("doctor")
+def _doctor(context: typer.Context, *, as_json: _Json = False) -> None:
+    """Check configuration, data directory and store, and say how to mend what is wrong."""
+    from bot.cli.doctor import doctor
+
+    raise typer.Exit(_run(doctor(_config(context), as_json=as_json)))
+
+
+@app.command("simulate")
+def _simulate(
+    context: typer.Context,
+    tool: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[str, typer.Argument(help="Its arguments as a JSON object.")] = "{}",
+    taint: Annotated[str, typer.Option(help="What the session would have read, such as CONFIDENTIAL~.")] = "PUBLIC",
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Tell what the gate would decide about a tool call of yours; nothing is done."""
+    from bot.cli.simulate import simulate
+
+    _run(simulate(_config(context), tool, arguments, taint, as_json=as_json))
+
+
+@app.command("explain")
+def _explain(
+    context: typer.Context,
+    decision: Annotated[str, typer.Argument(help="An audit record, as CHAIN:N.")],
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Tell why a decision in the audit was made."""
+    from bot.cli.audit import explain
+
+    _run(explain(_config(context), decision, as_json=as_json))
+
+
+@sessions_app.command("list")
+def _sessions_list(context: typer.Context, *, as_json: _Json = False) -> None:
+    """List sessions, newest first."""
+    from bot.cli.sessions import list_sessions
+
+    _run(list_sessions(_config(context), as_json=as_json))
+
+
+@sessions_app.command("show")
+def _sessions_show(
+    context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")], *, as_json: _Json = False
+) -> None:
+    """Show one session and its log."""
+    from bot.cli.sessions import show_session
+
+    _run(show_session(_config(context), session, as_json=as_json))
+
+
+@audit_app.command("tail")
+def _audit_tail(
+    context: typer.Context,
+    chain: Annotated[str, typer.Option(help="A session's id, or `audit` for decisions outside any.")] = "audit",
+    count: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many of the newest records.")] = 20,
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Show the newest records of an audit chain."""
+    from bot.cli.audit import tail
+
+    _run(tail(_config(context), chain, count, as_json=as_json))
+
+
+@audit_app.command("verify")
+def _audit_verify(context: typer.Context, *, as_json: _Json = False) -> None:
+    """Check every audit chain; exit code 3 if one was tampered with."""
+    from bot.cli.audit import verify
+
+    raise typer.Exit(_run(verify(_config(context), as_json=as_json)))
+
+
+def _config(context: typer.Context) -> "Config":
+    from bot.config.load import load_config
+    from bot.tools.catalogue import NAMES
+
+    return load_config(context.obj, os.environ, NAMES)
+
+
+def _run(work: Coroutine[Any, Any, int | None]) -> int:
+    return asyncio.run(work) or 0

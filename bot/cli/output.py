@@ -1,0 +1,33 @@
+"""How operator commands print: lines for people, or one JSON document for programs."""
+
+import json
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from channels.console import visible
+
+
+def print_json(document: JsonValue) -> None:
+    """Print a document for a program; control characters are escaped by JSON itself."""
+    sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines for a person, with nothing in them that a terminal would obey."""
+    for line in lines:
+        sys.stdout.write(f"{visible(line)}\n")
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines with aligned columns; the first row is their heads."""
+    known = [tuple(visible(cell).replace("\n", " ") for cell in row) for row in rows]
+    widths = [max(len(row[column]) for row in known) for column in range(len(known[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in known]
+
+
+def moment(milliseconds: int) -> str:
+    """Return a time on the store's clock as people write it, in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

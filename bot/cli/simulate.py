@@ -1,0 +1,67 @@
+"""`lockgate simulate`: what the gate would decide about a call of the owner's, at a taint given by hand."""
+
+import json
+
+from pydantic import JsonValue
+
+from bot.cli import person
+from bot.cli.output import print_json, print_lines
+from bot.cli.owner import as_owner
+from bot.commands.decisions import rendered
+from bot.config.model import Config
+from bot.errors import OperatorError
+from bot.sessions.values import AuditRow
+from bot.standing import Standing
+from channels.console import OWNER
+from policy.errors import LabelTextError
+from policy.labels import Label, parse
+
+
+async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_json: bool) -> None:
+    """Print the gate's report; it is audited like every simulation.
+
+    Raises OperatorError: arguments or taint cannot be read.
+    """
+    call, label = _arguments(arguments), _label(config, taint)
+    async with as_owner(config) as (app, caller):
+        address = person.address(OWNER)
+        standing = Standing(
+            sid="",
+            generation=0,
+            turn="",
+            principal=caller.principal,
+            role=caller.role,
+            ceiling=caller.clearance,
+            home=address,
+            destination=await app.gate.destination(address),
+            taint=label,
+            now=app.clock.wall_ms(),
+        )
+        report = await app.gate.simulate(standing, tool, call)
+        body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
+        await app.store.append((AuditRow("simulate", caller.principal, body),))
+    if as_json:
+        print_json({"tool": tool, **report})
+    else:
+        print_lines([rendered(report)])
+
+
+def _arguments(text: str) -> dict[str, JsonValue]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        raise OperatorError(f"the arguments are not JSON{place}", next_step='write them as \'{"path": "a.md"}\'') from None
+    if not isinstance(value, dict):
+        raise OperatorError("the arguments must be a JSON object", next_step='write them as \'{"path": "a.md"}\'')
+    return value
+
+
+def _label(config: Config, text: str) -> Label:
+    try:
+        label = parse(text)
+    except LabelTextError as error:
+        raise OperatorError(str(error), next_step="see `--taint` in `lockgate simulate --help`") from None
+    for unknown in sorted(label.compartments.difference(config.policy.compartments)):
+        raise OperatorError(f"unknown compartment `{unknown}`", next_step="add it to `policy.compartments`")
+    return label

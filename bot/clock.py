@@ -1,0 +1,33 @@
+"""The only place that asks the machine for the time; everything else is given a clock.
+
+Wall time is for stamps that people read and for dates; how long something took is asked of the
+monotonic clock, which no clock change moves. Leases and expiries use neither: the store's own clock
+decides them.
+"""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is."""
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since an arbitrary moment; never falls."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Return seconds since an arbitrary moment; never falls."""
+        return time.monotonic()

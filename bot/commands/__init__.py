@@ -1,0 +1,1 @@
+"""Slash commands: one table for every channel; the router runs them, the outbox says their answers."""

@@ -1,0 +1,168 @@
+"""Commands about the session itself: who asks, its status, its taint, stopping and starting anew."""
+
+import asyncio
+from typing import Final
+
+from bot import events
+from bot.authorize import at_least
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.commands.log import backwards
+from bot.errors import BusyError
+from bot.sessions.values import Claim, Event, EventType, Write
+from bot.tools.introspection import describe
+from policy.decision import Verdict
+from policy.errors import LabelTextError
+from policy.labels import PUBLIC, Label, parse
+from policy.request import Hook, Role
+
+NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
+
+_CAUSES: Final = 5
+
+
+async def whoami(context: CommandContext, argument: str) -> Reply:
+    """Tell the caller's principal, role and clearance, and what may be said here."""
+    _nothing_more(argument)
+    destination = await context.gate.destination(context.address)
+    return Reply(
+        f"you are {context.caller.principal}, {context.caller.role}, cleared for {context.caller.clearance}\n"
+        f"here is {context.address.channel} {context.address.chat}, cleared for {destination.clearance or PUBLIC}"
+    )
+
+
+async def status(context: CommandContext, argument: str) -> Reply:
+    """Tell the session's record."""
+    _nothing_more(argument)
+    state = await context.state()
+    if state is None:
+        return Reply(NOTHING_YET)
+    record = describe(state, context.caller.clearance)
+    last = state.last_turn
+    known = "" if state.usage.complete else ", not all of it known"
+    ended = "none" if last is None else f"{last.reason} ({last.error})" if last.error else str(last.reason)
+    return Reply(
+        f"session {state.sid} of {state.principal} on {record['channel']}\n"
+        f"status {state.status}, taint {state.taint}, clearance {context.caller.clearance}\n"
+        f"waiting {state.waiting_items}, log {state.seq} events, generation {state.generation}\n"
+        f"last turn {ended}\n"
+        f"usage {state.usage.requests} model requests, {state.usage.input_tokens} tokens in, "
+        f"{state.usage.output_tokens} out{known}",
+        state.visibility,
+    )
+
+
+async def stop(context: CommandContext, argument: str) -> Reply:
+    """Stop the running turn and cancel what waits."""
+    _nothing_more(argument)
+    running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal)
+    if not running and not cancelled:
+        return Reply("there is nothing to stop")
+    waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
+    return Reply(f"{'stopping' if running else 'nothing was running'}{waiting}")
+
+
+async def taint(context: CommandContext, argument: str) -> Reply:
+    """Show the taint and what raised it, or raise it on purpose."""
+    words = argument.split()
+    state = await context.state()
+    if words[:1] == ["raise"] and len(words) == 2:  # noqa: PLR2004 - the word and the label
+        return await _raise(context, words[1])
+    if words:
+        raise UsageError("")
+    if state is None:
+        return Reply(f"taint {PUBLIC}: {NOTHING_YET}")
+    causes = [event async for event in backwards(context.store, state) if event.type is EventType.TAINT_RAISED]
+    lines = [f"taint {state.taint}", *(_cause(event) for event in causes[:_CAUSES])]
+    if len(causes) > _CAUSES:
+        lines.append(f"and {len(causes) - _CAUSES} raises before these")
+    return Reply("\n".join(lines), state.visibility)
+
+
+async def reset(context: CommandContext, argument: str) -> Reply:
+    """Say what a reset would do, or do it when confirmed."""
+    if argument not in {"", "confirm"}:
+        raise UsageError("")
+    state = await context.state()
+    if state is None:
+        return Reply(NOTHING_YET)
+    standing = await context.standing(state)
+    if standing.destination.shared and not at_least(context.caller.role, Role.ADMIN):
+        raise CommandError("in a shared chat a reset needs the role admin")
+    decision = context.gate.reset(standing, confirmed=argument == "confirm")
+    if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
+        return Reply(
+            f"this forgets the conversation and empties its workspace, and its taint {state.taint} "
+            f"becomes {PUBLIC}; nothing of it can be recalled\ntype `/reset confirm` to do it",
+            state.visibility,
+        )
+    if decision.verdict is not Verdict.ALLOW:
+        return Reply(context.gate.denial(standing, decision), state.visibility)
+    row = context.gate.row(standing, Hook.SESSION_RESET, decision)
+    fresh = await context.store.reset(context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,))
+    await asyncio.to_thread(context.files.forget, context.sid, fresh.generation)
+    return Reply(f"a new conversation begins, taint {fresh.taint}")
+
+
+async def leave(context: CommandContext, argument: str) -> Reply:  # noqa: ARG001 - every command's signature
+    """Answer where there is no console to leave."""
+    return Reply("only a console can be left")
+
+
+def _nothing_more(argument: str) -> None:
+    if argument:
+        raise UsageError("")
+
+
+def _cause(event: Event) -> str:
+    before, after, cause = (event.body.get(key, "?") for key in ("before", "after", "cause"))
+    return f"- {before} → {after} by {cause}"
+
+
+async def _raise(context: CommandContext, text: str) -> Reply:
+    """Raise the taint to a label: an event like any other, so that the fold of the log gives it."""
+    wanted = _label(context, text)
+    state = await context.state()
+    if state is None:
+        raise CommandError(f"{NOTHING_YET}, so there is nothing to raise yet")
+    if wanted.flows_to(state.taint) and (state.taint.untrusted or not wanted.untrusted):
+        return Reply(f"taint {state.taint}, that is {wanted} or more already", state.visibility)
+    claim = await context.store.claim(context.sid, context.ids.owner(), idle=True)
+    if claim is None:
+        raise BusyError
+    if claim.state.turn is not None:
+        await context.store.release(claim)
+        raise BusyError
+    return await _raise_claimed(context, claim, wanted)
+
+
+async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -> Reply:
+    state = claim.state
+    standing = await context.standing(state)
+    decision = context.gate.admit(standing, wanted, "").decision
+    row = context.gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, cause="/taint raise")
+    allowed = decision.verdict is Verdict.ALLOW
+    written = await context.store.record(
+        claim,
+        Write(
+            op=context.ids.op(),
+            cursor=state.seq,
+            events=events.taint_raised(standing, wanted, "/taint raise") if allowed else (),
+            audit=(row,),
+            raise_to=decision.label_after if allowed else PUBLIC,
+            release=True,
+        ),
+    )
+    if not allowed:
+        return Reply(context.gate.denial(standing, decision), state.visibility)
+    return Reply(f"taint {written.taint}", state.visibility.join(written.taint))
+
+
+def _label(context: CommandContext, text: str) -> Label:
+    try:
+        label = parse(text)
+    except LabelTextError as error:
+        raise CommandError(str(error)) from None
+    unknown = sorted(label.compartments.difference(context.gate.document.compartments))
+    if unknown:
+        raise CommandError(f"unknown compartment `{unknown[0]}`")
+    return label

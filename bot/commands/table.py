@@ -1,0 +1,93 @@
+"""The table of slash commands, and how a line becomes an answer.
+
+Every channel renders the same table. The router asks `needed` what role a line needs, authorizes, and
+calls `answer`; handlers print nothing.
+"""
+
+from difflib import get_close_matches
+from typing import Final
+
+from bot.authorize import at_least
+from bot.commands import approvals, decisions, session
+from bot.commands.base import Command, CommandContext, Reply, UsageError
+from bot.errors import RequestError
+from policy.request import Role
+
+QUIT: Final = "/quit"
+"""The one command that the console itself carries out."""
+
+
+async def _help(context: CommandContext, argument: str) -> Reply:
+    """Show the table, or one row of it."""
+    if not argument:
+        width = max(len(command.usage) for command in COMMANDS)
+        mine = (command for command in COMMANDS if at_least(context.caller.role, command.needs))
+        return Reply("\n".join(f"{command.usage:<{width}}  {command.help}" for command in mine))
+    command = find(argument)
+    return Reply(f"{command.usage}  {command.help}" if command else unknown(argument))
+
+
+COMMANDS: Final = (
+    Command("help", "/help [COMMAND]", "list the commands, or explain one", _help),
+    Command("whoami", "/whoami", "who you are here, and what may be said here", session.whoami),
+    Command("status", "/status", "what this conversation is doing, and what it used", session.status),
+    Command("taint", "/taint [raise LABEL]", "what this conversation has read, and what raised it", session.taint),
+    Command("why", "/why", "explain the last denial", decisions.why),
+    Command("simulate", "/simulate TOOL [JSON]", "what the gate would decide about a call", decisions.simulate),
+    Command("approvals", "/approvals", "what waits for an answer here", approvals.approvals),
+    Command("approve", "/approve ID", "let a waiting call go on", approvals.approve),
+    Command("deny", "/deny ID", "refuse a waiting call", approvals.deny),
+    Command("reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset),
+    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop),
+    Command("quit", QUIT, "leave the console", session.leave),
+)
+
+
+def is_command(text: str) -> bool:
+    """Say whether a text is meant as a command."""
+    return text.startswith("/")
+
+
+def find(name: str) -> Command | None:
+    """Return the command of a name, written with or without its slash, None if there is none."""
+    wanted = name.strip().removeprefix("/").lower()
+    return next((command for command in COMMANDS if command.name == wanted), None)
+
+
+def needed(text: str) -> Role:
+    """Return the role a line needs; an unknown command needs what `/help` needs."""
+    command = find(_split(text)[0])
+    return Role.MEMBER if command is None else command.needs
+
+
+async def answer(context: CommandContext, text: str) -> Reply:
+    """Run the command in a text whose sender was authorized for it, and return what to say.
+
+    What the sender can mend is an answer, not an exception. Raises what the store raises otherwise.
+    """
+    name, argument = _split(text)
+    command = find(name)
+    if command is None or not at_least(context.caller.role, command.needs):
+        return Reply(unknown(name))
+    try:
+        return await command.run(context, argument)
+    except UsageError as error:
+        reason = f"{error}, " if str(error) else ""
+        return Reply(f"{reason}write it as `{command.usage}`")
+    except RequestError as error:
+        return Reply(str(error))
+
+
+def unknown(name: str) -> str:
+    """Return the one sentence for a command there is not, with the nearest there is."""
+    word = name.strip().removeprefix("/").lower()[:_LONGEST_NAME]
+    close = get_close_matches(word, [command.name for command in COMMANDS], n=1)
+    return f"unknown command `/{word}`, {f'did you mean `/{close[0]}`?' if close else '`/help` lists them'}"
+
+
+_LONGEST_NAME: Final = 40
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, *rest = text.strip().split(maxsplit=1)
+    return name, rest[0] if rest else ""

@@ -1,0 +1,160 @@
+"""Reading config.yaml: find it, parse it, check it, and name every problem by file and line.
+
+All problems of a file are told at once, as `config.yaml:12: unknown field ...`, in one ConfigError.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, get_args
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from bot.config.model import Config, Settings
+from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
+from bot.errors import ConfigError
+from policy.document import Document
+from policy.document import load as load_policy
+from policy.errors import DocumentError, Problem, nearest
+
+DEFAULT_FILE: Final = "config.yaml"
+CONFIG_VARIABLE: Final = "LOCKGATE_CONFIG"
+DATA_VARIABLE: Final = "LOCKGATE_DATA_DIR"
+STORE_VARIABLE: Final = "LOCKGATE_STORE_URL"
+
+_LIMIT: Final = 1_000_000
+_POLICY: Final = "policy"
+_BLOCKS: Final = frozenset((*Settings.model_fields, _POLICY))
+_EXPECTED: Final = MappingProxyType(
+    {
+        "string_type": "a text",
+        "int_type": "a whole number",
+        "model_type": "a block of fields",
+        "model_attributes_type": "a block of fields",
+        "string_too_short": "no empty text",
+    }
+)
+
+
+def load_config(named: Path | None, environment: Mapping[str, str], tools: Collection[str]) -> Config:
+    """Return the configuration in force.
+
+    `named` is the file given on the command line; without one the environment's LOCKGATE_CONFIG counts,
+    then ./config.yaml, then the defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields.
+    `tools` are the names that the policy may use.
+
+    Raises ConfigError: with one line for each problem.
+    """
+    path = find_config(named, environment)
+    parsed = Parsed({}, {}, ()) if path is None else _parsed(path)
+    problems = list(parsed.problems)
+    settings, policy = Settings(), None
+    if isinstance(parsed.value, dict):
+        # A block whose every line is commented out is empty, not wrong.
+        known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
+        policy = _policy(known.pop(_POLICY, {}), tools, problems)
+        settings = _settings(known, problems)
+    elif parsed.value is None:
+        policy = _policy({}, tools, problems)
+    else:
+        problems.append(Problem((), "the file must hold fields, such as `model:`"))
+    if problems or policy is None:
+        raise _config_error(path, parsed, problems)
+    url = environment.get(STORE_VARIABLE)
+    store = settings.store.model_copy(update={"url": url}) if url else settings.store
+    return Config(_data_dir(settings, path, environment), store, settings.model, settings.limits, policy, path)
+
+
+def find_config(named: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """Return the file to read, None if there is none and none was named.
+
+    Raises ConfigError: the file that was named is not there.
+    """
+    variable = environment.get(CONFIG_VARIABLE)
+    chosen = named or (Path(variable) if variable else None)
+    if chosen is None:
+        return Path(DEFAULT_FILE) if os.path.lexists(DEFAULT_FILE) else None
+    if not os.path.lexists(chosen):
+        said = "--config" if named else CONFIG_VARIABLE
+        raise ConfigError(f"{chosen}: there is no such file", next_step=f"check the path given by {said}")
+    return chosen
+
+
+def _parsed(path: Path) -> Parsed:
+    try:
+        return parse_yaml(_text(path))
+    except BrokenYamlError as error:
+        place = f"{path}:{error.line}" if error.line else str(path)
+        raise ConfigError(f"{place}: {error}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LIMIT + 1)
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: this is a directory, name the file in it") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read, {(error.strerror or 'unknown error').lower()}") from None
+    if len(content) > _LIMIT:
+        raise ConfigError(f"{path}: larger than 1 MB, that is no configuration")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8, save the file as UTF-8") from None
+
+
+def _settings(value: dict[str, JsonValue], problems: list[Problem]) -> Settings:
+    try:
+        return Settings.model_validate(value)
+    except ValidationError as error:
+        problems.extend(_problem(details) for details in error.errors(include_url=False, include_input=False))
+        return Settings()
+
+
+def _policy(value: JsonValue, tools: Collection[str], problems: list[Problem]) -> Document | None:
+    try:
+        return load_policy(value, tools=tools)
+    except DocumentError as error:
+        problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
+        return None
+
+
+def _problem(details: ErrorDetails) -> Problem:
+    """Return what pydantic found, in our words."""
+    path = details["loc"]
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "extra_forbidden":
+            known = (*_fields_at(path[:-1]), *((_POLICY,) if len(path) == 1 else ()))
+            return Problem(path, f"unknown field `{path[-1]}`{nearest(str(path[-1]), known)}")
+        case "value_error":
+            return Problem(path, str(context["error"]))
+        case _:
+            said = _EXPECTED.get(details["type"], details["msg"].removeprefix("Input should be ").lower())
+            return Problem(path, f"`{path[-1] if path else 'configuration'}` must be {said}")
+
+
+def _fields_at(path: Iterable[str | int]) -> tuple[str, ...]:
+    """Return the names of the fields of the block at a path."""
+    block: type[BaseModel] = Settings
+    for part in path:
+        annotation = block.model_fields[str(part)].annotation
+        chosen = (annotation, *get_args(annotation))
+        block = next(kind for kind in chosen if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return tuple(block.model_fields)
+
+
+def _config_error(path: Path | None, parsed: Parsed, problems: Iterable[Problem]) -> ConfigError:
+    told = sorted({(parsed.line(problem.path), problem.message) for problem in problems})
+    return ConfigError("\n".join(f"{path}:{line}: {message}" for line, message in told))
+
+
+def _data_dir(settings: Settings, path: Path | None, environment: Mapping[str, str]) -> Path:
+    overridden = environment.get(DATA_VARIABLE)
+    if overridden:
+        return Path(overridden).absolute()
+    return (Path() if path is None else path.parent).absolute() / Path(settings.data_dir).expanduser()

@@ -1,0 +1,119 @@
+"""Errors of the application, sorted by who can act.
+
+LockgateError                carries a stable `code`, one plain sentence and, where there is one, the next step
+├── OperatorError            the operator mends it: configuration, store, files; exit code 2
+│   ├── ConfigError          config.yaml cannot be put in force
+│   └── StoreError           the store cannot be used
+│       ├── StoreGoneError   it does not answer; the only one worth retrying
+│       ├── StoreRefusedError  it answers and refuses: full, read-only, no permission
+│       └── SchemaError      its records are of a newer version
+├── RequestError             whoever asked mends it; shown to them as it is
+│   ├── DedupeConflictError  the same key with another body
+│   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
+│   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
+│   └── IllegalMoveError     a status that may not follow another
+└── LeaseLostError           another worker took over; the turn stops and writes nothing
+    └── ResetError           the session was reset while the turn ran
+"""
+
+from typing import Final
+
+EXIT_OPERATOR: Final = 2
+"""Exit code of the command line for an error the operator can mend."""
+
+
+class LockgateError(Exception):
+    """Base of all; `code` is stable, `str()` is one sentence, `next_step` says what to do."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, next_step: str = "") -> None:
+        super().__init__(message)
+        self.next_step = next_step
+
+
+class OperatorError(LockgateError):
+    """The operator can mend it."""
+
+    code = "operator"
+
+
+class ConfigError(OperatorError):
+    """The configuration cannot be put in force."""
+
+    code = "config"
+
+
+class StoreError(OperatorError):
+    """The store cannot be used."""
+
+    code = "store"
+
+
+class StoreGoneError(StoreError):
+    """The store does not answer."""
+
+    code = "store_gone"
+
+
+class StoreRefusedError(StoreError):
+    """The store answers and refuses."""
+
+    code = "store_refused"
+
+
+class SchemaError(StoreError):
+    """The store holds records of a newer version than this program writes."""
+
+    code = "schema"
+
+
+class RequestError(LockgateError):
+    """Whoever asked can mend it."""
+
+    code = "request"
+
+
+class DedupeConflictError(RequestError):
+    """The same key came with another body."""
+
+    code = "conflict"
+
+
+class BusyError(RequestError):
+    """A limit, quota or lock; the sentence is constant so that it tells nothing about others."""
+
+    code = "busy"
+
+    def __init__(self) -> None:
+        super().__init__("busy, try again in a moment")
+
+
+class NotFoundError(RequestError):
+    """Absent or not theirs: the sentence is the same for both."""
+
+    code = "not_found"
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing of that name here")
+
+
+class IllegalMoveError(RequestError):
+    """A session's status may not move like this."""
+
+    code = "illegal_move"
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__(f"a session that is `{before}` cannot become `{after}`")
+
+
+class LeaseLostError(LockgateError):
+    """The fence is stale: another worker has the session."""
+
+    code = "lease_lost"
+
+
+class ResetError(LeaseLostError):
+    """The session was reset while the turn ran; what the turn made is dropped."""
+
+    code = "reset"

@@ -1,0 +1,380 @@
+"""The gate: the only module that asks the policy engine and the only one that runs a tool.
+
+Every crossing is one method: `admit` what enters the context, `invoke` a model, `prepare` and `run` a
+tool call, `respond` with its result, `speak` to an address, `reset` a session, `simulate` a call. Each takes
+a `Standing`, the frozen facts of the session at that moment, and returns the decision with what follows
+from it. The gate writes nothing: whoever calls it records the decision before acting on it (law
+`every_effect_has_a_decision`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+
+from bot import labelling
+from bot.approvals import binding, live, someone_may_answer, to_spend
+from bot.errors import LockgateError
+from bot.sessions.values import Approval, AuditRow, Delivery, NewDelivery
+from bot.standing import Call, Standing
+from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene, Tool
+from channels.base import Audience
+from channels.message import Address
+from policy import explain
+from policy.decision import Decision, Outcome, Remedy, Verdict, combined
+from policy.document import Document
+from policy.engine import Engine
+from policy.labels import PUBLIC, Label
+from policy.request import Destination, Effect, Hook, Request, Role
+from policy.request import Tool as Facts
+
+FAILED: Final = "the tool failed"
+"""What the model reads instead of an exception's text, which nobody has labelled."""
+
+_DEPENDS: Final = {
+    Effect.READ: ("the label of what is read",),
+    Effect.SEND: ("who reads there at the moment of sending",),
+}
+
+Audiences = Callable[[Address], Awaitable[Audience]]
+"""Ask the channels who reads at an address now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call with its decision.
+
+    `use` is the approval that its running spends, `approved` tells that one lifted it. `binding` is what an approval for it must be bound to.
+    `accepted` holds tool and checked arguments, None when the call names nothing that could run.
+    """
+
+    call: Call
+    decision: Decision
+    declared: Declared
+    binding: str
+    use: str | None = None
+    accepted: tuple[Tool, Arguments] | None = None
+    approved: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may simply run again after a crash."""
+        return self.accepted is not None and self.accepted[0].repeatable
+
+    @property
+    def barrier(self) -> bool:
+        """Whether it must run alone: whatever reaches others waits for the reads before it."""
+        return self.accepted is None or self.accepted[0].effect in {Effect.SEND, Effect.WRITE}
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A result on its way into the context: the text and label to admit, what to deliver, the audit rows.
+
+    `hook` is where `decision` was made: on the result itself or on something it wanted said.
+    """
+
+    hook: Hook
+    decision: Decision
+    text: str
+    label: Label
+    failed: bool
+    deliver: tuple[NewDelivery, ...]
+    audit: tuple[AuditRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A text on its way out: `text` is what may be said, redacted where a rule asks for it."""
+
+    decision: Decision
+    text: str
+    destination: Destination
+
+
+class Gate:
+    """One document in force, the tools it labels, and the model that thinks."""
+
+    def __init__(self, document: Document, tools: Iterable[Tool], model: str, audiences: Audiences) -> None:
+        self._document = document
+        self._engine = Engine.from_document(document)
+        self._tools = {tool.name: tool for tool in tools}
+        self._provider = document.provider(model)
+        self._audiences = audiences
+
+    @property
+    def document(self) -> Document:
+        """The policy document in force."""
+        return self._document
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools there are, in the order they are offered."""
+        return tuple(self._tools.values())
+
+    async def destination(self, address: Address) -> Destination:
+        """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
+        try:
+            audience = await self._audiences(address)
+        except (LockgateError, OSError, KeyError):
+            audience = Audience(frozenset(), complete=False)
+        return labelling.destination(self._document, address, audience)
+
+    def admit(self, standing: Standing, label: Label, text: str) -> Spoken:
+        """Decide on an item entering the context (hook PRE_CONTEXT_INJECTION)."""
+        request = replace(self._request(Hook.PRE_CONTEXT_INJECTION, standing), item=label, content=text)
+        decision = self._decide(request, standing.now)
+        return Spoken(decision, self._engine.redact(text, decision), standing.destination)
+
+    def invoke(self, standing: Standing) -> Decision:
+        """Decide on a model call with the context as it is (hook AGENT_INVOCATION)."""
+        return self._decide(self._request(Hook.AGENT_INVOCATION, standing), standing.now)
+
+    def reset(self, standing: Standing, *, confirmed: bool) -> Decision:
+        """Decide on a new generation (hook SESSION_RESET)."""
+        return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing.now)
+
+    def speak(self, standing: Standing, destination: Destination, text: str, *, approved: bool = False) -> Spoken:
+        """Decide on a text leaving for an address (hook PRE_OUTPUT); `approved` tells of a live approval for it."""
+        request = replace(
+            self._request(Hook.PRE_OUTPUT, standing), destination=destination, content=text, approved=approved
+        )
+        decision = self._decide(request, standing.now)
+        return Spoken(decision, self._engine.redact(text, decision), destination)
+
+    def reply(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
+        """Decide on a command's answer: it is judged by what it tells, not by what the session has read (law 3)."""
+        return self.speak(replace(standing, taint=label), destination, text)
+
+    def recheck(self, delivery: Delivery, destination: Destination) -> Spoken:
+        """Decide again on a text at the moment of sending, against who reads there now.
+
+        An approval that was asked for at commit stands; everything else is decided afresh.
+        """
+        request = Request(
+            hook=Hook.PRE_OUTPUT,
+            principal="outbox",
+            role=Role.MEMBER,
+            channel=destination.channel,
+            taint=delivery.label,
+            ceiling=self._document.top,
+            provider=self._document.top,
+            home=destination.clearance or PUBLIC,
+            destination=destination,
+            content=delivery.text,
+            approved=True,
+        )
+        decision = self._decide(request, delivery.created_at)
+        return Spoken(decision, self._engine.redact(delivery.text, decision), destination)
+
+    def prepare(self, standing: Standing, call: Call, approvals: tuple[Approval, ...] = ()) -> Prepared:
+        """Decide on a tool call (hook PRE_TOOL_CALL) without touching anything.
+
+        `approvals` are the session's; one that is live and bound to exactly this call lifts what an
+        approval can lift. A call that names nothing that could run is refused by `fails_closed`.
+        """
+        tool = self._tools.get(call.tool)
+        bound = binding(standing, call)
+        try:
+            if tool is None:
+                return Prepared(call, self._unknown(standing, call), Declared(), bound)
+            arguments = _checked(tool, call.arguments)
+            declared = tool.declare(arguments, self._scene(standing, call))
+        except RefusedCallError as refusal:
+            return Prepared(call, self._refused(standing, str(refusal)), Declared(), bound)
+        approval = live(approvals, bound, call.id, standing.now)
+        facts = Facts(call.tool, tool.effect, declared.result, declared.clearance, declared.consequential)
+        request = replace(
+            self._request(Hook.PRE_TOOL_CALL, standing),
+            tool=self._document.tool(facts),
+            content="\n".join(_strings(dict(call.arguments or {}))),
+            approved=approval is not None,
+        )
+        decision = self._decide(request, standing.now)
+        if declared.says is not None:
+            decision = self._with_output(standing, decision, *declared.says, approved=approval is not None)
+        if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
+            decision = self._refused(standing, "nobody may approve this", decision)
+        if decision.redact:
+            arguments = _checked(tool, _mapped(dict(call.arguments or {}), lambda text: self._engine.redact(text, decision)))
+        return Prepared(
+            call, decision, declared, bound, to_spend(approval), (tool, arguments), approved=approval is not None
+        )
+
+    async def run(self, standing: Standing, prepared: Prepared) -> Result:
+        """Run an accepted call; its decision must stand in the audit already.
+
+        Any exception of the tool becomes one constant text with the label success would have had (law
+        `unknown_is_worst`); cancellation passes.
+        """
+        if prepared.accepted is None or prepared.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
+            raise RuntimeError("a call that was not allowed reached the tools")
+        tool, arguments = prepared.accepted
+        try:
+            return await tool.run(arguments, self._scene(standing, prepared.call))
+        except Exception:  # noqa: BLE001 - whatever a tool raises may hold what it read
+            return Result(FAILED, failed=True)
+
+    async def respond(self, standing: Standing, prepared: Prepared, result: Result) -> Response:
+        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
+
+        `standing` is the session's now, not when the call was made. A refused result is replaced by a
+        constant text; its label, which nothing was read under, is not admitted.
+        """
+        facts = self._document.tool(Facts(prepared.call.tool, Effect.READ, prepared.declared.result))
+        label = result.label.join(facts.result or self._document.top)
+        request = replace(
+            self._request(Hook.POST_TOOL_RESPONSE, standing), tool=facts, item=label, content=result.text
+        )
+        decision = self._decide(request, standing.now)
+        rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
+        if decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
+            return Response(Hook.POST_TOOL_RESPONSE, decision, self.explained(decision, standing.taint, prepared.call.tool), standing.taint, failed=True, deliver=(), audit=tuple(rows))
+        deliver = list[NewDelivery]()
+        for delivery in result.deliver:
+            address = await self.destination(Address.parse(delivery.address))
+            spoken = self.speak(standing, address, delivery.text, approved=prepared.approved)
+            rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
+            if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
+                denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
+                return Response(Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows))
+            deliver.append(replace(delivery, text=spoken.text, label=standing.taint))
+        text = self._engine.redact(result.text, decision)
+        return Response(Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows))
+
+    async def simulate(
+        self, standing: Standing, name: str, arguments: Mapping[str, JsonValue]
+    ) -> dict[str, JsonValue]:
+        """Report what `prepare` decides about a call; nothing is written and nothing is run."""
+        prepared = self.prepare(standing, Call("simulated", name, arguments))
+        report = explain.as_dict(prepared.decision, standing.taint)
+        if prepared.accepted is not None and prepared.decision.verdict is not Verdict.BLOCK:
+            report["depends"] = list(_DEPENDS.get(prepared.accepted[0].effect, ()))
+        return report
+
+    @staticmethod
+    def explained(decision: Decision, reader: Label, subject: str) -> str:
+        """Return a decision about `subject` in words for a reader with this clearance."""
+        return "\n".join(explain.render(decision, reader, subject=subject))
+
+    def row(self, standing: Standing, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
+        """Return the audit row of a decision."""
+        return AuditRow("decision", standing.principal, self.facts(hook, decision, **more))
+
+    @staticmethod
+    def facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[str, JsonValue]:
+        """Return a decision for an audit row: names and labels, never content."""
+        return {
+            "hook": hook.value,
+            "verdict": decision.verdict.name,
+            "rules": list(decision.rules),
+            "before": str(decision.label_before),
+            "after": str(decision.label_after),
+            "policy": decision.policy,
+            **more,
+        }
+
+    def _request(self, hook: Hook, standing: Standing) -> Request:
+        return Request(
+            hook=hook,
+            principal=standing.principal,
+            role=standing.role,
+            channel=standing.home.channel,
+            taint=standing.taint,
+            ceiling=standing.ceiling,
+            provider=self._provider,
+            home=standing.destination.clearance or PUBLIC,
+            overshoot=self._document.channel(standing.home.channel).overshoot,
+        )
+
+    def _with_output(
+        self, standing: Standing, decision: Decision, address: Address, text: str, *, approved: bool
+    ) -> Decision:
+        """Return a sending call's decision joined with that on its text; who reads there is asked when it is sent."""
+        clearance = labelling.classification(self._document, address)
+        said = self.speak(standing, Destination(str(address), address.channel, clearance), text, approved=approved)
+        return combined(decision, said.decision)
+
+    def _decide(self, request: Request, now: int) -> Decision:
+        return self._engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))
+
+    def _unknown(self, standing: Standing, call: Call) -> Decision:
+        facts = Facts(call.tool, Effect.READ, None)
+        return self._decide(replace(self._request(Hook.PRE_TOOL_CALL, standing), tool=facts), standing.now)
+
+    def _refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
+        """Return a BLOCK by `fails_closed`, keeping what the rules had said."""
+        return Decision(
+            verdict=Verdict.BLOCK,
+            outcomes=(
+                *(decided.outcomes if decided is not None else ()),
+                Outcome("fails_closed", Verdict.BLOCK, fixed=True, message=why),
+            ),
+            label_before=standing.taint,
+            label_after=standing.taint,
+            remedies=() if decided is None else tuple(offer for offer in decided.remedies if offer is not Remedy.APPROVER),
+            policy=self._engine.digest,
+        )
+
+    def _scene(self, standing: Standing, call: Call) -> Scene:
+        def permits(label: Label) -> bool:
+            request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=Facts(call.tool, Effect.READ, label))
+            return self._decide(request, standing.now).verdict is not Verdict.BLOCK
+
+        async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+            return await self.simulate(standing, name, arguments)
+
+        return Scene(
+            sid=standing.sid,
+            generation=standing.generation,
+            turn=standing.turn,
+            key=f"{standing.sid}/{standing.generation}/{call.id}",
+            principal=standing.principal,
+            role=standing.role,
+            ceiling=standing.ceiling,
+            taint=standing.taint,
+            home=standing.home,
+            document=self._document,
+            now=standing.now,
+            permits=permits,
+            simulate=simulate,
+        )
+
+
+def _checked(tool: Tool, arguments: Mapping[str, JsonValue] | None) -> Arguments:
+    """Return a call's arguments as the tool's own type.
+
+    Raises RefusedCallError: naming the fields that do not fit, never their values.
+    """
+    if arguments is None:
+        raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
+    try:
+        return tool.arguments.model_validate(dict(arguments))
+    except ValidationError as error:
+        wrong = sorted({f"`{'.'.join(str(part) for part in item['loc'])}` ({item['type']})" for item in error.errors()})
+        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {', '.join(wrong[:5])}") from None
+
+
+def _strings(value: JsonValue) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_mapped(inner, change) for inner in value]
+    return value
+

@@ -1,0 +1,71 @@
+"""Ids and randomness, made here alone so that a test can say what comes out.
+
+Random ids name things that must not collide or be guessed. A session's id is not random: it is a keyed
+hash of its address, so that accepting a message needs no look-up, and nobody without the key can compute it.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+KEY_BYTES: Final = 32
+"""Length of an installation's secret keys."""
+
+_APPROVAL_ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
+_APPROVAL_LENGTH: Final = 8
+_SESSION_BYTES: Final = 20
+
+
+class Ids:
+    """Makes ids from a source of random bytes, which is the system's unless another is given."""
+
+    def __init__(self, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
+        self._random_bytes = random_bytes
+
+    def op(self) -> str:
+        """Return an id for one operation on the store: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def owner(self) -> str:
+        """Return a nonce that names the holder of a lease: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def turn(self) -> str:
+        """Return a turn's id: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def reference(self) -> str:
+        """Return what a person quotes to the operator about an error: 8 letters and digits, 40 random bits."""
+        return _base32(self._random_bytes(5))
+
+    def approval(self) -> str:
+        """Return an id a person can type: 8 of 31 letters and digits, none of which looks like another."""
+        number = int.from_bytes(self._random_bytes(8))
+        letters: list[str] = []
+        for _ in range(_APPROVAL_LENGTH):
+            number, rest = divmod(number, len(_APPROVAL_ALPHABET))
+            letters.append(_APPROVAL_ALPHABET[rest])
+        return "".join(letters)
+
+
+def new_key() -> bytes:
+    """Return a new secret key."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def session_id(key: bytes, address: str, root: str) -> str:
+    """Return the id of the session of an address and generation root: 32 letters and digits.
+
+    `key` is the installation's secret. Different pairs give different ids: the address' length is
+    hashed before it, so that nothing can slide from one part into the other.
+    """
+    said = address.encode("utf-8", "surrogatepass")
+    material = len(said).to_bytes(8) + said + root.encode("utf-8", "surrogatepass")
+    return _base32(hmac.digest(key, material, hashlib.sha256)[:_SESSION_BYTES])
+
+
+def _base32(raw: bytes) -> str:
+    return base64.b32encode(raw).decode("ascii").rstrip("=").lower()

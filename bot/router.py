@@ -1,0 +1,130 @@
+"""The way in: an `Inbound` becomes an authorized command or a durable input of its session.
+
+Every kind of ingress passes `authorize()` here once. A message is in the store before this returns, so the
+platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
+constant sentence, and the refusal stands in the audit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from bot import labelling
+from bot.authorize import Caller, Ingress, Refusal, authorize
+from bot.clock import Clock
+from bot.commands import table
+from bot.commands.base import CommandContext
+from bot.errors import RequestError
+from bot.gate import Gate
+from bot.outbox import Outbox
+from bot.sessions.port import AuditStore, SessionStore
+from bot.sessions.values import AuditRow, NewItem
+from bot.standing import Standing
+from channels.message import Address, Inbound
+from policy.labels import PUBLIC
+from policy.request import Role
+
+UNKNOWN_HERE: Final = "you are not known here"
+"""All that a stranger learns."""
+
+
+class Outcome(StrEnum):
+    """What became of something that came in."""
+
+    ACCEPTED = "accepted"
+    ANSWERED = "answered"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of it, and the session it was for."""
+
+    outcome: Outcome
+    sid: str
+
+
+class Router:
+    """Routes what comes in. `longest` is the most characters a message may have."""
+
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
+        self,
+        store: SessionStore,
+        audit: AuditStore,
+        gate: Gate,
+        outbox: Outbox,
+        clock: Clock,
+        context: Callable[[Caller, Address, str], CommandContext],
+        session_id: Callable[[Address], str],
+        longest: int,
+    ) -> None:
+        self._store = store
+        self._audit = audit
+        self._gate = gate
+        self._outbox = outbox
+        self._clock = clock
+        self._context = context
+        self._session_id = session_id
+        self._longest = longest
+
+    async def receive(self, inbound: Inbound) -> Receipt:
+        """Take something in; it is durable, answered or refused when this returns.
+
+        Raises StoreError: it could not be kept, so the platform must not be told that it was.
+        """
+        sid = self._session_id(inbound.address)
+        command = inbound.authored and table.is_command(inbound.text)
+        ingress = Ingress.COMMAND if command else Ingress.TEXT
+        needed = table.needed(inbound.text) if command else Role.MEMBER
+        caller = authorize(self._gate.document, inbound.account, ingress, needed)
+        if isinstance(caller, Refusal):
+            return await self._refuse(inbound.address, caller, sid)
+        if command:
+            reply = await table.answer(self._context(caller, inbound.address, sid), inbound.text)
+            await self._outbox.reply(await self._standing(caller, inbound.address, sid), reply.text, reply.label)
+            return Receipt(Outcome.ANSWERED, sid)
+        if len(inbound.text) > self._longest:
+            return await self._tell(caller, inbound.address, sid, f"a message has at most {self._longest} characters")
+        try:
+            await self._store.accept(self._item(inbound, caller, sid))
+        except RequestError as error:
+            return await self._tell(caller, inbound.address, sid, str(error))
+        return Receipt(Outcome.ACCEPTED, sid)
+
+    def _item(self, inbound: Inbound, caller: Caller, sid: str) -> NewItem:
+        return NewItem(
+            sid=sid,
+            dedupe=f"{inbound.address.channel}/{inbound.dedupe}",
+            sender=caller.principal,
+            label=labelling.inbound(self._gate.document, inbound.address, caller.role, authored=inbound.authored),
+            body={"text": inbound.text, "account": inbound.account},
+            home=str(inbound.address),
+            principal=caller.principal,
+        )
+
+    async def _refuse(self, address: Address, refusal: Refusal, sid: str) -> Receipt:
+        body = {"account": refusal.account, "address": str(address), "ingress": refusal.ingress.value}
+        await self._audit.append((AuditRow("refused", "router", {**body, "reason": refusal.reason}),))
+        stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
+        await self._outbox.reply(await self._standing(stranger, address, sid), UNKNOWN_HERE, PUBLIC)
+        return Receipt(Outcome.REFUSED, sid)
+
+    async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str) -> Receipt:
+        await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC)
+        return Receipt(Outcome.ANSWERED, sid)
+
+    async def _standing(self, caller: Caller, address: Address, sid: str) -> Standing:
+        """Return what a direct answer is decided from: its own label, not the session's."""
+        return Standing(
+            sid=sid,
+            generation=0,
+            turn="",
+            principal=caller.principal,
+            role=caller.role,
+            ceiling=caller.clearance,
+            home=address,
+            destination=await self._gate.destination(address),
+            taint=PUBLIC,
+            now=self._clock.wall_ms(),
+        )

@@ -1,0 +1,161 @@
+"""The store port: what everything else may ask of the store, and what it promises.
+
+Every method that changes something is one atomic, idempotent script (laws `lost_reply_never_duplicates`,
+`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not
+answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from bot.sessions.values import (
+    Accepted,
+    Approval,
+    ApprovalState,
+    AuditRecord,
+    AuditRow,
+    Claim,
+    Delivery,
+    DeliveryState,
+    Event,
+    NewItem,
+    SessionState,
+    Write,
+    Written,
+)
+
+
+class SessionStore(Protocol):
+    """Durable sessions."""
+
+    async def accept(self, item: NewItem) -> Accepted:
+        """Append an input to its session's inbox, creating the session, and mark the session ready.
+
+        Raises DedupeConflictError: the dedupe key was used with another body. BusyError: the inbox is full.
+        """
+        ...
+
+    async def claim(self, sid: str, owner: str, *, after: int = 0, idle: bool = False) -> Claim | None:
+        """Take a session with a lease, if there is work and nobody holds it.
+
+        `owner` is a nonce: claiming again with the owner of the live lease answers with the same fence.
+        `after` is the log cursor the caller already has of this generation. With `idle` the session is
+        taken even when nothing waits (for a command that writes). Returns None when there is nothing to
+        take: no such session, no work, or somebody else's lease.
+        """
+        ...
+
+    async def record(self, claim: Claim, write: Write, *, sender: str = "") -> Written:
+        """Write in the middle of a turn: events, the taint they cause, audit rows, approvals, the item taken.
+
+        With `sender` the new outbox entries are already claimed by that sender (it saves a round trip).
+
+        Raises LeaseLostError or ResetError: the fence is stale; nothing was written.
+        """
+        ...
+
+    async def commit(self, claim: Claim, write: Write, *, sender: str = "") -> Written:
+        """Write at the end of a turn: as `record`, and the turn's end, the status, and the lease given back."""
+        ...
+
+    async def renew(self, claim: Claim) -> bool:
+        """Prolong the lease; return whether a stop was asked for.
+
+        Raises LeaseLostError or ResetError: the lease is somebody else's now.
+        """
+        ...
+
+    async def release(self, claim: Claim) -> None:
+        """Give the lease back without writing; a stale one is ignored."""
+        ...
+
+    async def stop(self, sid: str, *, actor: str) -> tuple[bool, int]:
+        """Ask the running turn to stop and cancel what waits.
+
+        Returns whether a turn was open, and how many waiting items were cancelled.
+        """
+        ...
+
+    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+        """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
+
+        Raises NotFoundError: no such session.
+        """
+        ...
+
+    async def resolve(
+        self, sid: str, approval: str, state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+    ) -> Approval:
+        """Answer a pending approval once and mark the session ready when none is left.
+
+        Returns the approval as it stands: the same answer by the same actor again is no error, another answer
+        finds the first in force. Raises NotFoundError: no such approval, or it is no longer pending by time.
+        """
+        ...
+
+    async def state(self, sid: str) -> SessionState | None:
+        """Return the session's record, None if there is none."""
+        ...
+
+    async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
+        """Return events with seq > `after`, oldest first."""
+        ...
+
+    async def approvals(self, sid: str) -> tuple[Approval, ...]:
+        """Return the approvals of this generation; one past its time reads as EXPIRED."""
+        ...
+
+    def sessions(self) -> AsyncIterator[SessionState]:
+        """Walk all sessions, in no order; for listings and the sweep."""
+        ...
+
+
+class Wake(Protocol):
+    """Hints that a session has work; the sweep is the truth."""
+
+    async def ready(self, *, wait: float) -> tuple[str, ...]:
+        """Return sessions marked ready, waiting up to `wait` seconds for the first."""
+        ...
+
+    async def sweep(self) -> tuple[str, ...]:
+        """Find sessions with work and no live lease, mark them ready and return them."""
+        ...
+
+
+class OutboxStore(Protocol):
+    """What waits to be said."""
+
+    async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
+        """Claim this session's pending entries to addresses of these channels for a sender, oldest first.
+
+        An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
+        """
+        ...
+
+    async def settle(
+        self, delivery: Delivery, sender: str, state: DeliveryState, *, audit: tuple[AuditRow, ...] = ()
+    ) -> bool:
+        """Record what became of a claimed entry; return False if this sender does not hold it any more."""
+        ...
+
+    async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
+        """Return all entries kept for the session, any state, oldest first."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Audit chains: one per session in the session's slot, one named `audit` for decisions outside any."""
+
+    async def append(self, rows: tuple[AuditRow, ...]) -> None:
+        """Append rows to the chain for decisions outside a session."""
+        ...
+
+    async def records(self, chain: str, *, after: int = 0, limit: int = 1000) -> tuple[AuditRecord, ...]:
+        """Return records with n > `after` of a session's chain or of the chain named `audit`."""
+        ...
+
+    async def head(self, chain: str) -> tuple[int, str]:
+        """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
+        ...
+
+

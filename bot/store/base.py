@@ -1,0 +1,86 @@
+"""What the parts of the store share: the link, the options, and how audit rows are chained before a script runs."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+from bot.audit import EMPTY, Head, chained
+from bot.clock import Clock
+from bot.errors import StoreError
+from bot.ids import Ids
+from bot.sessions.values import AuditRow
+from bot.store.keys import READY, STATES, SessionKeys
+from bot.store.link import Arg, Command, Link, Reply
+from bot.store.options import StoreOptions
+from bot.store.wire import Fetched, dump, raw, refs, text
+
+_HEADS: Final = 4096
+_CHAIN_TRIES: Final = 50
+_PAGE: Final = 1000
+
+
+class Part:
+    """One part of the store; all parts of a store share one instance's state."""
+
+    def __init__(self, link: Link, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids) -> None:
+        self._link = link
+        self._options = options
+        self._audit_key = audit_key
+        self._clock = clock
+        self._ids = ids
+        # Heads as last seen; wrong ones cost a round trip, never a wrong chain: the scripts compare.
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+        # How far the store's clock is ahead of ours, as last seen; audit rows are stamped before they are sent.
+        self._ahead = 0
+
+    def _saw_head(self, chain: str, head: Head) -> None:
+        self._heads[chain] = head
+        self._heads.move_to_end(chain)
+        if len(self._heads) > _HEADS:
+            self._heads.popitem(last=False)
+
+    def _saw_now(self, now: int) -> None:
+        self._ahead = now - self._clock.wall_ms()
+
+    async def _chaining(
+        self, chain: str, rows: Sequence[AuditRow], script: Callable[[list[Arg]], Awaitable[list[Reply]]]
+    ) -> list[Reply]:
+        """Chain rows to the head we know, run the script, and chain again as long as the head had moved."""
+        for _ in range(_CHAIN_TRIES):
+            reply = await script(self._audit_args(chain, rows))
+            if reply[0] != b"head":
+                return reply
+            self._saw_head(chain, (int(reply[1]), text(reply[2])))
+        raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
+
+    def _audit_args(self, chain: str, rows: Sequence[AuditRow]) -> list[Arg]:
+        if not rows:
+            return [0]
+        head = self._heads.get(chain, EMPTY)
+        args: list[Arg] = [len(rows), head[0], head[1]]
+        for record in chained(self._audit_key, chain, head, rows, self._clock.wall_ms() + self._ahead):
+            args += [record.ts, raw(record.kind), raw(record.actor), dump(record.body), record.hash]
+        return args
+
+    async def _fetch(self, keys: SessionKeys, bodies: Sequence[bytes]) -> Fetched:
+        """Read the large bodies that these stand for."""
+        wanted = refs(bodies)
+        if not wanted:
+            return {}
+        (found,) = await self._link.commands(("MGET", *(keys.body(text(ref)) for ref in wanted)))
+        return {ref: body for ref, body in zip(wanted, found, strict=True) if body is not None}
+
+    async def _state_pages(self) -> AsyncIterator[list[bytes]]:
+        """Walk the keys of all sessions' records; one may come twice."""
+        cursor = b""
+        while cursor != b"0":
+            ((cursor, found),) = await self._link.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", _PAGE))
+            if found:
+                yield found
+
+    def _ready_hint(self, sid: str) -> Command:
+        return ("ZADD", READY, self._clock.wall_ms(), raw(sid))
+
+    async def _mark_ready(self, sid: str, ready: int) -> None:
+        if ready:
+            await self._link.commands(self._ready_hint(sid))

@@ -1,0 +1,48 @@
+"""Whether a server can serve as the store: its version, and whether it keeps what it acknowledges."""
+
+from typing import Final
+
+from bot.errors import StoreRefusedError
+from bot.store.link import Link
+
+_OLDEST_REDIS: Final = (7, 4)
+_OLDEST_VALKEY: Final = (9, 0)
+
+
+async def complaints(link: Link) -> list[StoreRefusedError]:
+    """Return what makes a server unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
+
+    A server that does not let us ask (`CONFIG` forbidden, as hosted ones do) is given the benefit of the doubt.
+    Raises StoreGoneError: it does not answer.
+    """
+    (info,) = await link.commands(("INFO",))
+    facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
+    found: list[StoreRefusedError] = []
+    valkey = facts.get("valkey_version", "")
+    version = _numbers(valkey or facts.get("redis_version", "0"))
+    if version < (_OLDEST_VALKEY if valkey else _OLDEST_REDIS):
+        found.append(
+            StoreRefusedError(
+                f"the store runs version {valkey or facts.get('redis_version', 'unknown')}, which is too old",
+                next_step="use Redis 7.4 or Valkey 9, or newer",
+            )
+        )
+    if facts.get("maxmemory_policy", "noeviction") != "noeviction":
+        found.append(
+            StoreRefusedError(
+                f"the store evicts records (`maxmemory-policy` is `{facts['maxmemory_policy']}`)",
+                next_step="set `maxmemory-policy noeviction`",
+            )
+        )
+    if facts.get("aof_enabled", "1") != "1":
+        found.append(
+            StoreRefusedError(
+                "the store does not keep what it acknowledges (`appendonly` is off)",
+                next_step="set `appendonly yes` and choose `appendfsync`",
+            )
+        )
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])

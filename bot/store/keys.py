@@ -1,0 +1,96 @@
+"""The store's schema, written once: every key, its type, life, meaning and writer.
+
+All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
+`<sid>` is percent-encoded, `%` stands for the empty text; the encoding is injective.
+
+| key                     | type   | life                  | meaning                                       | written by        |
+|-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
+| `lg:{<sid>}:state`      | hash   | the session's         | the session's record, fields below            | every script      |
+| `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
+| `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop |
+| `lg:{<sid>}:idem`       | hash   | field: 24 h after end | dedupe key → position, status, digest         | accept write stop |
+| `lg:{<sid>}:outbox`     | hash   | field: 24 h after end | delivery key → delivery                       | write take settle |
+| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
+| `lg:{<sid>}:audit`      | stream | the session's         | the session's audit chain, id `<n>-0`         | write settle …    |
+| `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
+| `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
+| `lg:{audit}:chain`      | stream | for ever              | the chain for decisions outside a session     | audit_append      |
+| `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
+| `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
+| `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
+| `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
+
+Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
+`seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `home` `who`
+address and principal · `born` `moved` times · `pos` last inbox position · `wait` waiting items ·
+`taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
+`on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
+stop · `an` `ah` audit head.
+
+A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
+form, times milliseconds on the store's clock. A newer `v` anywhere is refused.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+AUDIT: Final = "audit"
+"""Name of the chain for decisions outside a session; no session may bear it."""
+
+READY: Final = "lg:ready"
+OPEN: Final = "lg:open"
+STATES: Final = "lg:{*}:state"
+"""Pattern that finds every session's state."""
+
+AUDIT_CHAIN: Final = "lg:{audit}:chain"
+AUDIT_HEAD: Final = "lg:{audit}:head"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """The keys of one session."""
+
+    state: str
+    log: str
+    inbox: str
+    idem: str
+    outbox: str
+    approvals: str
+    audit: str
+    prefix: str
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+    def body(self, ref: str) -> str:
+        """Return the key of a large body."""
+        return f"{self.prefix}body:{encode(ref)}"
+
+
+def session_keys(sid: str) -> SessionKeys:
+    """Return the keys of a session."""
+    prefix = f"lg:{{{encode(sid)}}}:"
+    names = ("state", "log", "inbox", "idem", "outbox", "approvals", "audit")
+    return SessionKeys(*(prefix + name for name in names), prefix=prefix)
+
+
+def audit_op(op: str) -> str:
+    """Return the key of the answer to one operation on the chain outside sessions."""
+    return f"lg:{{audit}}:op:{encode(op)}"
+
+
+def sid_of(state_key: bytes) -> str:
+    """Return the session a state key belongs to; the inverse of `session_keys(sid).state`."""
+    return decode(state_key.decode("ascii").removeprefix("lg:{").removesuffix("}:state"))
+
+
+def encode(text: str) -> str:
+    """Write any text in letters, digits, `_.-~` and `%`; different texts give different results, none empty."""
+    return quote_from_bytes(text.encode("utf-8", "surrogatepass"), safe="") or "%"
+
+
+def decode(text: str) -> str:
+    """Read what `encode` wrote."""
+    return "" if text == "%" else unquote_to_bytes(text).decode("utf-8", "surrogatepass")

@@ -1,0 +1,76 @@
+"""Opening a store: start or attach to the embedded server, or connect to one at an address, and check it.
+
+redis is imported inside, when a store is opened, and not before.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.clock import Clock, SystemClock
+from bot.errors import StoreRefusedError
+from bot.ids import Ids
+from bot.store.options import StoreOptions
+from bot.store.scripts import Script, ScriptText, load_scripts
+from bot.store.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from bot.store.redis_store import RedisStore
+
+
+async def open_store(
+    *,
+    audit_key: bytes,
+    data: Path | None = None,
+    url: str = "",
+    options: StoreOptions | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> "RedisStore":
+    """Open the store at `url`, or the embedded one of the data folder when there is no `url`.
+
+    `audit_key` chains the audit records. Close the store with `close()`.
+    Raises StoreGoneError: it does not answer. StoreRefusedError: it answers and cannot be used. OperatorError:
+    there is no embedded server for this platform or its files are unusable.
+    """
+    options, clock = options or StoreOptions(), clock or SystemClock()
+    supervisor: Supervisor | None = None
+    if not url:
+        if data is None:
+            raise StoreRefusedError("there is neither a data folder nor a store's address", next_step="set `store.url`")
+        supervisor = Supervisor(data, clock=clock)
+    # Reading files and importing would hold up the loop; the embedded server starts meanwhile.
+    async with asyncio.TaskGroup() as together:
+        loaded = together.create_task(asyncio.to_thread(_load))
+        if supervisor:
+            together.create_task(supervisor.attach())
+    scripts = loaded.result()
+    from bot.store.link import Link, make_pool
+    from bot.store.redis_store import RedisStore
+
+    address = supervisor.url if supervisor else url
+    link = Link(
+        make_pool(address, connections=options.connections, timeout=options.timeout),
+        scripts,
+        timeout=options.timeout,
+        revive=supervisor.attach if supervisor else None,
+    )
+    store = RedisStore(link, options=options, audit_key=audit_key, clock=clock, ids=ids or Ids(), server=supervisor)
+    if not supervisor:
+        await _checked(store)
+    return store
+
+
+async def _checked(store: "RedisStore") -> None:
+    try:
+        await store.check()
+    except BaseException:
+        await store.close()
+        raise
+
+
+def _load() -> dict[Script, ScriptText]:
+    """Load redis and the scripts."""
+    import bot.store.redis_store  # noqa: F401 - for its effect: the next import finds it loaded
+
+    return load_scripts()

@@ -1,0 +1,24 @@
+"""How a store behaves: times and limits, none of which is kept in the store itself."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How the store behaves; every time is in milliseconds.
+
+    A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`. Dedupe keys and settled deliveries
+    are kept `keep_ms` after their end. A session's inbox takes `inbox_limit` items; a claim hands over at most
+    `claim_items` of them. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
+    `sweep_keys` keys of the store.
+    """
+
+    lease_ms: int = 30_000
+    send_lease_ms: int = 60_000
+    keep_ms: int = 24 * 60 * 60 * 1000
+    inbox_limit: int = 1000
+    claim_items: int = 32
+    claim_events: int = 1000
+    timeout: float = 10.0
+    connections: int = 16
+    sweep_keys: int = 20_000

@@ -1,0 +1,48 @@
+"""The outbox part of the store: what waits to be said, and what became of it."""
+
+from bot.sessions.values import AuditRow, Delivery, DeliveryState
+from bot.store import wire
+from bot.store.base import Part
+from bot.store.keys import encode, session_keys
+from bot.store.link import Arg, Reply
+from bot.store.scripts import Script
+from bot.store.wire import raw, text
+
+
+class Outbox(Part):
+    """Implements the port `OutboxStore`."""
+
+    async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
+        """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
+        keys = session_keys(sid)
+        args = [raw(sender), self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
+        reply = await self._link.script(Script.TAKE, [keys.state, keys.outbox], args)
+        return await self._read(sid, reply[1:])
+
+    async def settle(
+        self, delivery: Delivery, sender: str, state: DeliveryState, *, audit: tuple[AuditRow, ...] = ()
+    ) -> bool:
+        """Record what became of a claimed entry; PENDING gives it back for a later try.
+
+        Returns False if this sender does not hold it any more: nothing was written, the audit rows neither.
+        """
+        keys = session_keys(delivery.sid)
+        args = [raw(delivery.key), raw(sender), delivery.attempt, state.value, self._options.keep_ms]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows])
+
+        _, held, n, digest = await self._chaining(delivery.sid, audit, run)
+        self._saw_head(delivery.sid, (int(n), text(digest)))
+        return bool(held)
+
+    async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
+        """Return all entries kept for the session, any state, oldest first."""
+        (flat,) = await self._link.commands(("HGETALL", session_keys(sid).outbox))
+        return await self._read(sid, flat)
+
+    async def _read(self, sid: str, flat: list[bytes]) -> tuple[Delivery, ...]:
+        records = wire.pairs(flat)
+        fetched = await self._fetch(session_keys(sid), [wire.delivery_body(record) for record in records.values()])
+        read = wire.reading(lambda: [wire.delivery(sid, name, record, fetched) for name, record in records.items()])
+        return tuple(delivery for _, delivery in sorted(read, key=lambda numbered: numbered[0]))

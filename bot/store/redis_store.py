@@ -1,0 +1,62 @@
+"""The store on the Redis protocol: all four ports on one connection pool."""
+
+from bot.clock import Clock
+from bot.errors import StoreRefusedError
+from bot.ids import Ids
+from bot.store.chains import AuditChains
+from bot.store.fitness import complaints
+from bot.store.link import Link
+from bot.store.options import StoreOptions
+from bot.store.outbox import Outbox
+from bot.store.sessions import Sessions
+from bot.store.supervisor import Supervisor
+from bot.store.wake import WakeHints
+
+
+class RedisStore(Sessions, WakeHints, Outbox, AuditChains):
+    """Implements the ports `SessionStore`, `Wake`, `OutboxStore` and `AuditStore`. Made by `open_store`."""
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        options: StoreOptions,
+        audit_key: bytes,
+        clock: Clock,
+        ids: Ids,
+        server: Supervisor | None = None,
+    ) -> None:
+        """Take a link; `server` is the embedded server to leave on closing."""
+        super().__init__(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+        self._server = server
+
+    @property
+    def server(self) -> Supervisor | None:
+        """The embedded server this process is attached to, if it is the embedded store."""
+        return self._server
+
+    async def ping(self) -> None:
+        """Ask for a sign of life.
+
+        Raises StoreError: there is none.
+        """
+        await self._link.commands(("PING",))
+
+    async def complaints(self) -> list[StoreRefusedError]:
+        """Return what makes the server unfit, see `fitness`; doctor shows them."""
+        return await complaints(self._link)
+
+    async def check(self) -> None:
+        """Refuse a server that is unfit.
+
+        Raises StoreRefusedError: the first of its complaints. StoreGoneError: it does not answer.
+        """
+        found = await self.complaints()
+        if found:
+            raise found[0]
+
+    async def close(self) -> None:
+        """Close the connections and leave the embedded server; the last to leave stops it."""
+        await self._link.close()
+        if self._server is not None:
+            await self._server.detach()

@@ -1,0 +1,253 @@
+-- Shared by every script. The loader puts before it, from the Python values, so that nothing is said twice:
+--   SCHEMA (number), LEVELS (name -> rank), NAMES (rank -> name), MOVES (status -> set of statuses).
+-- A script first reads and checks, then writes: nothing is written when it answers anything but `ok`.
+-- ARGV is read in order with `arg`; every script's header names that order.
+
+local S, changed, dropped = {}, {}, {}
+local at = 0
+
+local function arg()
+  at = at + 1
+  return ARGV[at]
+end
+
+local function num()
+  return tonumber(arg())
+end
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- State ------------------------------------------------------------------------------------------------
+
+-- Read the session's record into S; false if there is none. A newer record ends the script.
+local function read_state(key)
+  local flat = redis.call('HGETALL', key)
+  for i = 1, #flat, 2 do S[flat[i]] = flat[i + 1] end
+  if S.v and tonumber(S.v) > SCHEMA then error({err = 'LGSCHEMA ' .. S.v}) end
+  return #flat > 0
+end
+
+local function set(field, value)
+  S[field] = tostring(value)
+  changed[#changed + 1] = field
+  changed[#changed + 1] = S[field]
+end
+
+local function drop(field)
+  if S[field] then
+    S[field] = nil
+    dropped[#dropped + 1] = field
+  end
+end
+
+local function save(key)
+  if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
+  if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
+end
+
+local function count(field)
+  return tonumber(S[field] or 0)
+end
+
+local function may_move(before, after)
+  return before == after or MOVES[before][after] == true
+end
+
+-- Labels -----------------------------------------------------------------------------------------------
+
+local function rank(text)
+  local level = LEVELS[string.match(text, '^%u+')]
+  if not level then error({err = 'LGSCHEMA label ' .. text}) end
+  return level
+end
+
+-- The label of a mixture, as policy.labels.Label.join writes it.
+local function join(a, b)
+  if a == b or b == 'PUBLIC' then return a end
+  if a == 'PUBLIC' then return b end
+  local names, seen = {}, {}
+  for name in string.gmatch((string.match(a, '{(.*)}') or '') .. ',' .. (string.match(b, '{(.*)}') or ''), '[^,]+') do
+    if not seen[name] then
+      seen[name] = true
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  local inside = #names > 0 and '{' .. table.concat(names, ',') .. '}' or ''
+  local untrusted = string.sub(a, -1) == '~' or string.sub(b, -1) == '~'
+  return NAMES[math.max(rank(a), rank(b))] .. inside .. (untrusted and '~' or '')
+end
+
+-- Log --------------------------------------------------------------------------------------------------
+
+-- Append one event; the caller sets `seq` and saves.
+local function append_event(key, now, event)
+  set('seq', count('seq') + 1)
+  redis.call('XADD', key, S.seq .. '-0', 'v', SCHEMA, 'ts', now, 'g', S.gen, 't', event.type, 'a', event.actor,
+    'l', event.label, 'w', event.visibility, 'c', event.admitted, 'u', event.turn, 'b', event.body)
+end
+
+-- Audit chain ------------------------------------------------------------------------------------------
+-- ARGV: count, and if not 0: expected n, expected hash, then per row ts, kind, actor, body, hash.
+
+local function read_audit()
+  local rows = {n = num(), list = {}}
+  if rows.n == 0 then return rows end
+  rows.expected, rows.previous = num(), arg()
+  for i = 1, rows.n do rows.list[i] = {arg(), arg(), arg(), arg(), arg()} end
+  return rows
+end
+
+-- The answer that tells the client to chain again, or nil when the chain is where it thought.
+local function moved_head(rows)
+  if rows.n > 0 and (rows.expected ~= count('an') or rows.previous ~= (S.ah or '')) then
+    return {'head', S.an or '0', S.ah or ''}
+  end
+end
+
+local function append_audit(key, rows)
+  for _, row in ipairs(rows.list) do
+    set('an', count('an') + 1)
+    redis.call('XADD', key, S.an .. '-0', 'v', SCHEMA, 'ts', row[1], 'k', row[2], 'a', row[3], 'b', row[4], 'h', row[5])
+    set('ah', row[5])
+  end
+end
+
+-- Answers to retries -----------------------------------------------------------------------------------
+
+local OP_LIFE = 600000
+
+local function answered(key)
+  local answer = redis.call('GET', key)
+  return answer and cmsgpack.unpack(answer) or nil
+end
+
+local function answer(key, reply)
+  redis.call('SET', key, cmsgpack.pack(reply), 'PX', OP_LIFE)
+  return reply
+end
+
+-- Inbox ------------------------------------------------------------------------------------------------
+-- item: `v pos at label #dedupe #sender\n` dedupe sender body;  idem field: `v pos status nonce digest`
+
+local function item_place(item)
+  local pos, size, start = string.match(item, '^%d+ (%d+) %d+ %S+ (%d+) %d+\n()')
+  return tonumber(pos), string.sub(item, start, start + tonumber(size) - 1)
+end
+
+-- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms.
+local function mark(key, dedupe, status, keep)
+  local known = redis.call('HGET', key, dedupe)
+  if not known then return end
+  local v, pos, rest = string.match(known, '^(%d+) (%d+) %S+ (.*)$')
+  redis.call('HSET', key, dedupe, v .. ' ' .. pos .. ' ' .. status .. ' ' .. rest)
+  if keep then redis.call('HPEXPIRE', key, keep, 'FIELDS', 1, dedupe) end
+end
+
+-- Cancel everything that waits; returns how many.
+local function cancel_waiting(inbox, idem, keep)
+  local items = redis.call('LRANGE', inbox, 0, -1)
+  for _, item in ipairs(items) do
+    local _, dedupe = item_place(item)
+    mark(idem, dedupe, 'cancelled', keep)
+  end
+  if #items > 0 then
+    redis.call('DEL', inbox)
+    set('wait', 0)
+  end
+  return #items
+end
+
+-- Approvals --------------------------------------------------------------------------------------------
+-- field: `v state gen expires #by\n` by, the rest as JSON
+
+local function approval(record)
+  local state, gen, expires, size, start = string.match(record, '^%d+ (%l+) (%d+) (%d+) (%d+)\n()')
+  return {state = state, gen = gen, expires = tonumber(expires), tail = string.sub(record, start + tonumber(size))}
+end
+
+local function put_approval(key, id, a, by)
+  local record = table.concat({SCHEMA, a.state, a.gen, a.expires, #by}, ' ') .. '\n' .. by .. a.tail
+  redis.call('HSET', key, id, record)
+  return record
+end
+
+-- Whether an approval of this generation is pending and not past its time.
+local function asking(key, now)
+  local flat = redis.call('HGETALL', key)
+  for i = 2, #flat, 2 do
+    local a = approval(flat[i])
+    if a.state == 'pending' and a.gen == S.gen and a.expires > now then return true end
+  end
+  return false
+end
+
+local function cancel_approvals(key, by)
+  local flat = redis.call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    local a = approval(flat[i + 1])
+    if a.state == 'pending' then
+      a.state = 'cancelled'
+      put_approval(key, flat[i], a, by)
+    end
+  end
+end
+
+-- Turn and lease ---------------------------------------------------------------------------------------
+-- turn: `attempt suspended pos started\n` the rest as JSON
+
+local function suspended()
+  return S.turn and string.match(S.turn, '^%d+ (%d)') == '1'
+end
+
+local function held(now)
+  return S.owner ~= nil and count('until') > now
+end
+
+-- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
+-- suspended one that no question holds any more.
+local function ripe(approvals, now)
+  if not S.turn then return count('wait') > 0 end
+  return not suspended() or not asking(approvals, now)
+end
+
+-- 1 if the session should be marked ready.
+local function wakes(approvals, now)
+  return (not held(now) and ripe(approvals, now)) and 1 or 0
+end
+
+-- The refusal for a claim that does not hold the session any more, or nil.
+-- ARGV: generation, fence, owner
+local function stale()
+  local gen, fence, owner = arg(), arg(), arg()
+  if not S.gen then return {'stale'} end
+  if S.gen ~= gen then return {'reset'} end
+  if S.fence ~= fence or S.owner ~= owner then return {'stale'} end
+end
+
+-- Outbox -----------------------------------------------------------------------------------------------
+-- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON
+
+local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+)\n()'
+
+local function delivery(record)
+  local state, n, gen, created, attempt, till, op, channel, size, start = string.match(record, OUT)
+  local split = start + tonumber(size)
+  return {state = state, n = tonumber(n), gen = gen, created = created, attempt = tonumber(attempt),
+    till = tonumber(till), op = op, channel = channel, sender = string.sub(record, start, split - 1),
+    tail = string.sub(record, split)}
+end
+
+local function put_delivery(key, name, d)
+  local head = {SCHEMA, d.state, d.n, d.gen, d.created, d.attempt, d.till, d.op, d.channel, #d.sender}
+  local record = table.concat(head, ' ') .. '\n' .. d.sender .. d.tail
+  redis.call('HSET', key, name, record)
+  return record
+end
+
+local function unsettled(d)
+  return d.state == 'pending' or d.state == 'sending'
+end

@@ -1,0 +1,3 @@
+-- Write in the middle of a turn: events and the taint they cause, in one step. See write.lua.
+
+return write(false)

@@ -1,0 +1,54 @@
+-- Start a new generation: nothing of the old one can be written or spent any more.
+-- KEYS: state, log, inbox, idem, outbox, approvals, audit, op
+-- ARGV: actor, keep ms, audit rows
+-- Answers: ok state · none · head n hash · move before after
+
+local done = answered(KEYS[8])
+if done then return done end
+if not read_state(KEYS[1]) then return {'none'} end
+local actor, keep, now = arg(), num(), now_ms()
+local rows = read_audit()
+local refusal = moved_head(rows)
+if refusal then return refusal end
+if not may_move(S.status, 'idle') then return {'move', S.status, 'idle'} end
+
+cancel_waiting(KEYS[3], KEYS[4], keep)
+local taken = {}
+for field, dedupe in pairs(S) do
+  if string.sub(field, 1, 6) == 'taken:' then taken[field] = dedupe end
+end
+for field, dedupe in pairs(taken) do
+  mark(KEYS[4], dedupe, 'cancelled', keep)
+  drop(field)
+end
+
+local flat = redis.call('HGETALL', KEYS[6])
+for i = 1, #flat, 2 do
+  local a = approval(flat[i + 1])
+  if a.gen ~= S.gen then
+    redis.call('HDEL', KEYS[6], flat[i])
+  end
+end
+cancel_approvals(KEYS[6], actor)
+
+flat = redis.call('HGETALL', KEYS[5])
+for i = 1, #flat, 2 do
+  local d = delivery(flat[i + 1])
+  if unsettled(d) then
+    d.state, d.op, d.sender, d.till = 'cancelled', '-', '', 0
+    put_delivery(KEYS[5], flat[i], d)
+    redis.call('HPEXPIRE', KEYS[5], keep, 'FIELDS', 1, flat[i])
+  end
+end
+
+for _, field in ipairs({'taint', 'typed', 'made', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end
+set('gen', count('gen') + 1)
+set('fence', count('fence') + 1)
+set('status', 'idle')
+set('moved', now)
+append_event(KEYS[2], now, {type = 'session.reset', actor = actor, label = 'PUBLIC', visibility = 'user', admitted = 0,
+  turn = '', body = '{}'})
+set('gseq', S.seq)
+append_audit(KEYS[7], rows)
+save(KEYS[1])
+return answer(KEYS[8], {'ok', redis.call('HGETALL', KEYS[1])})

@@ -1,0 +1,24 @@
+-- Record what became of a delivery its sender holds.
+-- KEYS: state, outbox, audit
+-- ARGV: key, sender, attempt, state, keep ms, audit rows
+-- Answers: ok held an ah · head n hash
+
+if not read_state(KEYS[1]) then return {'ok', 0, '0', ''} end
+local key, sender, attempt, state, keep = arg(), arg(), num(), arg(), num()
+local rows = read_audit()
+local record = redis.call('HGET', KEYS[2], key)
+local d = record and delivery(record)
+if not d or d.sender ~= sender or d.attempt ~= attempt then return {'ok', 0, S.an or '0', S.ah or ''} end
+if d.state ~= state then
+  if d.state ~= 'sending' and d.state ~= 'ambiguous' then return {'ok', 0, S.an or '0', S.ah or ''} end
+  local refusal = moved_head(rows)
+  if refusal then return refusal end
+  local before = unsettled(d) and 1 or 0
+  d.state, d.till, d.op = state, 0, '-'
+  put_delivery(KEYS[2], key, d)
+  if not unsettled(d) and state ~= 'ambiguous' then redis.call('HPEXPIRE', KEYS[2], keep, 'FIELDS', 1, key) end
+  set('out', count('out') - before + (unsettled(d) and 1 or 0))
+  append_audit(KEYS[3], rows)
+  save(KEYS[1])
+end
+return {'ok', 1, S.an or '0', S.ah or ''}

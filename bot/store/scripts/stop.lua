@@ -1,0 +1,22 @@
+-- Ask the open turn to stop and cancel what waits. A suspended turn's questions are cancelled, so that a
+-- worker can end it.
+-- KEYS: state, inbox, idem, approvals, op
+-- ARGV: actor, keep ms
+-- Answers: ok open cancelled ready
+
+local done = answered(KEYS[5])
+if done then return done end
+if not read_state(KEYS[1]) then return {'ok', 0, 0, 0} end
+local actor, keep, now = arg(), num(), now_ms()
+local cancelled = cancel_waiting(KEYS[2], KEYS[3], keep)
+if S.turn then
+  set('stop', actor)
+  if suspended() then
+    cancel_approvals(KEYS[4], actor)
+    if S.status == 'awaiting_input' then set('status', 'queued') end
+  end
+elseif S.status == 'queued' then
+  set('status', 'idle')
+end
+save(KEYS[1])
+return answer(KEYS[5], {'ok', S.turn and 1 or 0, cancelled, wakes(KEYS[4], now)})

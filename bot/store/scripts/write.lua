@@ -1,0 +1,173 @@
+-- One atomic change to a claimed session, shared by raise_taint and commit.
+-- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, large bodies…
+-- ARGV: generation, fence, owner, cursor, lease ms, keep ms, release
+--       take or '', use or '', status or '', turn or ''
+--       last turn or '' and its requests, input tokens, output tokens, complete
+--       count of settled, each: position, status
+--       count of asked, each: id, expires, the rest
+--       sender, send lease ms, op of the send, count of deliveries, each: key, channel, the rest
+--       audit rows, see prelude
+--       count of events, each: type, actor, label, visibility, admitted, turn, body
+--       large bodies, in the order of their keys
+-- Answers: ok seq taint now an ah stop ready · stale · reset · cursor · head n hash · use · item · taken · move a b
+
+local function read_write()
+  local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
+    status = arg(), turn = arg(), last = arg(), usage = {num(), num(), num(), num()},
+    settle = {}, ask = {}, deliver = {}, events = {}}
+  for i = 1, num() do w.settle[i] = {pos = arg(), status = arg()} end
+  for i = 1, num() do w.ask[i] = {id = arg(), expires = arg(), tail = arg()} end
+  w.sender, w.send_lease, w.send_op = arg(), num(), arg()
+  for i = 1, num() do w.deliver[i] = {key = arg(), channel = arg(), tail = arg()} end
+  w.audit = read_audit()
+  for i = 1, num() do
+    w.events[i] = {type = arg(), actor = arg(), label = arg(), visibility = arg(), admitted = arg(), turn = arg(),
+      body = arg()}
+  end
+  return w
+end
+
+-- Find the dedupe key behind each settled position. One that is already terminal is passed over: the first
+-- terminal status stays.
+local function find_settled(w)
+  local waiting
+  local seen = {}
+  w.taken_from_inbox = 0
+  for _, s in ipairs(w.settle) do
+    if seen[s.pos] then
+      s.pos = ''
+    elseif w.take == s.pos then
+      s.dedupe = w.item_dedupe
+    elseif S['taken:' .. s.pos] then
+      s.dedupe = S['taken:' .. s.pos]
+    else
+      waiting = waiting or redis.call('LRANGE', KEYS[3], 0, -1)
+      for _, item in ipairs(waiting) do
+        local pos, dedupe = item_place(item)
+        if pos == tonumber(s.pos) then
+          s.dedupe, s.item = dedupe, item
+          w.taken_from_inbox = w.taken_from_inbox + 1
+        end
+      end
+    end
+    seen[s.pos] = true
+  end
+end
+
+-- The first reason to refuse, or nil; also works out what the write will need.
+local function refuse_write(w, now)
+  if count('seq') ~= w.cursor then return {'cursor'} end
+  local refusal = moved_head(w.audit)
+  if refusal then return refusal end
+  if w.use ~= '' then
+    local record = redis.call('HGET', KEYS[6], w.use)
+    w.spent = record and approval(record)
+    if not (w.spent and w.spent.state == 'approved' and w.spent.gen == S.gen and w.spent.expires > now) then
+      return {'use'}
+    end
+    w.spent.by = string.sub(record, string.find(record, '\n', 1, true) + 1, #record - #w.spent.tail)
+  end
+  for _, a in ipairs(w.ask) do
+    if redis.call('HEXISTS', KEYS[6], a.id) == 1 then return {'taken'} end
+  end
+  if w.take ~= '' then
+    w.item = redis.call('LINDEX', KEYS[3], 0)
+    local pos
+    if w.item then pos, w.item_dedupe = item_place(w.item) end
+    if pos ~= tonumber(w.take) then return {'item'} end
+  end
+  find_settled(w)
+  w.wait = count('wait') - w.taken_from_inbox - (w.item and 1 or 0)
+  if w.last ~= '' then w.status = w.wait > 0 and 'queued' or (w.status ~= '' and w.status or 'idle') end
+  if w.status ~= '' and not may_move(S.status, w.status) then return {'move', S.status, w.status} end
+end
+
+-- Raise the taint by what the events admit, in the step that writes them (law taint_is_the_fold).
+local function raise_taint(w)
+  local before = S.taint or 'PUBLIC'
+  local taint = before
+  for _, event in ipairs(w.events) do
+    if event.admitted == '1' then taint = join(taint, event.label) end
+  end
+  if taint ~= before then set('taint', taint) end
+end
+
+local function move_items(w)
+  if w.item then
+    redis.call('LPOP', KEYS[3])
+    mark(KEYS[4], w.item_dedupe, 'taken')
+    set('taken:' .. w.take, w.item_dedupe)
+  end
+  for _, s in ipairs(w.settle) do
+    if s.dedupe then
+      mark(KEYS[4], s.dedupe, s.status, w.keep)
+      drop('taken:' .. s.pos)
+      if s.item then redis.call('LREM', KEYS[3], 1, s.item) end
+    end
+  end
+  if w.wait ~= count('wait') then set('wait', w.wait) end
+end
+
+local function put_out(w, now)
+  for _, d in ipairs(w.deliver) do
+    if redis.call('HEXISTS', KEYS[5], d.key) == 0 then
+      set('on', count('on') + 1)
+      set('out', count('out') + 1)
+      local sends = w.sender ~= ''
+      put_delivery(KEYS[5], d.key, {state = sends and 'sending' or 'pending', n = S.on, gen = S.gen, created = now,
+        attempt = sends and 1 or 0, till = sends and now + w.send_lease or 0, op = w.send_op,
+        channel = d.channel, sender = w.sender, tail = d.tail})
+    end
+  end
+end
+
+local function move_turn(w)
+  if w.turn ~= '' then set('turn', w.turn) end
+  if w.status ~= '' then set('status', w.status) end
+  if w.last == '' then return end
+  set('last', w.last)
+  drop('turn')
+  drop('stop')
+  local sum = {0, 0, 0, 1}
+  if S.usage then sum = {string.match(S.usage, '^(%d+) (%d+) (%d+) (%d)$')} end
+  for i = 1, 3 do sum[i] = string.format('%.0f', sum[i] + w.usage[i]) end
+  sum[4] = math.min(tonumber(sum[4]), w.usage[4])
+  set('usage', table.concat(sum, ' '))
+end
+
+local function write(release)
+  local done = answered(KEYS[8])
+  if done then return done end
+  read_state(KEYS[1])
+  local refusal = stale()
+  if refusal then return refusal end
+  local w, now = read_write(), now_ms()
+  refusal = refuse_write(w, now)
+  if refusal then return refusal end
+
+  raise_taint(w)
+  local stop = S.stop and 1 or 0
+  for i = 9, #KEYS do redis.call('SET', KEYS[i], arg()) end
+  for _, event in ipairs(w.events) do append_event(KEYS[2], now, event) end
+  append_audit(KEYS[7], w.audit)
+  if w.spent then
+    w.spent.state = 'used'
+    put_approval(KEYS[6], w.use, w.spent, w.spent.by)
+  end
+  for _, a in ipairs(w.ask) do
+    put_approval(KEYS[6], a.id, {state = 'pending', gen = S.gen, expires = a.expires, tail = a.tail}, '')
+  end
+  move_items(w)
+  put_out(w, now)
+  move_turn(w)
+  set('moved', now)
+  if release or w.release then
+    drop('owner')
+    drop('until')
+  else
+    set('until', now + w.lease)
+  end
+  save(KEYS[1])
+  return answer(KEYS[8], {'ok', S.seq, S.taint or 'PUBLIC', now, S.an or '0', S.ah or '', stop,
+    wakes(KEYS[6], now)})
+end

@@ -1,0 +1,260 @@
+"""The session part of the store: accept, claim, write, and what is read back."""
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from bot.errors import (
+    BusyError,
+    DedupeConflictError,
+    IllegalMoveError,
+    LeaseLostError,
+    NotFoundError,
+    ResetError,
+    StoreRefusedError,
+)
+from bot.sessions.values import (
+    Accepted,
+    Approval,
+    ApprovalState,
+    AuditRow,
+    Claim,
+    Event,
+    InboxItem,
+    ItemStatus,
+    NewItem,
+    SessionState,
+    Write,
+    Written,
+)
+from bot.store import wire
+from bot.store.base import Part
+from bot.store.keys import AUDIT, OPEN, SessionKeys, session_keys, sid_of
+from bot.store.link import Arg, Reply
+from bot.store.scripts import Script
+from bot.store.wire import Bodies, dump, raw, text
+from bot.store.writes import change_args, claim_args, delivery_args, event_args
+
+
+class Sessions(Part):
+    """Implements the port `SessionStore`."""
+
+    async def accept(self, item: NewItem) -> Accepted:
+        """Append an input to its session's inbox, creating the session, and mark the session ready."""
+        if item.sid == AUDIT:
+            raise ValueError(item.sid)
+        keys, bodies = session_keys(item.sid), Bodies()
+        # Sorted, so that the same object redelivered in another order is the same input.
+        body = dump(item.body, sort=True)
+        digest = hashlib.sha256(body).hexdigest()[:32]
+        args: list[Arg] = [raw(item.dedupe), digest, self._ids.op(), raw(item.sender), str(item.label)]
+        args += [bodies.put(body), raw(item.home), raw(item.principal), str(item.creation), self._options.inbox_limit]
+        reply = await self._link.script(
+            Script.ACCEPT,
+            [keys.state, keys.log, keys.inbox, keys.idem, *_body_keys(keys, bodies)],
+            [*args, *bodies.large.values()],
+            self._ready_hint(item.sid),
+            ("SADD", OPEN, raw(item.sid)),
+        )
+        if reply[0] == b"conflict":
+            raise DedupeConflictError("the same input came before with another content")
+        if reply[0] == b"busy":
+            raise BusyError
+        if reply[0] == b"move":
+            raise IllegalMoveError(text(reply[1]), text(reply[2]))
+        return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]))
+
+    async def claim(self, sid: str, owner: str, *, after: int = 0, idle: bool = False) -> Claim | None:
+        """Take a session with a lease, if there is work and nobody holds it."""
+        keys, limits = session_keys(sid), self._options
+        args = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
+        reply = await self._link.script(Script.CLAIM, [keys.state, keys.log, keys.inbox, keys.approvals], args)
+        if reply[0] == b"none":
+            return None
+        _, now, flat, items, entries, approvals = reply
+        self._saw_now(now)
+        state = wire.reading(lambda: wire.state(sid, flat))
+        audit = wire.audit_head(flat)
+        self._saw_head(sid, audit)
+        events = await self._read_events(keys, entries)
+        if len(entries) == limits.claim_events:
+            events += await self._events_between(sid, events[-1].seq, state.seq)
+        return Claim(
+            sid=sid,
+            owner=owner,
+            fence=wire.fence(flat),
+            now=now,
+            state=state,
+            items=await self._read_items(keys, items),
+            events=events,
+            approvals=_approvals(sid, approvals, now, state.generation),
+            audit=audit,
+        )
+
+    async def record(self, claim: Claim, write: Write, *, sender: str = "") -> Written:
+        """Write in the middle of a turn, and prolong the lease."""
+        return await self._write(Script.RAISE_TAINT, claim, write, sender)
+
+    async def commit(self, claim: Claim, write: Write, *, sender: str = "") -> Written:
+        """Write at the end of a turn, and give the lease back."""
+        return await self._write(Script.COMMIT, claim, write, sender)
+
+    async def _write(self, script: Script, claim: Claim, write: Write, sender: str) -> Written:
+        keys, bodies, limits = session_keys(claim.sid), Bodies(), self._options
+        before = claim_args(claim) + change_args(write, lease_ms=limits.lease_ms, keep_ms=limits.keep_ms)
+        before += delivery_args(write, bodies, sender=sender, op=write.op, lease_ms=limits.send_lease_ms)
+        after = [*event_args(write.events, bodies), *bodies.large.values()]
+        names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit]
+        names += [keys.op(write.op), *_body_keys(keys, bodies)]
+
+        async def run(audit: list[Arg]) -> list[Reply]:
+            return await self._link.script(script, names, [*before, *audit, *after])
+
+        reply = await self._chaining(claim.sid, write.audit, run)
+        if reply[0] != b"ok":
+            _refuse(reply)
+        _, seq, taint, now, n, digest, stop, ready = reply
+        self._saw_now(now)
+        head = (int(n), text(digest))
+        self._saw_head(claim.sid, head)
+        await self._mark_ready(claim.sid, ready)
+        return Written(int(seq), wire.label(taint), now, head, bool(stop))
+
+    async def renew(self, claim: Claim) -> bool:
+        """Prolong the lease; return whether a stop was asked for."""
+        args = [*claim_args(claim), self._options.lease_ms]
+        reply = await self._link.script(Script.RENEW, [session_keys(claim.sid).state], args)
+        if reply[0] != b"ok":
+            _refuse(reply)
+        return bool(reply[1])
+
+    async def release(self, claim: Claim) -> None:
+        """Give the lease back without writing; a stale one is ignored."""
+        keys = session_keys(claim.sid)
+        reply = await self._link.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
+        await self._mark_ready(claim.sid, reply[1])
+
+    async def stop(self, sid: str, *, actor: str) -> tuple[bool, int]:
+        """Ask the running turn to stop and cancel what waits."""
+        keys = session_keys(sid)
+        names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._ids.op())]
+        reply = await self._link.script(Script.STOP, names, [raw(actor), self._options.keep_ms])
+        _, running, cancelled, ready = reply
+        await self._mark_ready(sid, ready)
+        return bool(running), int(cancelled)
+
+    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+        """Start a new generation."""
+        keys = session_keys(sid)
+        names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit, keys.op(op)]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._link.script(Script.RESET, names, [raw(actor), self._options.keep_ms, *rows])
+
+        reply = await self._chaining(sid, audit, run)
+        if reply[0] == b"none":
+            raise NotFoundError
+        if reply[0] == b"move":
+            raise IllegalMoveError(text(reply[1]), text(reply[2]))
+        self._saw_head(sid, wire.audit_head(reply[1]))
+        return wire.reading(lambda: wire.state(sid, reply[1]))
+
+    async def resolve(
+        self, sid: str, approval: str, state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+    ) -> Approval:
+        """Answer a pending approval once and mark the session ready when none is left."""
+        keys = session_keys(sid)
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            names = [keys.state, keys.approvals, keys.audit]
+            return await self._link.script(Script.RESOLVE, names, [raw(approval), state.value, raw(actor), *rows])
+
+        reply = await self._chaining(sid, audit, run)
+        if reply[0] == b"none":
+            raise NotFoundError
+        _, record, ready, n, digest = reply
+        self._saw_head(sid, (int(n), text(digest)))
+        await self._mark_ready(sid, ready)
+        return wire.reading(lambda: wire.approval(sid, raw(approval), record, 0))
+
+    async def state(self, sid: str) -> SessionState | None:
+        """Return the session's record, None if there is none."""
+        (flat,) = await self._link.commands(("HGETALL", session_keys(sid).state))
+        return wire.reading(lambda: wire.state(sid, flat)) if flat else None
+
+    async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
+        """Return events with seq > `after`, oldest first."""
+        keys = session_keys(sid)
+        (entries,) = await self._link.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
+        return await self._read_events(keys, entries)
+
+    async def approvals(self, sid: str) -> tuple[Approval, ...]:
+        """Return the approvals of this generation; one past its time reads as EXPIRED."""
+        keys = session_keys(sid)
+        generation, flat, clock = await self._link.commands(
+            ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
+        )
+        now = int(clock[0]) * 1000 + int(clock[1]) // 1000
+        return _approvals(sid, flat, now, int(generation or 0))
+
+    async def sessions(self) -> AsyncIterator[SessionState]:
+        """Walk all sessions, in no order; a session that comes or goes meanwhile may or may not be met."""
+        async for page in self._state_pages():
+            for key, flat in zip(page, await self._link.commands(*(("HGETALL", key) for key in page)), strict=True):
+                if flat:
+                    yield _state_at(key, flat)
+
+    async def _events_between(self, sid: str, after: int, head: int) -> tuple[Event, ...]:
+        events: tuple[Event, ...] = ()
+        while after < head:
+            events += await self.events(sid, after=after, limit=min(self._options.claim_events, head - after))
+            after = events[-1].seq
+        return events
+
+    async def _read_events(self, keys: SessionKeys, entries: Sequence[wire.StreamEntry]) -> tuple[Event, ...]:
+        fetched = await self._fetch(keys, wire.reading(lambda: [wire.event_body(entry) for entry in entries]))
+        return wire.reading(lambda: tuple(wire.event(entry, fetched) for entry in entries))
+
+    async def _read_items(self, keys: SessionKeys, items: Sequence[bytes]) -> tuple[InboxItem, ...]:
+        fetched = await self._fetch(keys, wire.reading(lambda: [wire.item_body(item) for item in items]))
+        return wire.reading(lambda: tuple(wire.item(item, fetched) for item in items))
+
+
+def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
+    return wire.reading(lambda: wire.state(sid_of(key), flat))
+
+
+def _approvals(sid: str, flat: Sequence[bytes], now: int, generation: int) -> tuple[Approval, ...]:
+    def read() -> tuple[Approval, ...]:
+        every = (wire.approval(sid, name, record, now) for name, record in wire.pairs(flat).items())
+        return tuple(approval for approval in every if approval.generation == generation)
+
+    return wire.reading(read)
+
+
+def _body_keys(keys: SessionKeys, bodies: Bodies) -> list[str]:
+    return [keys.body(text(ref)) for ref in bodies.large]
+
+
+def _refuse(reply: Sequence[Reply]) -> NoReturn:
+    """Turn a script's refusal of a write into an error."""
+    word = text(reply[0])
+    if word == "reset":
+        raise ResetError("the session was reset; this turn's work is dropped")
+    if word == "use":
+        raise NotFoundError
+    if word == "move":
+        raise IllegalMoveError(text(reply[1]), text(reply[2]))
+    if word == "taken":
+        raise StoreRefusedError("an approval of this id exists already", next_step="ask again")
+    raise LeaseLostError(_LOST[word])
+
+
+_LOST: Final = MappingProxyType(
+    {
+        "stale": "another worker has the session",
+        "cursor": "the session's log moved on",
+        "item": "the input was withdrawn",
+    }
+)

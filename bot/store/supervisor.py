@@ -1,0 +1,305 @@
+"""The embedded server: one Valkey process per data folder, shared by every process that uses the folder.
+
+Three locks in `<data>/store`, all of them `flock`, which the kernel drops when their holder dies:
+`start.lock` is held by whoever starts or stops the server; `server.lock` by the server itself, which inherits the
+descriptor, so the lock lives exactly as long as it; `clients.lock` is shared by every attached process, so whoever
+gets it exclusively is the last. An owner that is killed leaves its server running; the next one attaches to it.
+Nothing here imports redis: readiness and shutdown are one line each on the socket.
+"""
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import socket
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bot.clock import Clock, SystemClock
+from bot.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
+from bot.store import binary
+
+_SOCKET_LIMIT: Final = 100
+"""Longest socket path in bytes; Linux allows 107, macOS 103."""
+_START_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.002
+_LOG_LIMIT: Final = 1024 * 1024
+_SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
+_PING_LINE: Final = b"PING\r\n"
+
+_COMPLAINTS: Final = (
+    ("No space left", "the disk of `{folder}` is full", "make room on it"),
+    ("Read-only file system", "the disk of `{folder}` is read-only", "mend it, or choose another data folder"),
+    ("Permission denied", "the store may not write in `{folder}`", "mend the folder's owner and permissions"),
+    ("RDB format version", "the store's files in `{folder}` are of a newer server", "upgrade lockgate"),
+    ("Bad file format", "the store's files in `{folder}` are damaged", "restore the folder from a backup"),
+    ("append only file", "the store's files in `{folder}` are damaged", "restore the folder from a backup"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """Where everything of one embedded server is."""
+
+    folder: Path
+    socket: Path
+
+    @property
+    def log(self) -> Path:
+        """The server's own log."""
+        return self.folder / "server.log"
+
+    @property
+    def pid(self) -> Path:
+        """The server's process id, written by the server."""
+        return self.folder / "server.pid"
+
+
+class Supervisor:
+    """This process' attachment to the embedded server of a data folder."""
+
+    def __init__(self, data: Path, *, runtime: Path | None = None, clock: Clock | None = None) -> None:
+        """Take the data folder; `runtime` is where the socket goes unless the environment says better."""
+        self._data = data.absolute()
+        self._runtime = runtime
+        self._clock = clock or SystemClock()
+        self._membership: int | None = None
+        self._files: ServerFiles | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's address, once attached."""
+        return f"unix://{self.files.socket}"
+
+    @property
+    def files(self) -> ServerFiles:
+        """Where the server's files are, once attached.
+
+        Raises StoreError: not attached.
+        """
+        if self._files is None:
+            raise StoreError("the embedded store is not started")
+        return self._files
+
+    async def attach(self) -> None:
+        """Attach to the server, starting it if none runs; attaching again starts a vanished one.
+
+        Raises OperatorError: there is no server for this platform, or its files cannot be used.
+        """
+        await asyncio.to_thread(self._attach)
+
+    async def detach(self) -> None:
+        """Leave the server; the last process to leave stops it."""
+        await asyncio.to_thread(self._detach)
+
+    def _attach(self) -> None:
+        folder = self._data / "store"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)
+            starting = self._locked(folder / "start.lock", fcntl.LOCK_EX)
+            try:
+                self._join(folder)
+            finally:
+                os.close(starting)
+        except OSError as error:
+            raise _unusable(folder, error) from error
+
+    def _join(self, folder: Path) -> None:
+        if self._membership is None:
+            self._membership = self._locked(folder / "clients.lock", fcntl.LOCK_SH)
+        try:
+            self._ensure_server(folder)
+        except BaseException:
+            os.close(self._membership)
+            self._membership = None
+            raise
+
+    def _ensure_server(self, folder: Path) -> None:
+        # Whoever starts the server writes the socket's place down: another process may have another environment.
+        note = folder / "socket"
+        while True:
+            lock = _try_lock(folder / "server.lock")
+            if lock is None:
+                self._files = ServerFiles(folder, Path(note.read_text(encoding="utf-8")))
+                if self._await_ready(self._files):
+                    return
+                # It was just dying; the next round starts one.
+                continue
+            try:
+                self._files = ServerFiles(folder, self._socket_path())
+                note.write_text(str(self._files.socket), encoding="utf-8")
+                log_start = self._spawn(self._files, lock)
+            finally:
+                os.close(lock)
+            if self._await_ready(self._files):
+                return
+            raise _complaint(self._files, log_start)
+
+    def _socket_path(self) -> Path:
+        name = hashlib.sha256(os.fsencode(self._data.resolve())).hexdigest()[:16] + ".sock"
+        given = self._runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
+        # A fixed folder, not the temporary one: that one's path is too long for a socket on macOS.
+        fallback = Path("/tmp") / f"lockgate-{os.getuid()}"  # noqa: S108 - checked below to be ours alone
+        for folder in (given / "lockgate", fallback):
+            if len(os.fsencode(folder / name)) <= _SOCKET_LIMIT and (folder.parent.is_dir()):
+                folder.mkdir(exist_ok=True, mode=0o700)
+                status = folder.lstat()
+                if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                    raise StoreRefusedError(
+                        f"the folder `{folder}` is not this user's alone", next_step="remove it, or set XDG_RUNTIME_DIR"
+                    )
+                return folder / name
+        raise StoreRefusedError("there is no folder for the store's socket", next_step="set XDG_RUNTIME_DIR")
+
+    def _spawn(self, files: ServerFiles, lock: int) -> int:
+        """Start the server and return where its log begins."""
+        if files.log.exists() and files.log.stat().st_size > _LOG_LIMIT:
+            files.log.replace(files.log.with_suffix(".log.1"))
+        log_start = files.log.stat().st_size if files.log.exists() else 0
+        with files.log.open("ab") as log:
+            # The shell goes at once and leaves the server to init: no zombie, and no child whose fate is ours.
+            subprocess.run(  # noqa: S603 - our own binary and our own words
+                ["/bin/sh", "-c", '"$@" &', "sh", str(binary.locate()), *_options(files)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+                umask=0o077,
+                check=True,
+            )
+        return log_start
+
+    def _await_ready(self, files: ServerFiles) -> bool:
+        """Wait until the server answers; return False if it ended instead."""
+        deadline = self._clock.monotonic() + _START_SECONDS
+        while not _answers(files.socket):
+            lock = _try_lock(files.folder / "server.lock")
+            if lock is not None:
+                os.close(lock)
+                return False
+            if self._clock.monotonic() > deadline:
+                raise StoreGoneError(
+                    f"the embedded store of `{files.folder}` runs but does not answer",
+                    next_step=f"end the process named in `{files.pid}`",
+                )
+            _pause()
+        return True
+
+    def _detach(self) -> None:
+        if self._membership is None:
+            return
+        files = self.files
+        starting = self._locked(files.folder / "start.lock", fcntl.LOCK_EX)
+        try:
+            os.close(self._membership)
+            self._membership = None
+            last = _try_lock(files.folder / "clients.lock")
+            if last is not None:
+                self._shut_down(files)
+                os.close(last)
+        finally:
+            os.close(starting)
+
+    def _shut_down(self, files: ServerFiles) -> None:
+        deadline = self._clock.monotonic() + _STOP_SECONDS
+        _say(files.socket, _SHUTDOWN_LINE)
+        while (lock := _try_lock(files.folder / "server.lock")) is None:
+            if self._clock.monotonic() > deadline:
+                raise StoreGoneError(
+                    "the embedded store does not stop", next_step=f"end the process named in `{files.pid}`"
+                )
+            _pause()
+        os.close(lock)
+
+    def _locked(self, path: Path, kind: int) -> int:
+        """Wait for a lock, which is never held long, and return its descriptor."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = self._clock.monotonic() + _START_SECONDS + _STOP_SECONDS
+        while not _flock(descriptor, kind):
+            if self._clock.monotonic() > deadline:
+                os.close(descriptor)
+                raise StoreGoneError(f"another process holds `{path}`", next_step="end the lockgate process that hangs")
+            _pause()
+        return descriptor
+
+
+def _options(files: ServerFiles) -> list[str]:
+    given = {
+        "port": "0",
+        "unixsocket": str(files.socket),
+        "unixsocketperm": "700",
+        "dir": str(files.folder),
+        "pidfile": str(files.pid),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "databases": "1",
+        # An idle session's streams would reserve 4 KB each otherwise.
+        "stream-node-max-bytes": "512",
+        # A session's record has values over 64 bytes; as a listpack it takes a third of a hash table.
+        "hash-max-listpack-value": "1024",
+    }
+    return [part for name, value in given.items() for part in (f"--{name}", value)]
+
+
+def _flock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if _flock(descriptor, fcntl.LOCK_EX):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _say(path: Path, line: bytes) -> bytes:
+    """Say one line to the server and return the start of its answer, nothing if there is none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+            connection.sendall(line)
+            return connection.recv(64)
+        except OSError:
+            return b""
+
+
+def _answers(path: Path) -> bool:
+    return _say(path, _PING_LINE).startswith(b"+PONG")
+
+
+def _pause() -> None:
+    # In a thread of its own, where waiting for nothing is how to pause without the clock module.
+    threading.Event().wait(_POLL_SECONDS)
+
+
+def _complaint(files: ServerFiles, log_start: int) -> OperatorError:
+    """Turn what a failed server said into one sentence."""
+    said = files.log.read_bytes()[log_start:].decode("utf-8", "replace")
+    for words, sentence, step in _COMPLAINTS:
+        if words in said:
+            return StoreRefusedError(sentence.format(folder=files.folder), next_step=step)
+    return StoreError("the embedded store did not start", next_step=f"look at `{files.log}`")
+
+
+def _unusable(folder: Path, error: OSError) -> OperatorError:
+    if error.errno == errno.ENOSPC:
+        return StoreRefusedError(f"the disk of `{folder}` is full", next_step="make room on it")
+    return StoreRefusedError(
+        f"the store's folder `{folder}` cannot be used: {error.strerror}",
+        next_step="mend it, or set another data folder",
+    )

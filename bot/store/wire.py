@@ -1,0 +1,361 @@
+"""Stored bytes to frozen values and back: the one place that knows how a record is written.
+
+Text is any Python text: UTF-8 with lone surrogates passed through, so it comes back as it went. Bodies are JSON
+in the same encoding; one over `INLINE` bytes is stored under a key of its own and `@<id>` stands in its place.
+No I/O here. A record of a newer version, or one that cannot be read, raises SchemaError.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, TypeVar, cast
+
+from bot.errors import SchemaError
+from bot.sessions.values import (
+    SCHEMA,
+    Approval,
+    ApprovalState,
+    AuditRecord,
+    Delivery,
+    DeliveryState,
+    Event,
+    EventType,
+    InboxItem,
+    JsonObject,
+    LastTurn,
+    SessionState,
+    Status,
+    Turn,
+    Usage,
+    Visibility,
+    YieldReason,
+)
+from policy.errors import LabelTextError
+from policy.labels import Label, parse
+
+INLINE: Final = 32 * 1024
+"""Longest body, in bytes, that stays in its record."""
+
+_T = TypeVar("_T")
+
+
+def raw(text: str) -> bytes:
+    """Encode any text."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text(stored: bytes) -> str:
+    """Decode what `raw` encoded."""
+    return stored.decode("utf-8", "surrogatepass")
+
+
+def dump(value: object, *, sort: bool = False) -> bytes:
+    """Encode a JSON value; with `sort`, equal objects give equal bytes."""
+    return raw(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort))
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Collects the large bodies of one script call: their ids in order, and what they hold."""
+
+    large: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+
+    def put(self, body: bytes) -> bytes:
+        """Return what stands for the body in its record."""
+        if len(body) <= INLINE:
+            return body
+        ref = hashlib.sha256(body).hexdigest()[:32].encode("ascii")
+        self.large[ref] = body
+        return b"@" + ref
+
+
+Fetched = Mapping[bytes, bytes]
+"""Large bodies by id, as read back."""
+
+
+def refs(bodies: Iterable[bytes]) -> list[bytes]:
+    """Return the ids of the large bodies that these stand for."""
+    return [body[1:] for body in bodies if body[:1] == b"@"]
+
+
+def _whole(body: bytes, fetched: Fetched) -> bytes:
+    if body[:1] != b"@":
+        return body
+    found = fetched.get(body[1:])
+    if found is None:
+        raise SchemaError(f"the store lost the body `{text(body[1:])}`", next_step="restore the store from a backup")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def label(stored: bytes) -> Label:
+    """Read a label's text form."""
+    return parse(stored.decode("ascii"))
+
+
+def reading(read: Callable[[], _T]) -> _T:
+    """Run a decoder; what it cannot read is a record this program does not know.
+
+    Raises SchemaError: for any malformed record.
+    """
+    try:
+        return read()
+    except (ValueError, KeyError, IndexError, TypeError, LabelTextError) as error:
+        raise SchemaError(
+            "the store holds a record this program cannot read", next_step="use the version of lockgate that wrote it"
+        ) from error
+
+
+def check_version(stored: bytes) -> None:
+    """Refuse a record of a newer version.
+
+    Raises SchemaError: if it is one.
+    """
+    if int(stored) > SCHEMA:
+        raise newer(text(stored))
+
+
+def newer(version: str) -> SchemaError:
+    """Return the error for a record of another version."""
+    return SchemaError(
+        f"the store holds records of version `{version}`, this program reads version `{SCHEMA}`",
+        next_step="upgrade lockgate",
+    )
+
+
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Read a flat reply of fields and values."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+# State ----------------------------------------------------------------------------------------------------
+
+
+def state(sid: str, flat: Sequence[bytes]) -> SessionState:
+    """Read a session's record from its hash."""
+    got = pairs(flat)
+    check_version(got[b"v"])
+
+    def number(name: bytes) -> int:
+        return int(got.get(name, b"0"))
+
+    def labelled(name: bytes) -> Label:
+        return label(got.get(name, b"PUBLIC"))
+
+    return SessionState(
+        sid=sid,
+        generation=number(b"gen"),
+        generation_seq=number(b"gseq"),
+        seq=number(b"seq"),
+        status=Status(text(got[b"status"])),
+        taint=labelled(b"taint"),
+        creation=labelled(b"made"),
+        inbox_label=labelled(b"typed"),
+        home=text(got[b"home"]),
+        principal=text(got[b"who"]),
+        created_at=number(b"born"),
+        updated_at=number(b"moved"),
+        waiting_items=number(b"wait"),
+        turn=_turn(got[b"turn"]) if b"turn" in got else None,
+        last_turn=_last_turn(got[b"last"]) if b"last" in got else None,
+        usage=_usage(got[b"usage"].split()) if b"usage" in got else Usage(),
+    )
+
+
+def audit_head(flat: Sequence[bytes]) -> tuple[int, str]:
+    """Read the audit head out of a session's record."""
+    got = pairs(flat)
+    return int(got.get(b"an", b"0")), text(got.get(b"ah", b""))
+
+
+def fence(flat: Sequence[bytes]) -> int:
+    """Read the fence out of a session's record."""
+    return int(pairs(flat)[b"fence"])
+
+
+def turn(value: Turn) -> bytes:
+    """Write an open turn."""
+    head = f"{value.attempt} {value.suspended:d} {value.position} {value.started_at}\n"
+    return head.encode("ascii") + dump([value.id, value.dedupe, value.sender])
+
+
+def _turn(stored: bytes) -> Turn:
+    head, _, rest = stored.partition(b"\n")
+    attempt, suspended, position, started_at = map(int, head.split())
+    name, dedupe, sender = _strings(rest)
+    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended))
+
+
+def last_turn(value: LastTurn) -> bytes:
+    """Write how the last turn ended."""
+    numbers = (value.started_at, value.completed_at, value.attempt, value.result_seq, *usage(value.usage))
+    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.reason.value, value.error])
+
+
+def _last_turn(stored: bytes) -> LastTurn:
+    head, _, rest = stored.partition(b"\n")
+    words = head.split()
+    started_at, completed_at, attempt, result_seq = map(int, words[:4])
+    name, reason, error = _strings(rest)
+    return LastTurn(name, YieldReason(reason), started_at, completed_at, attempt, result_seq, error, _usage(words[4:]))
+
+
+def usage(value: Usage) -> tuple[int, int, int, int]:
+    """Write what models were asked, as four numbers."""
+    return value.requests, value.input_tokens, value.output_tokens, int(value.complete)
+
+
+def _usage(words: Sequence[bytes]) -> Usage:
+    requests, tokens_in, tokens_out, complete = map(int, words)
+    return Usage(requests, tokens_in, tokens_out, bool(complete))
+
+
+# Events ---------------------------------------------------------------------------------------------------
+
+StreamEntry = tuple[bytes, Sequence[bytes]]
+
+
+def event_body(entry: StreamEntry) -> bytes:
+    """Return an entry's body as stored."""
+    return entry[1][19]
+
+
+def event(entry: StreamEntry, fetched: Fetched) -> Event:
+    """Read an event from its stream entry, whose fields stand in the order the scripts write them."""
+    name, fields = entry
+    check_version(fields[1])
+    return Event(
+        seq=int(name.partition(b"-")[0]),
+        ts=int(fields[3]),
+        generation=int(fields[5]),
+        type=EventType(text(fields[7])),
+        actor=text(fields[9]),
+        label=label(fields[11]),
+        visibility=Visibility(text(fields[13])),
+        admitted=fields[15] == b"1",
+        turn=text(fields[17]),
+        body=_object(_whole(fields[19], fetched)),
+    )
+
+
+# Inbox ----------------------------------------------------------------------------------------------------
+
+
+def item_body(stored: bytes) -> bytes:
+    """Return an item's body as stored."""
+    head, _, rest = stored.partition(b"\n")
+    return rest[sum(map(int, head.split()[4:])) :]
+
+
+def item(stored: bytes, fetched: Fetched) -> InboxItem:
+    """Read a waiting item."""
+    head, _, rest = stored.partition(b"\n")
+    version, position, at, labelled, *lengths = head.split()
+    check_version(version)
+    first, second = map(int, lengths)
+    return InboxItem(
+        position=int(position),
+        dedupe=text(rest[:first]),
+        sender=text(rest[first : first + second]),
+        label=label(labelled),
+        body=_object(_whole(rest[first + second :], fetched)),
+        accepted_at=int(at),
+    )
+
+
+# Approvals ------------------------------------------------------------------------------------------------
+
+
+def approval_tail(value: Approval) -> bytes:
+    """Write what never changes of an approval."""
+    bound = [value.turn, value.call, value.tool, value.binding, str(value.label), value.principal]
+    return dump([bound, list(value.rules), value.question])
+
+
+def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
+    """Read an approval; one past its time, pending or approved, reads as EXPIRED."""
+    head, _, rest = stored.partition(b"\n")
+    version, word, generation, expires, length = head.split()
+    check_version(version)
+    found, expires_at, by = ApprovalState(text(word)), int(expires), int(length)
+    if expires_at <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
+        found = ApprovalState.EXPIRED
+    bound, rules, question = cast("tuple[list[str], list[str], JsonObject]", json.loads(text(rest[by:])))
+    turn_id, call, tool, binding, labelled, principal = bound
+    return Approval(
+        id=text(name),
+        sid=sid,
+        generation=int(generation),
+        turn=turn_id,
+        call=call,
+        tool=tool,
+        binding=binding,
+        label=parse(labelled),
+        principal=principal,
+        question=question,
+        rules=tuple(rules),
+        expires_at=expires_at,
+        state=found,
+        resolved_by=text(rest[:by]),
+    )
+
+
+# Outbox ---------------------------------------------------------------------------------------------------
+
+
+def delivery_tail(address: str, labelled: Label, kind: str, turn_id: str, body: bytes) -> bytes:
+    """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
+    return dump([address, str(labelled), kind, turn_id]) + b"\n" + body
+
+
+def delivery_body(stored: bytes) -> bytes:
+    """Return a delivery's text as stored."""
+    return stored.rpartition(b"\n")[2]
+
+
+def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[int, Delivery]:
+    """Read a delivery and its number in the order of the outbox."""
+    head, _, rest = stored.partition(b"\n")
+    version, word, number, generation, created_at, attempt, _, _, _, length = head.split()
+    check_version(version)
+    facts, _, body = rest[int(length) :].partition(b"\n")
+    address, labelled, kind, turn_id = _strings(facts)
+    return int(number), Delivery(
+        sid=sid,
+        key=text(name),
+        address=address,
+        text=cast("str", json.loads(text(_whole(body, fetched)))),
+        label=parse(labelled),
+        kind=kind,
+        turn=turn_id,
+        state=DeliveryState(text(word)),
+        created_at=int(created_at),
+        attempt=int(attempt),
+        generation=int(generation),
+    )
+
+
+# Audit chain ----------------------------------------------------------------------------------------------
+
+
+def audit_records(entries: Sequence[StreamEntry], genesis: str, after: int) -> tuple[AuditRecord, ...]:
+    """Read chain records with n > `after`; each follows on the hash of the entry before it, the first on `genesis`."""
+    previous, records = genesis, list[AuditRecord]()
+    for name, fields in entries:
+        check_version(fields[1])
+        n, digest = int(name.partition(b"-")[0]), text(fields[11])
+        if n > after:
+            body = _object(fields[9])
+            records.append(AuditRecord(n, int(fields[3]), text(fields[5]), text(fields[7]), body, previous, digest))
+        previous = digest
+    return tuple(records)
+
+
+def _object(stored: bytes) -> JsonObject:
+    return cast("JsonObject", json.loads(text(stored)))
+
+
+def _strings(stored: bytes) -> list[str]:
+    return cast("list[str]", json.loads(text(stored)))

@@ -1,0 +1,28 @@
+"""`current_time`: the store's clock, in UTC."""
+
+from datetime import UTC, datetime
+
+from bot.tools.base import Arguments, Declared, Result, Scene
+from policy.request import Effect
+
+
+class NoArguments(Arguments):
+    """There are none."""
+
+
+class CurrentTime:
+    """Tell the time; it is public and nobody outside can choose it."""
+
+    name = "current_time"
+    description = "Tell the current date and time in UTC."
+    effect = Effect.NONE
+    repeatable = True
+    arguments = NoArguments
+
+    def declare(self, arguments: NoArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare a PUBLIC, TRUSTED result."""
+        return Declared()
+
+    async def run(self, arguments: NoArguments, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
+        """Return the moment the call was decided."""
+        return Result(datetime.fromtimestamp(scene.now / 1000, UTC).isoformat(timespec="seconds"))

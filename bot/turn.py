@@ -1,0 +1,151 @@
+"""The open turn: one claimed piece of work, as the code that runs it holds it.
+
+It keeps the log cursor, the taint in force and the events not yet written, and is the only thing that
+writes to a claimed session. Deciding and writing go together under `lock`, so that two tool calls running at
+once cannot race the taint (law `taint_is_the_fold`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from bot.errors import LeaseLostError
+from bot.ids import Ids
+from bot.sessions.port import SessionStore
+from bot.sessions.values import (
+    Approval,
+    Claim,
+    Delivery,
+    DeliveryState,
+    Event,
+    NewDelivery,
+    NewEvent,
+    Turn,
+    Usage,
+    Write,
+)
+from bot.standing import Standing
+
+
+class StopRequestedError(Exception):
+    """A person asked the turn to stop."""
+
+
+class OpenTurn:
+    """A turn in progress.
+
+    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the
+    tool calls (id to tool) that have no result yet.
+    """
+
+    def __init__(  # noqa: PLR0913 - a turn is made in one place, from these
+        self, store: SessionStore, ids: Ids, claim: Claim, record: Turn, standing: Standing, sender: str
+    ) -> None:
+        self.lock = asyncio.Lock()
+        self.claim = claim
+        self.record = record
+        self.standing = standing
+        self.approvals: tuple[Approval, ...] = claim.approvals
+        self.usage = Usage()
+        self.open_calls: dict[str, str] = {}
+        self._sender = sender
+        self._store = store
+        self._ids = ids
+        self._cursor = claim.state.seq
+        self._noted: list[NewEvent] = []
+        self._scope: anyio.CancelScope | None = None
+        self._interruption: Exception | None = None
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """The events of this generation as they were when the turn was claimed."""
+        return self.claim.events
+
+    def note(self, event: NewEvent) -> None:
+        """Keep an event to be written first in the next write: it costs no round trip of its own."""
+        self._noted.append(event)
+
+    async def write(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - the fields of Write
+        """Write in the middle of the turn; `lock` is held by whoever decided what to write.
+
+        Takes the fields of `Write`. Returns what is to be delivered, already claimed by this process.
+
+        A stop that a person asked for interrupts the turn after the write.
+
+        Raises LeaseLostError: the session is somebody else's now.
+        """
+        return await self._written(self._write(deliver=deliver, **change), final=False)
+
+    async def end(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - as above
+        """Write for the last time and give the lease back; as `write` otherwise, but a stop comes too late."""
+        return await self._written(self._write(deliver=deliver, release=True, **change), final=True)
+
+    def interrupt(self, reason: Exception) -> None:
+        """Stop the thinking from outside, once: the lease was lost, or a person asked to stop."""
+        if self._interruption is None:
+            self._interruption = reason
+            if self._scope is not None:
+                self._scope.cancel()
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Run a block that `interrupt` can end.
+
+        Raises the reason given to `interrupt`, at the end of the block.
+        """
+        try:
+            with anyio.CancelScope() as scope:
+                self._scope = scope
+                if self._interruption is not None:
+                    scope.cancel()
+                yield
+        except Exception as error:
+            # What the block's tasks raised when it was interrupted is only an echo of the reason.
+            if self._interruption is None:
+                raise
+            raise self._interruption from error
+        finally:
+            self._scope = None
+        if self._interruption is not None:
+            raise self._interruption
+
+    def _write(self, **change: Any) -> Write:  # noqa: ANN401 - as above
+        events = (*self._noted, *change.pop("events", ()))
+        return Write(op=self._ids.op(), cursor=self._cursor, events=events, **change)
+
+    async def _written(self, write: Write, *, final: bool) -> tuple[Delivery, ...]:
+        method = self._store.commit if final else self._store.record
+        try:
+            # A write that is under way is not torn by a stop: the store would know more than this turn.
+            with anyio.CancelScope(shield=True):
+                written = await method(self.claim, write, sender=self._sender)
+        except LeaseLostError as error:
+            self.interrupt(error)
+            raise
+        self._noted.clear()
+        self._cursor = written.seq
+        self.standing = replace(self.standing, taint=written.taint, now=written.now)
+        if written.stop and not final:
+            self.interrupt(StopRequestedError())
+        return tuple(self._claimed(delivery, written.now) for delivery in write.deliver)
+
+    def _claimed(self, new: NewDelivery, now: int) -> Delivery:
+        return Delivery(
+            sid=self.claim.sid,
+            key=new.key,
+            address=new.address,
+            text=new.text,
+            label=new.label,
+            kind=new.kind,
+            turn=new.turn,
+            state=DeliveryState.SENDING,
+            created_at=now,
+            attempt=1,
+            generation=self.standing.generation,
+        )
+
+

@@ -1,0 +1,149 @@
+"""The console: a person at a keyboard, or a pipe in its place.
+
+A text is shown indented, so that nothing a model writes can stand where the prompt, a status or another
+chat's mark stands, and with every character escaped that a terminal would obey instead of showing. Reading
+the keyboard is the command line's matter, not this adapter's.
+"""
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable
+from types import MappingProxyType
+from typing import Final, TextIO
+
+from channels.base import AmbiguousSendError, Audience, ChannelError
+from channels.message import Address, Outbound, OutboundKind, Signal
+
+NAME: Final = "console"
+OWNER: Final = "owner"
+"""The chat, and the account, of whoever owns this installation."""
+
+REPEATED: Final = "(may have been shown before)"
+
+_INDENT: Final = "  "
+_ERASE_LINE: Final = "\r\x1b[K"
+_SHOWN: Final = frozenset("\n\t\u200c\u200d")
+_OBEYED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_STATUS: Final = MappingProxyType({Signal.WORKING: "working", Signal.READING: "reading", Signal.WRITING: "writing"})
+_STYLES: Final = MappingProxyType({OutboundKind.NOTICE: "cyan", OutboundKind.QUESTION: "bold yellow"})
+_PLAIN: Final = re.compile(r"[\n\t\x20-\x7e]*\Z")
+
+
+class Console:
+    """Shows what is said on one output stream.
+
+    `person` is the chat of whoever sits there: the owner, or somebody else's user name. `terminal` tells
+    that the stream is one, with status line and colours. `changed` is set whenever something was shown or
+    signalled, for whoever waits for that. `before` runs before a text is shown, so that what led to it
+    stands above it; `prompt` gives the line to show again after a text arrived while a person was typing.
+    """
+
+    name = NAME
+    marks_repeats = True
+
+    def __init__(self, output: TextIO, *, person: str = OWNER, terminal: bool = False) -> None:
+        self.changed = asyncio.Event()
+        self.before: Callable[[], Awaitable[None]] | None = None
+        self.prompt: Callable[[], str] | None = None
+        self._output = output
+        self._person = person
+        self._terminal = terminal
+        self._status = ""
+        self._writing = asyncio.Lock()
+
+    async def send(self, outbound: Outbound) -> None:
+        """Show a text.
+
+        Raises ChannelError: it cannot be shown here. AmbiguousSendError: the stream broke while it was shown.
+        """
+        chat = outbound.address.chat
+        if outbound.address != Address(NAME, chat) or (self._person not in {OWNER, chat}):
+            raise ChannelError("nobody of that address is at this console")
+        if self.before is not None:
+            await self.before()
+        await self.show(self._rendered(outbound), _STYLES.get(outbound.kind, ""))
+
+    async def signal(self, address: Address, signal: Signal) -> None:
+        """Show the status on a terminal's last line; a pipe shows nothing."""
+        if address.chat == self._person:
+            await self.status(_STATUS.get(signal, ""))
+        self.changed.set()
+
+    async def audience(self, address: Address) -> Audience:
+        """Tell who reads: one account for each chat, always completely known."""
+        return Audience(frozenset({f"{NAME}:{address.chat}"}), complete=True)
+
+    async def show(self, text: str, style: str = "") -> None:
+        """Show lines of the console's own, as they are; they have no control characters but line ends.
+
+        Raises ChannelError: the stream is closed. AmbiguousSendError: it broke on the way.
+        """
+        async with self._writing:
+            again = self.prompt() if self.prompt is not None and self._terminal else ""
+            shown = f"{self._styled(text, style)}\n{again}{self._status}"
+            await self._write(f"{_ERASE_LINE}{shown}" if self._terminal else shown)
+        self.changed.set()
+
+    async def status(self, text: str) -> None:
+        """Replace the status line, on a terminal.
+
+        Raises ChannelError or AmbiguousSendError: as `show`.
+        """
+        if not self._terminal or text == self._status:
+            return
+        async with self._writing:
+            self._status = text
+            await self._write(f"{_ERASE_LINE}{text}")
+
+    def _rendered(self, outbound: Outbound) -> str:
+        chat = outbound.address.chat
+        mark = "" if chat == self._person else f"→ {_word(chat)}: "
+        body = visible(outbound.text).replace("\n", f"\n{_INDENT}")
+        return f"{mark or _INDENT}{body}{f' {REPEATED}' if outbound.repeated else ''}"
+
+    def _styled(self, text: str, style: str) -> str:
+        if not style or not self._terminal:
+            return text
+        from rich.console import Console as Rich  # noqa: PLC0415 - 60 ms, and only a terminal needs it
+
+        rich = Rich(force_terminal=True, no_color=False, width=10_000)
+        with rich.capture() as capture:
+            rich.print(text, style=style, markup=False, highlight=False, emoji=False, end="", soft_wrap=True)
+        return capture.get()
+
+    async def _write(self, text: str) -> None:
+        try:
+            await asyncio.to_thread(self._write_now, text)
+        except ValueError:
+            raise ChannelError("the console is closed") from None
+        except OSError:
+            # Part of it may have been read before the stream broke.
+            raise AmbiguousSendError("the console's output broke") from None
+
+    def _write_now(self, text: str) -> None:
+        # A terminal of another encoding gets escapes for what it cannot show.
+        encoding = self._output.encoding or "utf-8"
+        self._output.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        self._output.flush()
+
+
+def visible(text: str) -> str:
+    r"""Return a text with every character that a terminal would obey written as `\x1b` or `\u202e`.
+
+    Line ends and tabs stay, as do the joiners that scripts and emoji need.
+    """
+    if _PLAIN.match(text):
+        return text
+    return "".join(char if char in _SHOWN or unicodedata.category(char) not in _OBEYED else _escape(char) for char in text)
+
+
+def _word(text: str) -> str:
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code <= 0xFF:  # noqa: PLR2004 - two hexadecimal digits hold it
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - four digits hold it

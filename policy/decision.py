@@ -1,0 +1,104 @@
+"""What the engine answers: a verdict with every rule behind it, the label that would result, and remedies.
+
+A decision is never a boolean: `Verdict` has no truth value, so that `if verdict:` cannot be written.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import NoReturn
+
+from policy.labels import Label
+
+
+class Verdict(IntEnum):
+    """The four answers; the strictest wins, so `max` combines them."""
+
+    ALLOW = 0
+    REDACT = 1
+    REQUIRE_APPROVAL = 2
+    BLOCK = 3
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a truth value.
+
+        Raises TypeError: always.
+        """
+        raise TypeError("a verdict is not a boolean, compare it with Verdict.ALLOW or another member")
+
+
+class Remedy(StrEnum):
+    """What the reader of a denial can do that works; rendered by `policy.explain`.
+
+    Only what exists is listed: release and the private chat join when they are built.
+    """
+
+    RESET = "reset"
+    CONFIRM = "confirm"
+    APPROVER = "approver"
+    OTHER_DESTINATION = "other_destination"
+    OTHER_MODEL = "other_model"
+    RECLASSIFY = "reclassify"
+    DECLARE_TOOL = "declare_tool"
+    FIX_RULE = "fix_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one rule said: its verdict, and why in one sentence without labels the reader may not know.
+
+    `remedies` is what the rule itself offers against its verdict; the decision keeps those of the
+    rules that decided.
+    """
+
+    rule: str
+    verdict: Verdict
+    fixed: bool
+    message: str = ""
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The engine's answer.
+
+    `outcomes` holds every rule evaluated, fixed ones first. `label_before` is the session's taint,
+    `label_after` what it would be if the request went through. `redact` names the patterns to be
+    replaced before the content goes on. `remedies` is empty unless the verdict stops the request.
+    `policy` is the digest of the policy that decided.
+    """
+
+    verdict: Verdict
+    outcomes: tuple[Outcome, ...]
+    label_before: Label
+    label_after: Label
+    remedies: tuple[Remedy, ...] = ()
+    redact: tuple[str, ...] = ()
+    policy: str = ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The ids of the rules that did not simply allow, strictest first."""
+        telling = [outcome for outcome in self.outcomes if outcome.verdict is not Verdict.ALLOW]
+        return tuple(outcome.rule for outcome in sorted(telling, key=lambda outcome: -outcome.verdict))
+
+
+def combined(first: Decision, second: Decision) -> Decision:
+    """Return the decision on a request that crosses two hooks: the stricter verdict, with the rules of both.
+
+    The labels are the first's, as the second crossing reads nothing; a BLOCK by either changes no label. A
+    rule that speaks at both is reported once, where it is stricter.
+    """
+    verdict = max(first.verdict, second.verdict)
+    before = {outcome.rule: outcome.verdict for outcome in first.outcomes}
+    after = {outcome.rule: outcome.verdict for outcome in second.outcomes}
+    kept = [outcome for outcome in first.outcomes if outcome.verdict >= after.get(outcome.rule, Verdict.ALLOW)]
+    added = [out for out in second.outcomes if out.rule not in before or out.verdict > before[out.rule]]
+    return Decision(
+        verdict=verdict,
+        outcomes=(*kept, *added),
+        label_before=first.label_before,
+        label_after=first.label_before if verdict is Verdict.BLOCK else first.label_after,
+        remedies=tuple(dict.fromkeys((*first.remedies, *second.remedies))),
+        redact=tuple(dict.fromkeys((*first.redact, *second.redact))),
+        policy=first.policy,
+    )

@@ -1,0 +1,86 @@
+"""A decision in words for one reader, and in JSON's terms for a program.
+
+Labels appear only as far as they flow to the reader's clearance; otherwise a constant phrase stands
+in their place. Rules' messages hold no labels of the session. What is said names no content.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from policy.decision import Decision, Remedy, Verdict
+from policy.labels import Label
+
+ABOVE: Final = "above your clearance"
+
+_VERDICTS: Final[Mapping[Verdict, str]] = MappingProxyType(
+    {
+        Verdict.ALLOW: "allowed",
+        Verdict.REDACT: "allowed with parts replaced",
+        Verdict.REQUIRE_APPROVAL: "needs an approval",
+        Verdict.BLOCK: "refused",
+    }
+)
+_REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
+    {
+        Remedy.RESET: "start anew with `/reset` and send it again: a session that has read nothing may do this",
+        Remedy.CONFIRM: "confirm the reset when you are asked: type `/reset` and answer `yes`",
+        Remedy.APPROVER: "have it approved: `/approvals` lists what waits, `/approve` answers",
+        Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
+        Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
+        Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned under `policy` in config.yaml",
+        Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
+        Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
+    }
+)
+
+
+def shown(label: Label, reader: Label) -> str:
+    """Return a label as a reader with this clearance may see it."""
+    return str(label) if label.flows_to(reader) else ABOVE
+
+
+def remedy(offered: Remedy) -> str:
+    """Return a remedy as a sentence that tells what to do."""
+    return _REMEDIES[offered]
+
+
+def render(decision: Decision, reader: Label, *, subject: str) -> tuple[str, ...]:
+    """Return the lines that tell a reader with this clearance what was decided about `subject`.
+
+    First the verdict, then each rule that did not simply allow, the labels, and what can be done.
+    """
+    lines = [f"{subject}: {_VERDICTS[decision.verdict]}"]
+    telling = [outcome for outcome in decision.outcomes if outcome.verdict is not Verdict.ALLOW or outcome.message]
+    lines += [
+        f"rule `{outcome.rule}`: {outcome.message or _VERDICTS[outcome.verdict]}"
+        for outcome in sorted(telling, key=lambda outcome: -outcome.verdict)
+    ]
+    lines.append(f"this session has read: {shown(decision.label_before, reader)}")
+    if decision.label_after != decision.label_before:
+        lines.append(f"it would then have read: {shown(decision.label_after, reader)}")
+    if decision.redact:
+        lines.append(f"replaced: {', '.join(decision.redact)}")
+    lines += [f"you can: {remedy(offered)}" for offered in decision.remedies]
+    return tuple(lines)
+
+
+def as_dict(decision: Decision, reader: Label) -> dict[str, object]:
+    """Return a decision in JSON's terms, with every rule evaluated, for a reader with this clearance."""
+    return {
+        "verdict": decision.verdict.name,
+        "rules": [
+            {
+                "id": outcome.rule,
+                "verdict": outcome.verdict.name,
+                "fixed": outcome.fixed,
+                "message": outcome.message,
+            }
+            for outcome in decision.outcomes
+        ],
+        "taint_before": shown(decision.label_before, reader),
+        "taint_after": shown(decision.label_after, reader),
+        "remedies": [offered.value for offered in decision.remedies],
+        "redact": list(decision.redact),
+        "policy": decision.policy,
+    }

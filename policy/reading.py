@@ -1,0 +1,251 @@
+"""How each piece of a policy document is read: one function per kind of value.
+
+Each takes a raw value and the names the document knows, and returns what the engine works with, or
+raises ValueError with one sentence for the operator. It knows no pydantic, so that
+`policy.document` stays a description of shapes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final, TypeVar, cast
+
+from policy import labels
+from policy.decision import Verdict
+from policy.errors import LabelTextError, nearest
+from policy.fixed import NAMES as FIXED_RULES
+from policy.labels import Label, Level
+from policy.patterns import NAMES as BUILT_IN_PATTERNS
+from policy.redact import fault
+from policy.request import Hook
+
+_E = TypeVar("_E", bound=Enum)
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+_SELECTOR = re.compile(r"\s*([^\sA-Za-z]*)\s*(\S*)\s*\Z")
+_OPERATORS: Final[Mapping[str, Callable[[Level, Level], bool]]] = MappingProxyType(
+    {
+        ">=": lambda level, bound: level >= bound,
+        ">": lambda level, bound: level > bound,
+        "==": lambda level, bound: level == bound,
+        "<=": lambda level, bound: level <= bound,
+        "<": lambda level, bound: level < bound,
+    }
+)
+_TOOL_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.SECRET_ACCESS})
+_CONTENT_HOOKS = frozenset(
+    {Hook.PRE_CONTEXT_INJECTION, Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.PRE_OUTPUT}
+)
+_MOST_PATTERNS = 100
+_LONGEST_MESSAGE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names a document may use, gathered before validation so that every reference can be checked.
+
+    `repeated` holds the rule ids and accounts that occur more than once.
+    """
+
+    tools: frozenset[str]
+    compartments: frozenset[str]
+    channels: frozenset[str]
+    patterns: frozenset[str]
+    repeated: frozenset[tuple[str, str]]
+
+
+def gather(raw: Mapping[object, object], tools: Collection[str]) -> Known:
+    """Collect the names of a complete section not yet validated; a wrong shape is told by validation."""
+    ids = [_items(rule).get("id") for rule in _list(raw["rules"])]
+    accounts = [
+        account
+        for principal in _items(raw["principals"]).values()
+        for account in _list(_items(principal).get("accounts"))
+    ]
+    return Known(
+        tools=frozenset(tools),
+        compartments=_texts(_list(raw["compartments"])),
+        channels=_texts(_items(raw["channels"])),
+        patterns=_texts(_items(raw["patterns"])) | frozenset(BUILT_IN_PATTERNS),
+        repeated=_repeated("rule", ids) | _repeated("account", accounts),
+    )
+
+
+def _items(value: object) -> Mapping[object, object]:
+    return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _texts(values: Collection[object]) -> frozenset[str]:
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+def _repeated(kind: str, values: list[object]) -> frozenset[tuple[str, str]]:
+    counts = Counter(value for value in values if isinstance(value, str))
+    return frozenset((kind, name) for name, count in counts.items() if count > 1)
+
+
+def refusal(message: str) -> ValueError:
+    """Return the error that tells the operator so."""
+    return ValueError(printable(message))
+
+
+def printable(message: str) -> str:
+    """Return a message fit for any terminal and not too long, whatever the document held."""
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message[:_LONGEST_MESSAGE])
+    return shown if len(message) <= _LONGEST_MESSAGE else f"{shown} ..."
+
+
+def label(value: object, known: Known) -> Label:
+    """Read a label or `top`; its compartments must be declared."""
+    if value == "top":
+        return labels.top(known.compartments)
+    try:
+        parsed = labels.parse(str(value))
+    except LabelTextError as error:
+        raise refusal(str(error)) from None
+    strange = sorted(parsed.compartments - known.compartments)
+    if strange:
+        raise refusal(
+            f"unknown compartment `{strange[0]}`{nearest(strange[0], known.compartments)}, or add it to `compartments`"
+        )
+    return parsed
+
+
+def levels(value: object) -> frozenset[Level]:
+    """Read a selector of levels such as `>= CONFIDENTIAL`; it must select some."""
+    match = _SELECTOR.match(str(value))
+    operator, name = match.groups() if match else ("", "")
+    if operator not in _OPERATORS:
+        raise refusal(f"`{value}` has no known operator, write one of `>=`, `>`, `==`, `<=`, `<` before a level")
+    try:
+        bound = labels.parse_level(name)
+    except LabelTextError as error:
+        raise refusal(str(error)) from None
+    chosen = frozenset(level for level in Level if _OPERATORS[operator](level, bound))
+    if not chosen:
+        raise refusal(f"no level is `{value}`, so the rule could never apply")
+    return chosen
+
+
+def member(kind: str, members: Mapping[str, _E]) -> Callable[[object], _E]:
+    """Return a reader of one of the words in `members`."""
+
+    def read(value: object) -> _E:
+        if isinstance(value, str) and value in members:
+            return members[value]
+        raise refusal(f"unknown {kind} `{value}`{nearest(str(value), members)}")
+
+    return read
+
+
+def one_of(kind: str, word: str, known: Collection[str]) -> str:
+    """Read a name that must be among the known ones."""
+    if word in known:
+        return word
+    raise refusal(f"unknown {kind} `{word}`{nearest(word, known)}")
+
+
+def name(value: str) -> str:
+    """Read the name of something the operator names."""
+    if _NAME.match(value):
+        return value
+    raise refusal(f"`{value}` is not a name, use up to 64 lower-case letters, digits, `_` and `-`")
+
+
+def compartment(value: str) -> str:
+    """Read the name of a compartment."""
+    if labels.COMPARTMENT.match(value):
+        return value
+    raise refusal(f"`{value}` is not a compartment, use up to 32 lower-case letters, digits, `_` and `-`")
+
+
+def account(value: str, known: Known) -> str:
+    """Read an account, `channel:user`, which only one principal may have."""
+    channel, _, user = value.partition(":")
+    if not user:
+        raise refusal(f"`{value}` is not an account, write one as `console:owner`")
+    one_of("channel", channel, known.channels)
+    if ("account", value) in known.repeated:
+        raise refusal(f"account `{value}` is given twice, it can belong to one principal only")
+    return value
+
+
+def folder(value: str) -> str:
+    """Read the name of a folder directly under the file root."""
+    if value and "/" not in value and value not in {".", ".."}:
+        return value
+    raise refusal(f"`{value}` is not a folder, name one directly under the file root, without `/`")
+
+
+def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
+    """Read a switch that can be set but not unset."""
+    if value:
+        return value
+    raise refusal("`false` would loosen what the tool declares, leave the field out")
+
+
+def pattern_name(value: str) -> str:
+    """Read the name of a configured pattern."""
+    if value in BUILT_IN_PATTERNS:
+        raise refusal(f"`{value}` is a built-in pattern, choose another name")
+    return name(value)
+
+
+def pattern_text(value: str) -> str:
+    """Read the RE2 text of a configured pattern."""
+    wrong = fault(value)
+    if wrong:
+        raise refusal(f"`{value}` {wrong}")
+    return value
+
+
+def few(value: Mapping[str, str]) -> Mapping[str, str]:
+    """Read the configured patterns together."""
+    if len(value) > _MOST_PATTERNS:
+        raise refusal(f"{len(value)} patterns are more than {_MOST_PATTERNS}, join some with `|`")
+    return value
+
+
+def rule_id(value: str, known: Known) -> str:
+    """Read a rule's id, which must be its own."""
+    if value in FIXED_RULES:
+        raise refusal(f"`{value}` is a fixed rule, choose another id")
+    if ("rule", value) in known.repeated:
+        raise refusal(f"rule id `{value}` is given twice, give each rule its own")
+    return name(value)
+
+
+def tool_globs(value: tuple[str, ...], known: Known, hook: Hook | None) -> tuple[str, ...]:
+    """Read a selector of tools; `hook` is None when the rule's hook could not be read."""
+    if hook is not None and hook not in _TOOL_HOOKS:
+        raise refusal(f"no tool is called at hook `{hook}`, so the rule could never apply, leave `tools` out")
+    return globs("tool", value, known.tools)
+
+
+def globs(kind: str, value: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
+    """Read a selector of names: at least one glob, each matching something there is."""
+    if not value:
+        raise refusal(f"an empty list selects nothing, name a {kind} or leave the list out")
+    for glob in value:
+        if not any(fnmatchcase(word, glob) for word in known):
+            raise refusal(f"no {kind} matches `{glob}`{nearest(glob, known)}")
+    return value
+
+
+def pattern(value: str | None, known: Known, hook: Hook | None, action: Verdict | None) -> str | None:
+    """Read a rule's pattern; `hook` and `action` are None when they could not be read."""
+    if value is None:
+        if action is Verdict.REDACT:
+            raise refusal(f"`REDACT` has nothing to replace, give a `pattern`{nearest('', known.patterns)}")
+        return None
+    if hook is not None and hook not in _CONTENT_HOOKS:
+        raise refusal(f"there is no content at hook `{hook}`, so the rule could never apply, leave `pattern` out")
+    return one_of("pattern", value, known.patterns)

@@ -1,0 +1,105 @@
+"""What is asked of the engine: one frozen value per hook crossing, holding every fact a rule may use.
+
+The gate fills it from configuration and runtime facts; nothing in it is parsed from content. A fact
+that could not be established is `None`, which the fixed rules read as the worst case.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from policy.labels import Label
+
+
+class Hook(StrEnum):
+    """Where a decision is asked for; the list is closed."""
+
+    PRE_CONTEXT_INJECTION = "PRE_CONTEXT_INJECTION"
+    PRE_TOOL_CALL = "PRE_TOOL_CALL"
+    POST_TOOL_RESPONSE = "POST_TOOL_RESPONSE"
+    PRE_OUTPUT = "PRE_OUTPUT"
+    SECRET_ACCESS = "SECRET_ACCESS"
+    SESSION_RESET = "SESSION_RESET"
+    AGENT_INVOCATION = "AGENT_INVOCATION"
+    MCP_TOOL_CALL = "MCP_TOOL_CALL"
+
+
+class Effect(StrEnum):
+    """What a tool does to the world outside its session."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    SEND = "send"
+
+
+class Role(StrEnum):
+    """What a principal may do, from most to least."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    APPROVER = "approver"
+    MEMBER = "member"
+    GUEST = "guest"
+    STRANGER = "stranger"
+
+
+Overshoot = Literal["allow", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool call's facts, known before it runs.
+
+    `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
+    `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
+    """
+
+    name: str
+    effect: Effect
+    result: Label | None
+    clearance: Label | None = None
+    consequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where something would be said.
+
+    `clearance` is the effective clearance of the address: its classification meet every reader's;
+    `None` when unknown, which reads as PUBLIC.
+    """
+
+    address: str
+    channel: str
+    clearance: Label | None
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the engine.
+
+    `taint` is the session's, now. `item` is the label of what would enter the context. `ceiling` is
+    the clearance of the principal the session acts for, `provider` that of the model, `home` the
+    effective clearance of the session's home address; `overshoot` says what happens to a read whose
+    result could not be spoken there. `content` is the text rules' patterns look at. `approved` tells
+    that the gate holds a live approval bound to exactly this request. `confirmed` tells that a person
+    confirmed a reset.
+    """
+
+    hook: Hook
+    principal: str
+    role: Role
+    channel: str
+    taint: Label
+    ceiling: Label
+    provider: Label
+    home: Label
+    item: Label | None = None
+    tool: Tool | None = None
+    destination: Destination | None = None
+    content: str = ""
+    overshoot: Overshoot = "allow"
+    approved: bool = False
+    confirmed: bool = False

@@ -1,0 +1,63 @@
+"""What every test runs under: asyncio, no network but loopback, no blocking call on the loop, known randomness."""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+settings.register_profile(
+    "ci",
+    derandomize=True,  # a landing does not depend on luck; `dev` is where new examples are found
+    deadline=None,  # two cores, shared with other tests
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("dev", deadline=None, print_blob=True)
+settings.register_profile("long", parent=settings.get_profile("dev"), max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asyncio alone: redis and the platforms' libraries run on nothing else."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_blocking_calls() -> Iterator[None]:
+    """A call of ours that blocks the loop raises BlockingError."""
+    with blockbuster_ctx(scanned_modules=["bot", "channels", "policy"]):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name but this machine's own is looked up; pytest-socket refuses the connections, not the questions."""
+    monkeypatch.setattr(socket, "getaddrinfo", _only_local(socket.getaddrinfo))
+
+
+def _only_local(lookup: Callable[P, R]) -> Callable[P, R]:
+    def local(*args: P.args, **named: P.kwargs) -> R:
+        host = named.get("host", args[0] if args else None)
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in {None, "", "localhost"} and not _is_address(str(name)):
+            raise OSError(f"a test tried to look up `{name}`")
+        return lookup(*args, **named)
+
+    return local
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,90 @@
+"""The names that the conventions are about; the rules themselves are in `rules.py`. Extend the lists here."""
+
+from dataclasses import dataclass
+from typing import Final
+
+PACKAGES: Final = ("bot", "channels", "policy")
+"""The source packages, top-level folders."""
+
+MAX_FILE_LINES: Final = 400
+MAX_FUNCTION_LINES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A function that only some modules may call, pass on or subclass, by its full name."""
+
+    name: str
+    modules: tuple[str, ...]
+    why: str
+
+
+RESERVED: Final = (
+    Reserved("policy.labels.Label", ("policy", "bot.labelling"), "labels are made by configuration and runtime facts"),
+    Reserved(
+        "policy.labels.parse",
+        # `labelled_files` reads the labels it wrote itself, beside the files (law `stored_things_keep_their_label`)
+        ("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands", "bot.tools.labelled_files"),
+        "a label's text is read from configuration, the store and a person's typing only",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A method or function that is called in one place of the whole application.
+
+    `call` is the name after the last dot; whatever it is called on counts, but for the `harmless` names, which are
+    known to hold something else. A `planned` site may still be missing; otherwise there must be exactly one.
+    `apart_from` names modules that do not have the protected thing at hand.
+    """
+
+    call: str
+    module: str
+    harmless: frozenset[str] = frozenset()
+    planned: bool = False
+    apart_from: tuple[str, ...] = ("policy",)
+
+
+SITES: Final = (
+    Site("decide", "bot.gate"),
+    # the tool port's `run`; a new receiver of that name is either harmless and listed, or a way round the gate
+    Site(
+        "run",
+        "bot.gate",
+        frozenset({"agent", "anyio", "asyncio", "calls", "command", "gate", "subprocess", "uvicorn"}),
+        apart_from=("policy", "channels", "bot.store", "bot.cli", "bot.__main__"),
+    ),
+    Site("send", "bot.outbox", apart_from=("policy", "channels")),
+    Site("mint_child", "bot.gate", planned=True),
+)
+
+PURE_IMPORTS: Final = frozenset(
+    {
+        *("abc", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch"),
+        *(
+            "fractions",
+            "functools",
+            "hashlib",
+            "heapq",
+            "itertools",
+            "json",
+            "math",
+            "numbers",
+            "operator",
+            "re",
+            "string",
+            "types",
+        ),
+        *("typing", "typing_extensions", "unicodedata"),
+        *("cel", "phonenumbers", "pydantic", "pydantic_core", "re2", "stdnum"),
+        "policy",
+    }
+)
+"""All that `policy` may import: no name here does I/O by being imported or called as we call it."""
+
+IMPURE_CALLS: Final = frozenset({"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"})
+"""Builtins that `policy` may not call."""
+
+IMMUTABLE_ANNOTATIONS: Final = frozenset({"Mapping", "Sequence", "Set", "AbstractSet", "Collection", "Iterable"})
+"""Annotations under which the type checker refuses to change a module-level value."""

@@ -1,0 +1,46 @@
+"""The source keeps the house rules."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conventions.rules import RULES, findings
+from tests.conventions.thresholds import THRESHOLDS, File, shortfalls
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_source_keeps(rule: str) -> None:
+    assert [str(finding) for finding in findings(ROOT, rule)] == []
+
+
+def covered(lines: int, branches: int) -> File:
+    return {
+        "summary": {"num_statements": 10, "covered_lines": lines, "num_branches": 10, "covered_branches": branches},
+        "missing_lines": [],
+        "missing_branches": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "path", ["policy/engine.py", "bot/gate.py", "bot/gate/speak.py", "bot/labelling.py", "bot/authorize.py"]
+)
+def test_one_missing_branch_in_the_core_is_told(path: str) -> None:
+    assert shortfalls({path: covered(10, 10)}) == []
+    assert shortfalls({path: covered(10, 9)}) != []
+
+
+def test_nine_tenths_are_enough_elsewhere() -> None:
+    assert shortfalls({"bot/app.py": covered(9, 9)}) == []
+    assert shortfalls({"bot/app.py": covered(9, 8)}) != []
+
+
+def test_the_thresholds_are_those_of_the_house_style() -> None:
+    assert {(threshold.pattern, threshold.percent) for threshold in THRESHOLDS} == {
+        ("policy/*", 100),
+        ("bot/gate*", 100),
+        ("bot/labelling.py", 100),
+        ("bot/authorize.py", 100),
+        ("*", 90),
+    }

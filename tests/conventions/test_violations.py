@@ -1,0 +1,292 @@
+"""Deliberate violations of every contract, every house rule and every banned call are caught.
+
+Each test copies the source, plants one violation and runs the checker on the copy. What it reports must name the
+planted module, so that an unrelated breach in the tree cannot pass for the planted one.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conventions.data import PACKAGES, RESERVED, SITES
+from tests.conventions.rules import RULES, findings
+from tests.conventions.source import read
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def contracts() -> ConfigParser:
+    parser = ConfigParser()
+    parser.read(ROOT / ".importlinter", "utf-8")
+    return parser
+
+
+def listed(contract: str, option: str) -> list[str]:
+    return contracts()[f"importlinter:contract:{contract}"][option].split()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").mkdir()
+    shutil.copytree(ROOT / "tests/conventions", tmp_path / "tests/conventions")
+    for file in (".importlinter", "pyproject.toml"):
+        shutil.copy(ROOT / file, tmp_path)
+    return tmp_path
+
+
+def plant(tree: Path, module: str, code: str) -> None:
+    """Append code to a module; a module, package or `__init__` that is missing is made."""
+    path = tree.joinpath(*module.split("."))
+    for parent in reversed(path.relative_to(tree).parents[:-1]):
+        (tree / parent).mkdir(exist_ok=True)
+        (tree / parent / "__init__.py").touch()
+    file_path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    with file_path.open("a", encoding="utf-8") as file:
+        file.write(f"\n{code}\n")
+
+
+@dataclass(frozen=True)
+class Import:
+    """A violation of a contract: an import that it forbids; `also` plants what makes it one."""
+
+    contract: str
+    importer: str
+    imported: str
+    also: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.contract}: {self.importer} imports {self.imported}"
+
+
+def reserved() -> Iterator[Import]:
+    """One violation for every name of every `reserved` contract."""
+    parser = contracts()
+    for section in parser.sections():
+        contract = section.rpartition(":")[2]
+        if parser[section].get("type") != "reserved":
+            continue
+        outsider = (parser[section].get("within") or "bot").split()[0]
+        for name in listed(contract, "modules"):
+            module = name.strip("()").replace("*", "planted")
+            yield Import(contract, f"{outsider}.errors", module)
+
+
+FORBIDDEN = [
+    Import("policy-pure", "policy.labels", name) for name in listed("policy-pure", "forbidden_modules") if name != "#"
+]
+HAND_WRITTEN = [
+    *(
+        Import("channels-know-nobody", "channels.base", name)
+        for name in ("bot.errors", "policy.labels", "redis.asyncio")
+    ),
+    Import("channels-layers", "channels.console", "channels.telegram.wire"),
+    Import("channels-layers", "channels.telegram.wire", "channels.slack.wire"),
+    Import("channels-layers", "channels.base", "channels.console"),
+    Import("channels-adapters", "bot.outbox", "channels.console"),
+    Import("channels-adapters", "bot.cli.chat", "channels.telegram.adapter"),
+    Import("policy-engine", "bot.app", "policy.engine"),
+    Import("policy-engine", "bot.worker", "policy.engine"),
+    Import("policy-pydantic", "policy.rules", "pydantic"),
+    Import("policy-patterns", "policy.rules", "re2"),
+    Import("policy-validators", "policy.redact", "stdnum.us.ssn"),
+    Import("policy-validators", "bot.tools.planted", "phonenumbers"),
+    Import("bot-store", "bot.worker", "bot.store.planted"),
+    Import("bot-store", "bot.cli.chat", "bot.store"),
+    Import("redis", "bot.app", "redis.asyncio"),
+    Import("bot-layers", "bot.errors", "bot.app"),
+    Import("bot-layers", "bot.tools.planted", "bot.gate"),
+    Import("bot-layers", "bot.gate", "bot.agent.planted"),
+    Import("bot-layers", "bot.agent.planted", "bot.worker"),
+    Import("bot-layers", "bot.sessions.values", "bot.labelling"),
+    Import("bot-layers", "bot.worker", "bot.app"),
+    Import("no-cycles", "bot.router", "bot.worker", (("bot.worker", "import bot.router"),)),
+    Import("no-cycles", "policy.errors", "policy.labels", (("policy.labels", "import policy.errors"),)),
+    Import("no-cycles", "channels.message", "channels.base", (("channels.base", "import channels.message"),)),
+]
+
+
+def lint_imports(tree: Path, contract: str) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on a copy; the copy comes first on the path, before the installed project."""
+    return subprocess.run(
+        [BIN / "lint-imports", "--no-logo", "--no-cache", "--contract", contract],
+        cwd=tree,
+        env={**os.environ, "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def broken(tree: Path, contract: str) -> str:
+    """Return what import-linter says about a contract that is broken, "" if it is kept."""
+    result = lint_imports(tree, contract)
+    assert result.returncode in {0, 1}, result.stderr
+    assert "Contracts:" in result.stdout, result.stdout + result.stderr
+    return result.stdout.partition("Broken contracts")[2]
+
+
+def violations() -> list[Import]:
+    return list(dict.fromkeys([*reserved(), *HAND_WRITTEN]))
+
+
+@pytest.mark.parametrize("violation", violations(), ids=str)
+def test_a_forbidden_import_is_caught(tree: Path, violation: Import) -> None:
+    for module in {violation.importer, violation.imported, "bot.store.planted"}:
+        if module.split(".")[0] in PACKAGES:
+            plant(tree, module, "")
+    for module, code in violation.also:
+        plant(tree, module, code)
+    before = broken(tree, violation.contract) if violation.also else ""
+    plant(tree, violation.importer, f"import {violation.imported}")
+    told = broken(tree, violation.contract)
+    top = violation.imported if violation.imported.split(".")[0] in PACKAGES else violation.imported.split(".")[0]
+    for module in (violation.importer, top):
+        shown = module if violation.contract != "no-cycles" else f".{module.partition('.')[2]}"
+        assert shown in told
+    assert told != before
+
+
+def test_every_impure_module_is_caught_in_the_core(tree: Path) -> None:
+    for violation in FORBIDDEN:
+        plant(tree, violation.importer, f"import {violation.imported}")
+    told = broken(tree, "policy-pure")
+    assert [each.imported for each in FORBIDDEN if f"policy.labels -> {each.imported} " not in told] == []
+
+
+@pytest.mark.parametrize("package", ["bot", "channels"])
+def test_a_module_outside_the_layers_is_caught(tree: Path, package: str) -> None:
+    plant(tree, f"{package}.planted", "")
+    assert f"- {package}.planted" in broken(tree, f"{package}-layers")
+
+
+def test_every_contract_has_a_violation() -> None:
+    sections = {section.rpartition(":")[2] for section in contracts().sections()[1:]}
+    assert {violation.contract for violation in [*violations(), *FORBIDDEN]} == sections
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A violation of a house rule: code for a module."""
+
+    rule: str
+    module: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.code.splitlines()[-1]}"
+
+
+LABEL = "from policy.labels import Label, Level"
+BREACHES = [
+    Breach("empty_package", "policy", "from policy.engine import Engine"),
+    Breach("empty_package", "channels", "from channels.console import Console"),
+    Breach("empty_package", "bot.tools", "def __getattr__(name): ..."),
+    Breach("named_by_owner", "bot.planted", "from bot.sessions.values import Label"),
+    Breach("named_by_owner", "bot.planted", "from bot.sessions import values\nvalues.Label"),
+    Breach("reserved_names", "bot.planted", f"{LABEL}\nlabel = Label(Level.PUBLIC)"),
+    Breach("reserved_names", "bot.planted", "import policy.labels\npolicy.labels.Label(0)"),
+    Breach("reserved_names", "bot.planted", "from policy import labels as l\nl.Label(0)"),
+    Breach("reserved_names", "bot.planted", f"{LABEL} as L\nMake = Label"),
+    Breach("reserved_names", "bot.planted", f"{LABEL}\nlist(map(Label, [0]))"),
+    Breach("reserved_names", "bot.planted", f"{LABEL}\nclass Mine(Label): ..."),
+    Breach("reserved_names", "bot.planted", f"{LABEL}\nLabel.__new__(Label)"),
+    Breach("reserved_names", "channels.planted", f"{LABEL}\nx = [Label]\n"),
+    Breach("reserved_names", "bot.planted", "from dataclasses import replace\nreplace(taint, level=0)"),
+    Breach("reserved_names", "bot.agent.planted", "from policy.labels import parse\nparse(answer)"),
+    Breach("sizes", "bot.planted", "\n" * 400),
+    Breach("sizes", "policy.planted", "def long():\n" + "    x = 1\n" * 50),
+    Breach("structured_concurrency", "bot.planted", "import asyncio\nasyncio.create_task(x())"),
+    Breach("structured_concurrency", "bot.planted", "from asyncio import create_task as go\ngo(x())"),
+    Breach("structured_concurrency", "bot.planted", "import asyncio\nasyncio.get_running_loop().create_task(x())"),
+    Breach("structured_concurrency", "channels.planted", "import asyncio\nasyncio.gather(x(), y())"),
+    Breach("structured_concurrency", "bot.planted", "from time import sleep\nsleep(1)"),
+    Breach("no_assert", "bot.planted", "assert x"),
+    Breach("no_globals", "bot.planted", "CACHE = {}"),
+    Breach("no_globals", "policy.planted", "seen: set[str] = set()"),
+    Breach("no_globals", "channels.planted", "from collections import deque\nwaiting = deque()"),
+    Breach("no_globals", "bot.planted", "def change():\n    global limit\n    limit = 1"),
+    Breach("reserved_names", "bot.planted", f"{LABEL}\nmake = {{'a': Label}}"),
+    Breach("pure_policy", "policy.planted", "import webbrowser"),
+    Breach("pure_policy", "policy.planted", "open('x')"),
+    Breach("pure_policy", "policy.planted", "async def wait(): ..."),
+]
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=str)
+def test_a_breach_of_a_house_rule_is_caught(tree: Path, breach: Breach) -> None:
+    plant(tree, breach.module, "")
+    before = findings(tree, breach.rule)
+    plant(tree, breach.module, breach.code)
+    assert len(findings(tree, breach.rule)) > len(before)
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.call)
+def test_a_second_way_in_or_out_is_caught(tree: Path, site: object) -> None:
+    named = next(each for each in SITES if each is site)
+    plant(tree, "bot.planted", f"anything.{named.call}(x)")
+    assert "bot/planted.py" in {finding.path for finding in findings(tree, "one_site")}
+    plant(tree, f"{named.module}", f"thing.{named.call}(x)\nthing.{named.call}(y)")
+    home = f"{named.module.replace('.', '/')}"
+    assert any(finding.path.startswith(home) for finding in findings(tree, "one_site"))
+
+
+def test_every_rule_and_reserved_name_has_a_breach() -> None:
+    assert {breach.rule for breach in BREACHES} | {"one_site"} == set(RULES)
+    for reserved_name in RESERVED:
+        assert any(reserved_name.name.rpartition(".")[2] in breach.code for breach in BREACHES)
+
+
+def test_harmless_code_is_no_breach(tree: Path) -> None:
+    before = findings(tree)
+    plant(
+        tree,
+        "bot.errors",
+        "from collections.abc import Callable, Mapping\nimport asyncio\nfrom policy.labels import Label\n"
+        "KNOWN: Mapping[str, int] = {'a': 1}\nNAMES = frozenset({'a'})\n"
+        "Test = Callable[[Label], bool]\n"
+        "def admits(label: Label, test: Callable[[Label], bool]) -> bool:\n    return isinstance(label, Label)\n"
+        "async def work() -> None:\n    async with asyncio.TaskGroup() as tasks:\n        tasks.create_task(work())\n"
+        "asyncio.run(work())",
+    )
+    assert findings(tree) == before
+    assert len(read(tree)) == len(read(ROOT))
+
+
+BANNED = [
+    "import time",
+    "from time import monotonic",
+    "import uuid",
+    "import random",
+    "import secrets",
+    "from datetime import UTC, datetime\n\nNOW = datetime.now(UTC)",
+    "import os\n\nX = os.urandom(4)",
+    "import asyncio\n\nX = asyncio.gather()",
+    "from unittest import mock",
+    "import pickle",
+]
+
+
+@pytest.mark.parametrize("code", BANNED)
+def test_a_banned_call_is_caught(tree: Path, code: str) -> None:
+    (tree / "bot/planted.py").write_text(f'"""Planted."""\n\n{code}\n', "utf-8")
+    result = subprocess.run(
+        [BIN / "ruff", "check", "--no-cache", "--select", "TID251", "bot/planted.py"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "TID251" in result.stdout

@@ -1,0 +1,92 @@
+"""A whole application in a temporary directory: real store, real files, a console that writes to a buffer."""
+
+import asyncio
+import io
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.app import App, Parts, open_app
+from bot.config.load import load_config
+from bot.router import Receipt
+from bot.sessions.values import Event, SessionState, Status
+from bot.tools import catalogue
+from channels.console import Console
+from channels.message import Address, Inbound
+
+HOME = Address("console", "owner")
+SETTLED = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED})
+
+
+@dataclass
+class Person:
+    """Somebody typing at one address; `shown` is everything that was said on this console."""
+
+    app: App
+    output: io.StringIO
+    address: Address = HOME
+    account: str = "console:owner"
+    _count: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    @property
+    def sid(self) -> str:
+        return self.app.session_id(self.address)
+
+    @property
+    def shown(self) -> str:
+        return self.output.getvalue()
+
+    async def say(self, text: str, *, wait: bool = True) -> str:
+        """Send a text, wait until the session is settled, and return what was shown meanwhile."""
+        before = len(self.shown)
+        await self.send(text)
+        if wait:
+            await self.settled()
+        return self.shown[before:]
+
+    async def send(self, text: str) -> Receipt:
+        inbound = Inbound(self.address, self.account, text, f"{id(self)}-{next(self._count)}")
+        return await self.app.router.receive(inbound)
+
+    async def settled(self, seconds: float = 20) -> SessionState | None:
+        """Wait until nothing waits, runs or is still to be said."""
+        async with asyncio.timeout(seconds):
+            while True:
+                state = await self.app.store.state(self.sid)
+                if state is None:
+                    return None
+                deliveries = await self.app.store.deliveries(self.sid)
+                undelivered = any(entry.state in {"pending", "sending"} for entry in deliveries)
+                if state.status in SETTLED and not state.waiting_items and not undelivered:
+                    return state
+                await asyncio.sleep(0.005)
+
+    async def state(self) -> SessionState:
+        state = await self.app.store.state(self.sid)
+        assert state is not None
+        return state
+
+    async def events(self) -> tuple[Event, ...]:
+        return await self.app.store.events(self.sid, limit=10_000)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, config: str = "", *, parts: Parts | None = None, serve: bool = True
+) -> AsyncGenerator[Person]:
+    """Open an application on a configuration text in a folder, with its worker running unless told otherwise."""
+    path = folder / "config.yaml"
+    path.write_text(config or "{}\n")
+    settings = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.NAMES)
+    output = io.StringIO()
+    async with open_app(settings, [Console(output)], {}, parts or Parts()) as app:
+        serving = asyncio.create_task(app.serve()) if serve else None
+        try:
+            yield Person(app, output)
+        finally:
+            if serving is not None:
+                serving.cancel()
+                with suppress(asyncio.CancelledError):
+                    await serving

@@ -1,0 +1,179 @@
+"""The laws of DESIGN section 3 that one decision can show, each a property of the same name."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from policy.decision import Verdict
+from policy.labels import PUBLIC, Label
+from policy.request import Effect, Hook, Request, Tool
+from policy.rules import Rule
+from tests.policy.strategies import NOW, TOP, engine, labels, maybe_labels, requests, rule_sets, tools
+
+CALLS = st.sampled_from((Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL))
+READS = st.sampled_from(
+    (
+        Hook.PRE_CONTEXT_INJECTION,
+        Hook.PRE_TOOL_CALL,
+        Hook.MCP_TOOL_CALL,
+        Hook.POST_TOOL_RESPONSE,
+        Hook.AGENT_INVOCATION,
+    )
+)
+
+
+@given(requests(), rule_sets())
+def test_taint_never_falls(request: Request, rules: tuple[Rule, ...]) -> None:
+    """Taint never falls within a generation; only a confirmed reset starts a new one."""
+    decision = engine(*rules).decide(request, NOW)
+    if request.hook is Hook.SESSION_RESET:
+        if decision.verdict < Verdict.REQUIRE_APPROVAL:
+            assert request.confirmed
+            assert decision.label_after == PUBLIC
+    else:
+        assert decision.label_after.join(request.taint) == decision.label_after
+
+
+@given(requests(st.just(Hook.PRE_OUTPUT)), rule_sets())
+def test_no_write_down(request: Request, rules: tuple[Rule, ...]) -> None:
+    """Nothing leaves to a reader its label does not flow to, whatever is approved or configured."""
+    decision = engine(*rules).decide(request, NOW)
+    leaves = request.taint.join(request.item or PUBLIC)
+    clearance = (request.destination and request.destination.clearance) or PUBLIC
+    if decision.verdict is not Verdict.BLOCK:
+        assert leaves.flows_to(clearance)
+    assert ("no_write_down" in decision.rules) == (not leaves.flows_to(clearance))
+
+
+@given(requests(CALLS), rule_sets(), labels)
+def test_no_write_down_to_a_sink(request: Request, rules: tuple[Rule, ...], clearance: Label) -> None:
+    """Nothing leaves to a sink its label does not flow to; an unlabelled sink is PUBLIC."""
+    for effect in (Effect.WRITE, Effect.SEND):
+        for sink in (clearance, None):
+            call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink))
+            if engine(*rules).decide(call, NOW).verdict is not Verdict.BLOCK:
+                assert request.taint.flows_to(sink or PUBLIC)
+
+
+@given(requests(), rule_sets(), st.permutations((Verdict.BLOCK, Verdict.REQUIRE_APPROVAL)))
+def test_deny_overrides(request: Request, rules: tuple[Rule, ...], more: list[Verdict]) -> None:
+    """The strictest verdict wins, independent of rule order; a configured rule can only tighten a fixed one."""
+    decision = engine(*rules).decide(request, NOW)
+    assert decision.verdict == max((outcome.verdict for outcome in decision.outcomes), default=Verdict.ALLOW)
+    assert engine(*reversed(rules)).decide(request, NOW) == decision
+    assert decision.verdict >= engine().decide(request, NOW).verdict
+    extra = Rule("more", request.hook, more[0])
+    assert engine(extra, *rules).decide(request, NOW).verdict >= decision.verdict
+
+
+def _broken(request: Request, now: object) -> bool:
+    raise RuntimeError(f"{request} {now}")
+
+
+@given(requests(), rule_sets())
+def test_fails_closed(request: Request, rules: tuple[Rule, ...]) -> None:
+    """An error in a rule blocks, naming the rule; approvals do not lift that."""
+    broken = Rule("broken", request.hook, Verdict.REQUIRE_APPROVAL, conditions=(_broken,))
+    decision = engine(*rules, broken).decide(request, NOW)
+    assert decision.verdict is Verdict.BLOCK
+    assert "broken" in decision.rules
+    assert decision.label_after == request.taint
+
+
+@given(requests(), rule_sets())
+def test_unknown_is_worst(request: Request, rules: tuple[Rule, ...]) -> None:
+    """A tool without a label blocks; an unlabelled source is top; an unlabelled sink is PUBLIC."""
+    one = engine(*rules)
+    if request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.SECRET_ACCESS}:
+        unlabelled = request.tool and replace(request.tool, result=None)
+        for tool in (None, unlabelled):
+            assert "unknown_is_worst" in one.decide(replace(request, tool=tool), NOW).rules
+    if request.hook is Hook.PRE_OUTPUT:
+        assert "unknown_is_worst" in one.decide(replace(request, destination=None), NOW).rules
+        if request.destination:
+            unknown = replace(request.destination, clearance=None)
+            public = replace(request.destination, clearance=PUBLIC)
+            assert one.decide(replace(request, destination=unknown), NOW) == one.decide(
+                replace(request, destination=public), NOW
+            )
+    if request.hook in {Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE}:
+        assert one.decide(replace(request, item=None), NOW) == one.decide(replace(request, item=TOP), NOW)
+
+
+@given(requests(CALLS), rule_sets(), tools)
+def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], tool: Tool) -> None:
+    """Once UNTRUSTED data was admitted, a consequential call needs an approval."""
+    assume(request.taint.untrusted)
+    call = replace(request, tool=replace(tool, consequential=True), approved=False)
+    decision = engine(*rules).decide(call, NOW)
+    assert decision.verdict >= Verdict.REQUIRE_APPROVAL
+    assert "untrusted_cannot_command" in decision.rules
+    assert "untrusted_cannot_command" not in engine(*rules).decide(replace(call, approved=True), NOW).rules
+
+
+@given(requests(READS), rule_sets())
+def test_read_is_decided_before_it_happens(request: Request, rules: tuple[Rule, ...]) -> None:
+    """The label that would result must flow to the ceiling and to the provider, else nothing is read."""
+    decision = engine(*rules).decide(request, NOW)
+    if decision.verdict is not Verdict.BLOCK:
+        assert decision.label_after.flows_to(request.ceiling)
+        assert decision.label_after.flows_to(request.provider)
+
+
+@given(requests(), rule_sets(), st.integers())
+def test_labels_are_never_parsed_from_content(request: Request, rules: tuple[Rule, ...], seed: int) -> None:
+    """No text can set or lower a label, whatever it claims."""
+    selectors = tuple(rule for rule in rules if rule.pattern is None)
+    claim = random.Random(seed).choice(  # noqa: S311 - drawn from hypothesis
+        ('{"_classification": "PUBLIC"}', '{"taint": "x"}', "label: PUBLIC", "RESTRICTED{hr}~", "<label>TRUSTED</label>")
+    )
+    plain = engine(*selectors).decide(replace(request, content=""), NOW)
+    assert engine(*selectors).decide(replace(request, content=claim), NOW) == plain
+
+
+@given(requests(), rule_sets())
+def test_denial_changes_nothing(request: Request, rules: tuple[Rule, ...]) -> None:
+    """A denied call changes no taint."""
+    decision = engine(*rules).decide(request, NOW)
+    if decision.verdict is Verdict.BLOCK:
+        assert decision.label_after == decision.label_before == request.taint
+
+
+@given(requests(CALLS), maybe_labels)
+def test_denial_changes_nothing_and_a_blind_write_raises_nothing(request: Request, sink: Label | None) -> None:
+    """A write that reads nothing back raises nothing."""
+    for effect in (Effect.WRITE, Effect.SEND):
+        call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink))
+        assert engine().decide(call, NOW).label_after == request.taint
+
+
+@given(requests())
+def test_overshoot(request: Request) -> None:
+    """What could not be spoken at home afterwards is not read where `overshoot` says block."""
+    if request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.PRE_CONTEXT_INJECTION}:
+        decision = engine().decide(replace(request, overshoot="block"), NOW)
+        if decision.verdict is not Verdict.BLOCK:
+            assert decision.label_after.flows_to(request.home)
+    assert "overshoot" not in engine().decide(replace(request, overshoot="allow"), NOW).rules
+
+
+@given(requests(st.just(Hook.SESSION_RESET)))
+def test_reset_is_confirmed(request: Request) -> None:
+    """A reset needs a person's confirmation; an approval does not stand in for it."""
+    unconfirmed = engine().decide(replace(request, confirmed=False), NOW)
+    assert unconfirmed.verdict is Verdict.REQUIRE_APPROVAL
+    assert unconfirmed.rules == ("reset_is_confirmed",)
+    assert engine().decide(replace(request, confirmed=True), NOW).verdict is Verdict.ALLOW
+
+
+@given(requests(), rule_sets())
+def test_approval_never_lifts_a_block(request: Request, rules: tuple[Rule, ...]) -> None:
+    """Approvals lift law 9 and configured rules that ask for one, never a BLOCK."""
+    one = engine(*rules)
+    refused = one.decide(replace(request, approved=False), NOW)
+    approved = one.decide(replace(request, approved=True), NOW)
+    assert (refused.verdict is Verdict.BLOCK) == (approved.verdict is Verdict.BLOCK)
+    asking = {outcome.rule for outcome in approved.outcomes if outcome.verdict is Verdict.REQUIRE_APPROVAL}
+    assert asking <= {"reset_is_confirmed"}

@@ -1,0 +1,123 @@
+"""The script `accept`: an input enters its session's inbox once, in order."""
+
+import pytest
+
+from bot.errors import BusyError, DedupeConflictError, IllegalMoveError, SchemaError
+from bot.sessions.values import Accepted, EventType, ItemStatus, NewItem, Status
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
+from policy.labels import PUBLIC, parse
+from tests.store.world import HOME, KEY, SECRET, claimed, command, dump, ending, fresh, item, keys, started
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_first_input_creates_the_session(store: RedisStore) -> None:
+    sid = fresh()
+    accepted = await store.accept(item(sid, label=SECRET, creation=parse("INTERNAL")))
+    state = await store.state(sid)
+    assert accepted == Accepted(1, ItemStatus.WAITING, duplicate=False)
+    assert state is not None
+    assert (state.status, state.seq, state.generation, state.waiting_items) == (Status.QUEUED, 1, 1, 1)
+    assert (state.taint, state.creation, state.inbox_label) == (PUBLIC, parse("INTERNAL"), SECRET)
+    assert (state.home, state.principal) == (HOME, "ann")
+    (created,) = await store.events(sid)
+    assert (created.seq, created.type, created.label) == (1, EventType.SESSION_CREATED, parse("INTERNAL"))
+    assert created.ts == state.created_at
+
+
+async def test_inputs_keep_their_order_and_their_labels_join(store: RedisStore) -> None:
+    sid = fresh()
+    for n, text in enumerate(("PUBLIC", "INTERNAL{hr}", "CONFIDENTIAL{acme}~"), 1):
+        assert (await store.accept(item(sid, f"d{n}", parse(text)))).position == n
+    claim = await claimed(store, sid)
+    assert [(one.position, one.dedupe, str(one.label)) for one in claim.items] == [
+        (1, "d1", "PUBLIC"),
+        (2, "d2", "INTERNAL{hr}"),
+        (3, "d3", "CONFIDENTIAL{acme}~"),
+    ]
+    assert str(claim.state.inbox_label) == "CONFIDENTIAL{acme,hr}~"
+
+
+async def test_a_redelivery_is_the_same_input(store: RedisStore) -> None:
+    sid = fresh()
+    first = NewItem(sid, "d1", "ann", PUBLIC, {"a": 1, "b": 2}, HOME, "ann")
+    again = NewItem(sid, "d1", "ann", PUBLIC, {"b": 2, "a": 1}, HOME, "ann")
+    await store.accept(first)
+    before = await dump(store, sid)
+    assert await store.accept(again) == Accepted(1, ItemStatus.WAITING, duplicate=True)
+    assert await dump(store, sid) == before
+
+
+async def test_a_redelivery_tells_what_became_of_the_input(store: RedisStore) -> None:
+    claim, written = await started(store)
+    assert (await store.accept(item(claim.sid))).status is ItemStatus.TAKEN
+    await store.commit(claim, ending(written.seq, 1))
+    assert (await store.accept(item(claim.sid))).status is ItemStatus.CONSUMED
+
+
+async def test_the_same_key_with_another_body_is_refused(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    with pytest.raises(DedupeConflictError):
+        await store.accept(item(sid, text="something else"))
+
+
+async def test_a_full_inbox_is_busy_and_takes_no_key(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=1))
+    sid = fresh()
+    await store.accept(item(sid))
+    with pytest.raises(BusyError):
+        await store.accept(item(sid, "d2"))
+    await store.stop(sid, actor="ann")
+    assert not (await store.accept(item(sid, "d2"))).duplicate
+    await store.close()
+
+
+async def test_an_archived_session_takes_nothing(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await command(store, "HSET", keys(sid).state, "status", "archived")
+    with pytest.raises(IllegalMoveError):
+        await store.accept(item(sid, "d2"))
+    assert await store.claim(sid, "w", idle=True) is None
+
+
+async def test_a_newer_record_is_refused_and_kept(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await command(store, "HSET", keys(sid).state, "v", 2)
+    before = await dump(store, sid)
+    with pytest.raises(SchemaError, match="version `2`"):
+        await store.accept(item(sid, "d2"))
+    with pytest.raises(SchemaError):
+        await store.state(sid)
+    assert await dump(store, sid) == before
+
+
+async def test_a_failed_session_is_queued_again(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await command(store, "HSET", keys(sid).state, "status", "failed")
+    await store.accept(item(sid, "d2"))
+    state = await store.state(sid)
+    assert state is not None
+    assert state.status is Status.QUEUED
+
+
+async def test_a_session_may_not_bear_the_name_of_the_other_chain(store: RedisStore) -> None:
+    with pytest.raises(ValueError, match="audit"):
+        await store.accept(item("audit"))
+
+
+@pytest.mark.parametrize("text", ["\ud800\udc00 lone \ud83d", "nul \0 and \x1b", "é😀", "x" * 10_000_000])
+async def test_any_text_comes_back_as_it_went(store: RedisStore, text: str) -> None:
+    sid, odd = fresh(), "who \ud800\n 1 2"
+    await store.accept(NewItem(sid, odd, odd, PUBLIC, {"text": text}, odd, odd))
+    claim = await claimed(store, sid)
+    (got,) = claim.items
+    assert (got.dedupe, got.sender, got.body) == (odd, odd, {"text": text})
+    assert (claim.state.home, claim.state.principal) == (odd, odd)
+    assert (await store.accept(NewItem(sid, odd, odd, PUBLIC, {"text": text}, odd, odd))).duplicate

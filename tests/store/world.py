@@ -1,0 +1,173 @@
+"""Short ways to say what the store's tests do again and again."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.ids import Ids
+from bot.sessions.values import (
+    Approval,
+    AuditRow,
+    Claim,
+    EventType,
+    ItemStatus,
+    LastTurn,
+    NewDelivery,
+    NewEvent,
+    NewItem,
+    Status,
+    Turn,
+    Usage,
+    Write,
+    Written,
+    YieldReason,
+)
+from bot.store.keys import SessionKeys, session_keys
+from bot.store.redis_store import RedisStore
+from policy.labels import PUBLIC, Label, parse
+
+KEY = bytes(range(32))
+SECRET = parse("CONFIDENTIAL{acme}~")
+TOP = parse("RESTRICTED{acme,hr}~")
+HOME = "console::ann:"
+IDS = Ids()
+
+
+def fresh() -> str:
+    """Return an id nobody used: a session, an operation, an owner."""
+    return IDS.op()
+
+
+def item(sid: str, dedupe: str = "d1", label: Label = PUBLIC, text: str = "hello", creation: Label = PUBLIC) -> NewItem:
+    """Return an input by ann."""
+    return NewItem(sid, dedupe, "ann", label, {"text": text}, HOME, "ann", creation)
+
+
+def event(label: Label = PUBLIC, *, admitted: bool = True, text: str = "x") -> NewEvent:
+    """Return a tool's result."""
+    return NewEvent(EventType.TOOL_RESULT, "tool", label, {"text": text}, admitted=admitted, turn="t")
+
+
+def row(what: str = "read") -> AuditRow:
+    """Return an audit row."""
+    return AuditRow("decision", "ann", {"what": what})
+
+
+def opening(claim: Claim, position: int = 1, dedupe: str = "d1") -> Write:
+    """Return the write that takes an input into a new turn."""
+    return Write(
+        fresh(),
+        claim.state.seq,
+        events=(NewEvent(EventType.USER_MESSAGE, "ann", PUBLIC, {"text": "hello"}, admitted=True, turn="t"),),
+        take=position,
+        turn=Turn("t", position, dedupe, "ann", claim.now),
+        status=Status.RUNNING,
+    )
+
+
+def ending(seq: int, *positions: int, deliver: tuple[NewDelivery, ...] = (), error: str = "") -> Write:
+    """Return the write that ends a turn and consumes its inputs."""
+    reason = YieldReason.ERROR if error else YieldReason.COMPLETED
+    return Write(
+        fresh(),
+        seq,
+        events=(NewEvent(EventType.AGENT_MESSAGE, "agent", PUBLIC, {"text": "done"}, admitted=True, turn="t"),),
+        settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
+        end=LastTurn("t", reason, 1, 2, 1, seq + 1, error, Usage(1, 10, 20)),
+        deliver=deliver,
+    )
+
+
+def answer(key: str = "k1", text: str = "done", address: str = HOME) -> NewDelivery:
+    """Return something to be said."""
+    return NewDelivery(key, address, text, PUBLIC, "answer", "t")
+
+
+def question(claim: Claim, name: str = "abc23456", lasts: int = 60_000) -> Approval:
+    """Return a pending approval."""
+    return Approval(
+        id=name,
+        sid=claim.sid,
+        generation=claim.state.generation,
+        turn="t",
+        call="c1",
+        tool="message",
+        binding="b" * 64,
+        label=SECRET,
+        principal="ann",
+        question={"text": "may I?"},
+        rules=("untrusted_cannot_command",),
+        expires_at=claim.now + lasts,
+    )
+
+
+async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:
+    """Claim a session that can be claimed."""
+    claim = await store.claim(sid, owner or fresh(), idle=idle)
+    assert claim is not None
+    return claim
+
+
+async def started(store: RedisStore, sid: str = "") -> tuple[Claim, Written]:
+    """Accept an input and open its turn."""
+    sid = sid or fresh()
+    await store.accept(item(sid))
+    claim = await claimed(store, sid)
+    return claim, await store.record(claim, opening(claim))
+
+
+async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Approval]:
+    """Leave a session waiting for one approval."""
+    claim, written = await started(store)
+    asked = question(claim, lasts=lasts)
+    turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
+    waiting = Write(fresh(), written.seq, ask=(asked,), turn=turn, status=Status.AWAITING_INPUT, release=True)
+    await store.record(claim, waiting)
+    return claim, asked
+
+
+async def command(store: RedisStore, *words: str | bytes | int) -> object:
+    """Say something to the server directly."""
+    (reply,) = await store._link.commands(words)
+    return reply
+
+
+async def dump(store: RedisStore, sid: str) -> dict[str, object]:
+    """Return everything stored about a session, but answers kept for retries."""
+    found = await command(store, "KEYS", f"{session_keys(sid).prefix}*")
+    assert isinstance(found, list)
+    names = sorted(bytes(name).decode() for name in found if b":op:" not in bytes(name))
+    return {name: await command(store, "DUMP", name) for name in names}
+
+
+async def end_lease(store: RedisStore, sid: str) -> None:
+    """Let the time of a lease pass: its worker has vanished."""
+    await command(store, "HSET", keys(sid).state, "until", 1)
+
+
+def keys(sid: str) -> SessionKeys:
+    """Return a session's keys."""
+    return session_keys(sid)
+
+
+def pid_of(store: RedisStore) -> int:
+    """Return the process id of a store's own server."""
+    assert store.server is not None
+    return int(store.server.files.pid.read_text())
+
+
+def kill(pid: int) -> None:
+    """End one process, at once."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def lives(pid: int) -> bool:
+    """Say whether a process is there and no zombie."""
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def positions(sequence: Sequence[object]) -> list[int]:
+    """Return the numbers 1, 2, 3 … as many as there are things."""
+    return list(range(1, len(sequence) + 1))
