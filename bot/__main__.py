@@ -1,10 +1,10 @@
 """The entry point: runs the command line, and turns whatever ends it into one sentence and an exit code."""
 
 import sys
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, cast
 
-from bot.errors import EXIT_OPERATOR, LockgateError, OperatorError, StoreGoneError
+from bot.errors import EXIT_OPERATOR, LockgateError, OperatorError
 
 EXIT_INTERRUPTED: Final = 130
 EXIT_UNEXPECTED: Final = 1
@@ -15,12 +15,13 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: list[str]) -> int:
-    """Carry out a command line and return its exit code; errors are told on standard error."""
-    from bot.cli.main import app
+def run(arguments: list[str], command: Callable[[list[str]], object] | None = None) -> int:
+    """Carry out a command line and return its exit code; errors are told on standard error.
 
+    `command` takes the arguments; it is the command line itself unless another is given.
+    """
     try:
-        app(arguments, prog_name="lockgate", standalone_mode=True)
+        (command or _command_line)(arguments)
     except SystemExit as ended:
         return _flushed(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except KeyboardInterrupt:
@@ -28,6 +29,12 @@ def run(arguments: list[str]) -> int:
     except (LockgateError, OSError, ExceptionGroup) as error:
         return _told(error)
     return _flushed(0)
+
+
+def _command_line(arguments: list[str]) -> None:
+    from bot.cli.main import app
+
+    app(arguments, prog_name="lockgate")
 
 
 def _told(error: Exception) -> int:
@@ -45,7 +52,7 @@ def _told(error: Exception) -> int:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(inner)
     else:
         yield error

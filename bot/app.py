@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 from bot import audit
 from bot.authorize import Caller
 from bot.clock import Clock, SystemClock
-from bot.commands.base import CommandContext, RateLimiter
+from bot.commands.base import CommandContext
 from bot.config.model import Config
 from bot.errors import StoreError
 from bot.gate import Gate
 from bot.ids import Ids, session_id
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
+from bot.rate import RateLimiter
 from bot.router import Router
 from bot.seed import FILES, WORKSPACES, seed
 from bot.sessions.port import SessionStore
@@ -71,16 +72,16 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a developer may put in place of the built-in: the tools there are, and the model behind a name."""
+    """What a developer adds: tools beside the built-in ones, and the model behind a name."""
 
-    tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = catalogue.built_in
+    tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
     model: "Callable[[str], Model] | None" = None
 
 
 class App:
     """The running application: what the command line and, later, the API and the pages work with."""
 
-    def __init__(  # noqa: PLR0913 - the composition root
+    def __init__(
         self,
         config: Config,
         secrets: Secrets,
@@ -98,20 +99,20 @@ class App:
         self._secrets = secrets
         self._parts = parts
         self._channels = {channel.name: channel for channel in channels}
-        self._simulations = RateLimiter(clock, config.limits.simulations_per_turn)
-        self.gate = Gate(
-            config.policy, parts.tools(self.files, store), config.model.name, self._audience
-        )
+        self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
+        self._serving: Worker | None = None
+        tools = (*catalogue.built_in(self.files, store, self._simulations), *parts.tools(self.files, store))
+        self.gate = Gate(config.policy, tools, config.model.name, self._audience)
         self.outbox = Outbox(store, self._channels, self.gate, self.ids.owner())
         self.router = Router(
-            store,
-            store,
-            self.gate,
-            self.outbox,
-            clock,
-            self.command_context,
-            self.session_id,
-            config.limits.message_characters,
+            store=store,
+            audit=store,
+            gate=self.gate,
+            outbox=self.outbox,
+            clock=clock,
+            context=self.command_context,
+            session_id=self.session_id,
+            longest=config.limits.message_characters,
         )
 
     def session_id(self, address: Address) -> str:
@@ -130,12 +131,13 @@ class App:
             ids=self.ids,
             now=self.clock.wall_ms(),
             simulations=self._simulations,
+            interrupt=self._interrupt,
         )
 
     async def verify(self, chain: str) -> audit.Intact | audit.Broken:
         """Check an audit chain against the store's head and the newest anchor."""
         records = [record async for record in self.records(chain)]
-        anchor = self.anchors.heads().get(chain, audit.EMPTY)
+        anchor = (await asyncio.to_thread(self.anchors.heads)).get(chain, audit.EMPTY)
         return audit.verify(chain, records, await self.store.head(chain), anchor, self._secrets.audit)
 
     async def records(self, chain: str, after: int = 0) -> AsyncIterator[AuditRecord]:
@@ -157,9 +159,15 @@ class App:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._anchoring())
-                tasks.create_task(self._worker(keeper).serve())
+                self._serving = self._worker(keeper)
+                tasks.create_task(self._serving.serve())
         finally:
+            self._serving = None
             await keeper.close()
+
+    def _interrupt(self, sid: str) -> None:
+        if self._serving is not None:
+            self._serving.interrupt(sid)
 
     async def _anchoring(self) -> None:
         while True:
@@ -186,15 +194,15 @@ class App:
             limits.model_steps,
         )
         return Worker(
-            self.store,
-            self.store,
-            self.gate,
-            agent,
-            Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
-            self.outbox,
-            keeper,
-            self.ids,
-            _SWEEP_SECONDS,
+            store=self.store,
+            wake=self.store,
+            gate=self.gate,
+            agent=agent,
+            endings=Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
+            outbox=self.outbox,
+            keeper=keeper,
+            ids=self.ids,
+            interval=_SWEEP_SECONDS,
         )
 
     async def _audience(self, address: Address) -> Audience:
@@ -239,9 +247,7 @@ async def open_app(
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":
-    options = StoreOptions(
-        lease_ms=config.store.lease_seconds * 1000, inbox_limit=config.limits.inbox_items
-    )
+    options = StoreOptions(lease_ms=config.store.lease_seconds * 1000, inbox_limit=config.limits.inbox_items)
     return await open_store(
         audit_key=secrets.audit, data=config.data_dir, url=config.store.url or "", options=options, clock=clock
     )

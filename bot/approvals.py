@@ -46,7 +46,9 @@ def live(approvals: tuple[Approval, ...], bound: str, call: str, now: int) -> Ap
     for approval in approvals:
         if approval.binding != bound or approval.call != call:
             continue
-        if approval.state is ApprovalState.USED or (approval.state is ApprovalState.APPROVED and now < approval.expires_at):
+        if approval.state is ApprovalState.USED or (
+            approval.state is ApprovalState.APPROVED and now < approval.expires_at
+        ):
             return approval
     return None
 

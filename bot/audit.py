@@ -157,6 +157,7 @@ class AnchorFile:
 
     One line each, appended and flushed to disk; a line's MAC also covers the line before it, so a line cannot be
     changed, removed or moved unnoticed. That the newest lines of the file itself were cut off cannot be seen.
+    It blocks on the disk: call it from a thread.
     """
 
     def __init__(self, path: Path, key: bytes) -> None:

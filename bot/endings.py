@@ -6,9 +6,7 @@ usage, the input's terminal status, what is to be said, and the lease given back
 
 import json
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, Final, assert_never
 
 from bot import approvals, events
 from bot.agent.calls import INTERRUPTED, answered
@@ -34,6 +32,9 @@ from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label
 from policy.request import Hook
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 NO_ANSWER: Final = "the model gave no answer"
 WENT_WRONG: Final = "something went wrong here; the operator finds it under reference {reference}"
@@ -89,7 +90,9 @@ class Endings:
             written.insert(0, events.decided(standing, Hook.PRE_OUTPUT, decision, _ANSWER, why))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         if said:
-            deliver = NewDelivery(f"{turn.record.id}-answer", str(standing.home), spoken.text, standing.taint, turn=turn.record.id)
+            deliver = NewDelivery(
+                f"{turn.record.id}-answer", str(standing.home), spoken.text, standing.taint, turn=turn.record.id
+            )
         else:
             deliver = self._notice(turn, self._gate.explained(decision, _readers(turn), _ANSWER))
         row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
@@ -117,9 +120,7 @@ class Endings:
             for prepared in calls
         )
         key = f"{turn.record.id}-{asked[0].id}"
-        deliver = NewDelivery(
-            key, str(standing.home), question, standing.taint, OutboundKind.QUESTION, turn.record.id
-        )
+        deliver = NewDelivery(key, str(standing.home), question, standing.taint, OutboundKind.QUESTION, turn.record.id)
         return await turn.end(
             events=(
                 *(self._asked(turn, prepared) for prepared in calls),
@@ -172,7 +173,13 @@ class Endings:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
         last = LastTurn(
-            record.id, ended.reason, record.started_at, standing.now, record.attempt, error=ended.error[:200], usage=usage
+            record.id,
+            ended.reason,
+            record.started_at,
+            standing.now,
+            record.attempt,
+            error=ended.error[:200],
+            usage=usage,
         )
         return await turn.end(
             events=(*ended.events, events.turn_completed(standing, ended.reason.value)),
@@ -196,7 +203,11 @@ class Endings:
     def _approval(self, turn: OpenTurn, prepared: Prepared) -> Approval:
         standing, call = turn.standing, prepared.call
         rules = approvals.asking(prepared.decision)
-        question: dict[str, JsonValue] = {"tool": call.tool, "arguments": dict(call.arguments or {}), "rules": list(rules)}
+        question: dict[str, JsonValue] = {
+            "tool": call.tool,
+            "arguments": dict(call.arguments or {}),
+            "rules": list(rules),
+        }
         return Approval(
             id=self._ids.approval(),
             sid=standing.sid,

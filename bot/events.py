@@ -95,9 +95,7 @@ def approval_resolved(standing: Standing, approval: Approval) -> NewEvent:
 def error(standing: Standing, reference: str, text: str) -> NewEvent:
     """Tell operators what went wrong; the chat only gets the reference."""
     body: dict[str, JsonValue] = {"reference": reference, "text": text}
-    return NewEvent(
-        EventType.ERROR, "worker", standing.taint, body, Visibility.INTERNAL, turn=standing.turn
-    )
+    return NewEvent(EventType.ERROR, "worker", standing.taint, body, Visibility.INTERNAL, turn=standing.turn)
 
 
 def resolved_in(history: tuple[Event, ...]) -> frozenset[str]:
@@ -109,7 +107,7 @@ def _told(standing: Standing, kind: EventType, actor: str, body: dict[str, JsonV
     return NewEvent(kind, actor, standing.taint, body, Visibility.PROGRESS, turn=standing.turn)
 
 
-def _admitted(  # noqa: PLR0913 - the fields of an event
+def _admitted(
     standing: Standing, kind: EventType, actor: str, body: dict[str, JsonValue], label: Label, visibility: Visibility
 ) -> NewEvent:
     return NewEvent(kind, actor, label, body, visibility, admitted=True, turn=standing.turn)

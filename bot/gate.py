@@ -10,15 +10,17 @@ from it. The gate writes nothing: whoever calls it records the decision before a
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from types import MappingProxyType
+from typing import Final, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from bot import labelling
 from bot.approvals import binding, live, someone_may_answer, to_spend
 from bot.errors import LockgateError
 from bot.sessions.values import Approval, AuditRow, Delivery, NewDelivery
 from bot.standing import Call, Standing
+from bot.tools.arguments import changed, checked, strings
 from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene, Tool
 from channels.base import Audience
 from channels.message import Address
@@ -33,10 +35,10 @@ from policy.request import Tool as Facts
 FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
-_DEPENDS: Final = {
-    Effect.READ: ("the label of what is read",),
-    Effect.SEND: ("who reads there at the moment of sending",),
-}
+_DEPENDS: Final = MappingProxyType(
+    {Effect.READ: ("the label of what is read",), Effect.SEND: ("who reads there at the moment of sending",)}
+)
+"""What only the result or the send can tell, for `simulate`."""
 
 Audiences = Callable[[Address], Awaitable[Audience]]
 """Ask the channels who reads at an address now."""
@@ -46,8 +48,9 @@ Audiences = Callable[[Address], Awaitable[Audience]]
 class Prepared:
     """A call with its decision.
 
-    `use` is the approval that its running spends, `approved` tells that one lifted it. `binding` is what an approval for it must be bound to.
-    `accepted` holds tool and checked arguments, None when the call names nothing that could run.
+    `use` is the approval that its running spends, `approved` tells that one lifted it. `binding` is what an
+    approval for it must be bound to. `accepted` holds tool and checked arguments, None when the call names
+    nothing that could run.
     """
 
     call: Call
@@ -176,32 +179,15 @@ class Gate:
         approval can lift. A call that names nothing that could run is refused by `fails_closed`.
         """
         tool = self._tools.get(call.tool)
-        bound = binding(standing, call)
         try:
             if tool is None:
-                return Prepared(call, self._unknown(standing, call), Declared(), bound)
-            arguments = _checked(tool, call.arguments)
-            declared = tool.declare(arguments, self._scene(standing, call))
+                return Prepared(call, self._unknown(standing, call), Declared(), "")
+            return self._prepared(standing, call, tool, approvals)
         except RefusedCallError as refusal:
-            return Prepared(call, self._refused(standing, str(refusal)), Declared(), bound)
-        approval = live(approvals, bound, call.id, standing.now)
-        facts = Facts(call.tool, tool.effect, declared.result, declared.clearance, declared.consequential)
-        request = replace(
-            self._request(Hook.PRE_TOOL_CALL, standing),
-            tool=self._document.tool(facts),
-            content="\n".join(_strings(dict(call.arguments or {}))),
-            approved=approval is not None,
-        )
-        decision = self._decide(request, standing.now)
-        if declared.says is not None:
-            decision = self._with_output(standing, decision, *declared.says, approved=approval is not None)
-        if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
-            decision = self._refused(standing, "nobody may approve this", decision)
-        if decision.redact:
-            arguments = _checked(tool, _mapped(dict(call.arguments or {}), lambda text: self._engine.redact(text, decision)))
-        return Prepared(
-            call, decision, declared, bound, to_spend(approval), (tool, arguments), approved=approval is not None
-        )
+            why = str(refusal)
+        except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
+            why = "this call could not be decided"
+        return Prepared(call, self._refused(standing, why), Declared(), "")
 
     async def run(self, standing: Standing, prepared: Prepared) -> Result:
         """Run an accepted call; its decision must stand in the audit already.
@@ -221,17 +207,24 @@ class Gate:
         """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
 
         `standing` is the session's now, not when the call was made. A refused result is replaced by a
-        constant text; its label, which nothing was read under, is not admitted.
+        constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
+        tells of the content and carries its label (law `unknown_is_worst`).
         """
         facts = self._document.tool(Facts(prepared.call.tool, Effect.READ, prepared.declared.result))
         label = result.label.join(facts.result or self._document.top)
-        request = replace(
-            self._request(Hook.POST_TOOL_RESPONSE, standing), tool=facts, item=label, content=result.text
-        )
+        request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), tool=facts, item=label, content=result.text)
         decision = self._decide(request, standing.now)
         rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
         if decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
-            return Response(Hook.POST_TOOL_RESPONSE, decision, self.explained(decision, standing.taint, prepared.call.tool), standing.taint, failed=True, deliver=(), audit=tuple(rows))
+            return Response(
+                Hook.POST_TOOL_RESPONSE,
+                decision,
+                self.explained(decision, standing.taint, prepared.call.tool),
+                label if self._may_enter(standing, prepared.call.tool, label) else standing.taint,
+                failed=True,
+                deliver=(),
+                audit=tuple(rows),
+            )
         deliver = list[NewDelivery]()
         for delivery in result.deliver:
             address = await self.destination(Address.parse(delivery.address))
@@ -239,17 +232,17 @@ class Gate:
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
                 denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
-                return Response(Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows))
+                return Response(
+                    Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
+                )
             deliver.append(replace(delivery, text=spoken.text, label=standing.taint))
         text = self._engine.redact(result.text, decision)
         return Response(Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows))
 
-    async def simulate(
-        self, standing: Standing, name: str, arguments: Mapping[str, JsonValue]
-    ) -> dict[str, JsonValue]:
+    async def simulate(self, standing: Standing, name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Report what `prepare` decides about a call; nothing is written and nothing is run."""
         prepared = self.prepare(standing, Call("simulated", name, arguments))
-        report = explain.as_dict(prepared.decision, standing.taint)
+        report = cast("dict[str, JsonValue]", explain.as_dict(prepared.decision, standing.taint))
         if prepared.accepted is not None and prepared.decision.verdict is not Verdict.BLOCK:
             report["depends"] = list(_DEPENDS.get(prepared.accepted[0].effect, ()))
         return report
@@ -275,6 +268,35 @@ class Gate:
             "policy": decision.policy,
             **more,
         }
+
+    def _prepared(self, standing: Standing, call: Call, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
+        """Decide on a call of a tool there is.
+
+        Raises RefusedCallError: it cannot be made as it stands, or would be another call once redacted.
+        """
+        bound, scene = binding(standing, call), self._scene(standing, call)
+        arguments = checked(tool, call.arguments)
+        declared = tool.declare(arguments, scene)
+        approval = live(approvals, bound, call.id, standing.now)
+        facts = Facts(call.tool, tool.effect, declared.result, declared.clearance, declared.consequential)
+        request = replace(
+            self._request(Hook.PRE_TOOL_CALL, standing),
+            tool=self._document.tool(facts),
+            content="\n".join(strings(dict(call.arguments or {}))),
+            approved=approval is not None,
+        )
+        decision = self._decide(request, standing.now)
+        if declared.says is not None:
+            decision = self._with_output(standing, decision, *declared.says, approved=approval is not None)
+        if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
+            decision = self._refused(standing, "nobody may approve this", decision)
+        if decision.redact:
+            arguments = checked(tool, changed(call.arguments or {}, lambda text: self._engine.redact(text, decision)))
+            if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
+                raise RefusedCallError("with parts of its arguments replaced this would be another call")
+        return Prepared(
+            call, decision, declared, bound, to_spend(approval), (tool, arguments), approved=approval is not None
+        )
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
         return Request(
@@ -314,14 +336,21 @@ class Gate:
             ),
             label_before=standing.taint,
             label_after=standing.taint,
-            remedies=() if decided is None else tuple(offer for offer in decided.remedies if offer is not Remedy.APPROVER),
+            remedies=()
+            if decided is None
+            else tuple(offer for offer in decided.remedies if offer is not Remedy.APPROVER),
             policy=self._engine.digest,
         )
 
+    def _may_enter(self, standing: Standing, tool: str, label: Label) -> bool:
+        """Say whether a result of this label may enter the context, whatever it says."""
+        facts = Facts(tool, Effect.READ, label)
+        request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts)
+        return self._decide(request, standing.now).verdict in {Verdict.ALLOW, Verdict.REDACT}
+
     def _scene(self, standing: Standing, call: Call) -> Scene:
         def permits(label: Label) -> bool:
-            request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=Facts(call.tool, Effect.READ, label))
-            return self._decide(request, standing.now).verdict is not Verdict.BLOCK
+            return self._may_enter(standing, call.tool, label)
 
         async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
             return await self.simulate(standing, name, arguments)
@@ -343,38 +372,7 @@ class Gate:
         )
 
 
-def _checked(tool: Tool, arguments: Mapping[str, JsonValue] | None) -> Arguments:
-    """Return a call's arguments as the tool's own type.
-
-    Raises RefusedCallError: naming the fields that do not fit, never their values.
-    """
-    if arguments is None:
-        raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
-    try:
-        return tool.arguments.model_validate(dict(arguments))
-    except ValidationError as error:
-        wrong = sorted({f"`{'.'.join(str(part) for part in item['loc'])}` ({item['type']})" for item in error.errors()})
-        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {', '.join(wrong[:5])}") from None
-
-
-def _strings(value: JsonValue) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from _strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _strings(inner)
-
-
-def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _mapped(inner, change) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_mapped(inner, change) for inner in value]
-    return value
-
+def _reaches(declared: Declared) -> tuple[Label, Label | None, bool, Address | None]:
+    """Return what a call reads and where it leads, without the words it says."""
+    address = None if declared.says is None else declared.says[0]
+    return declared.result, declared.clearance, declared.consequential, address

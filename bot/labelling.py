@@ -33,11 +33,16 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool)
 
 
 def classification(document: Document, address: Address) -> Label | None:
-    """Return what the configuration lets be said at an address, None if it does not know the place."""
+    """Return what the configuration lets be said at an address, None if it does not know the place.
+
+    A place that goes by several names is cleared for what all of them admit.
+    """
+    clearance: Label | None = None
     for recipient in document.recipients.values():
         if (recipient.channel, recipient.chat) == (address.channel, address.chat):
-            return document.channel(address.channel).classification.meet(recipient.clearance)
-    return None
+            known = document.channel(address.channel).classification if clearance is None else clearance
+            clearance = known.meet(recipient.clearance)
+    return clearance
 
 
 def reader(document: Document, account: str) -> Label:

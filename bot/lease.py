@@ -6,7 +6,7 @@ life. A lease that was lost, and a stop that a person asked for, interrupt the t
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 
 from bot.errors import LeaseLostError, StoreError
@@ -28,7 +28,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(self, turn: OpenTurn) -> Iterator[None]:
+    def hold(self, turn: OpenTurn) -> Generator[None]:
         """Renew a turn's lease until the block ends."""
         with self._guard:
             self._turns[turn] = asyncio.get_running_loop()

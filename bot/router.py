@@ -50,6 +50,7 @@ class Router:
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
+        *,
         store: SessionStore,
         audit: AuditStore,
         gate: Gate,

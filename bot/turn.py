@@ -6,10 +6,10 @@ once cannot race the taint (law `taint_is_the_fold`).
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -27,6 +27,7 @@ from bot.sessions.values import (
     Turn,
     Usage,
     Write,
+    Written,
 )
 from bot.standing import Standing
 
@@ -42,7 +43,7 @@ class OpenTurn:
     tool calls (id to tool) that have no result yet.
     """
 
-    def __init__(  # noqa: PLR0913 - a turn is made in one place, from these
+    def __init__(
         self, store: SessionStore, ids: Ids, claim: Claim, record: Turn, standing: Standing, sender: str
     ) -> None:
         self.lock = asyncio.Lock()
@@ -92,7 +93,7 @@ class OpenTurn:
                 self._scope.cancel()
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
+    def interruptible(self) -> Generator[None]:
         """Run a block that `interrupt` can end.
 
         Raises the reason given to `interrupt`, at the end of the block.
@@ -118,11 +119,8 @@ class OpenTurn:
         return Write(op=self._ids.op(), cursor=self._cursor, events=events, **change)
 
     async def _written(self, write: Write, *, final: bool) -> tuple[Delivery, ...]:
-        method = self._store.commit if final else self._store.record
         try:
-            # A write that is under way is not torn by a stop: the store would know more than this turn.
-            with anyio.CancelScope(shield=True):
-                written = await method(self.claim, write, sender=self._sender)
+            written = await self._shielded(write, final=final)
         except LeaseLostError as error:
             self.interrupt(error)
             raise
@@ -132,6 +130,15 @@ class OpenTurn:
         if written.stop and not final:
             self.interrupt(StopRequestedError())
         return tuple(self._claimed(delivery, written.now) for delivery in write.deliver)
+
+    async def _shielded(self, write: Write, *, final: bool) -> Written:
+        """Write to the end: torn by a stop, the store would know more than this turn."""
+        method = self._store.commit if final else self._store.record
+        written: Written | None = None
+        with anyio.CancelScope(shield=True):
+            written = await method(self.claim, write, sender=self._sender)
+        # Nobody cancels the shield itself, so its block never ends early.
+        return cast("Written", written)
 
     def _claimed(self, new: NewDelivery, now: int) -> Delivery:
         return Delivery(
@@ -147,5 +154,3 @@ class OpenTurn:
             attempt=1,
             generation=self.standing.generation,
         )
-
-

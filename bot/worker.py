@@ -6,6 +6,7 @@ number of workers may run, and a turn that a crashed one left goes on in another
 
 import asyncio
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -39,6 +40,7 @@ class Worker:
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
+        *,
         store: SessionStore,
         wake: Wake,
         gate: Gate,
@@ -62,6 +64,7 @@ class Worker:
         self._slots = asyncio.Semaphore(parallel)
         self._busy = set[str]()
         self._again = set[str]()
+        self._turns: dict[str, OpenTurn] = {}
 
     async def serve(self) -> None:
         """Run until cancelled: sessions marked ready, and whatever the sweep finds."""
@@ -73,12 +76,16 @@ class Worker:
                 except StoreGoneError:
                     await asyncio.sleep(_WAIT)
 
+    def interrupt(self, sid: str) -> None:
+        """Stop a session's turn now, if this worker runs it; the store knows of the stop already."""
+        turn = self._turns.get(sid)
+        if turn is not None:
+            turn.interrupt(StopRequestedError())
+
     async def _sweep(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            try:
+            with suppress(StoreGoneError):
                 await self._start(tasks, await self._wake.sweep())
-            except StoreGoneError:
-                pass
             await asyncio.sleep(self._interval)
 
     async def _start(self, tasks: asyncio.TaskGroup, ready: tuple[str, ...]) -> None:
@@ -112,9 +119,13 @@ class Worker:
         """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
         turn, item = await self._open(claim)
         await self._outbox.signal(turn.standing.home, Signal.WORKING)
-        with self._keeper.hold(turn):
-            ending = await self._ending(turn, item)
-            deliveries = await self._endings.end(turn, ending)
+        self._turns[claim.sid] = turn
+        try:
+            with self._keeper.hold(turn):
+                ending = await self._ending(turn, item)
+                deliveries = await self._endings.end(turn, ending)
+        finally:
+            del self._turns[claim.sid]
         await self._outbox.deliver(deliveries)
         await self._outbox.signal(turn.standing.home, Signal.DONE)
 

@@ -8,12 +8,14 @@ the keyboard is the command line's matter, not this adapter's.
 import asyncio
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable
 from types import MappingProxyType
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.message import Address, Outbound, OutboundKind, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 NAME: Final = "console"
 OWNER: Final = "owner"
@@ -99,7 +101,7 @@ class Console:
     def _rendered(self, outbound: Outbound) -> str:
         chat = outbound.address.chat
         mark = "" if chat == self._person else f"→ {_word(chat)}: "
-        body = visible(outbound.text).replace("\n", f"\n{_INDENT}")
+        body = visible(outbound.text.rstrip("\n")).replace("\n", f"\n{_INDENT}")
         return f"{mark or _INDENT}{body}{f' {REPEATED}' if outbound.repeated else ''}"
 
     def _styled(self, text: str, style: str) -> str:
@@ -135,7 +137,9 @@ def visible(text: str) -> str:
     """
     if _PLAIN.match(text):
         return text
-    return "".join(char if char in _SHOWN or unicodedata.category(char) not in _OBEYED else _escape(char) for char in text)
+    return "".join(
+        char if char in _SHOWN or unicodedata.category(char) not in _OBEYED else _escape(char) for char in text
+    )
 
 
 def _word(text: str) -> str:

@@ -86,9 +86,12 @@ def combined(first: Decision, second: Decision) -> Decision:
     """Return the decision on a request that crosses two hooks: the stricter verdict, with the rules of both.
 
     The labels are the first's, as the second crossing reads nothing; a BLOCK by either changes no label. A
-    rule that speaks at both is reported once, where it is stricter.
+    rule that speaks at both is reported once, where it is stricter. Remedies are those of the deciding
+    crossing; if both decide, a reset is one only if it helps at both.
     """
     verdict = max(first.verdict, second.verdict)
+    deciding = [decision for decision in (first, second) if decision.verdict is verdict]
+    offered = dict.fromkeys(remedy for decision in deciding for remedy in decision.remedies)
     before = {outcome.rule: outcome.verdict for outcome in first.outcomes}
     after = {outcome.rule: outcome.verdict for outcome in second.outcomes}
     kept = [outcome for outcome in first.outcomes if outcome.verdict >= after.get(outcome.rule, Verdict.ALLOW)]
@@ -98,7 +101,11 @@ def combined(first: Decision, second: Decision) -> Decision:
         outcomes=(*kept, *added),
         label_before=first.label_before,
         label_after=first.label_before if verdict is Verdict.BLOCK else first.label_after,
-        remedies=tuple(dict.fromkeys((*first.remedies, *second.remedies))),
+        remedies=tuple(
+            remedy
+            for remedy in offered
+            if remedy is not Remedy.RESET or all(remedy in decision.remedies for decision in deciding)
+        ),
         redact=tuple(dict.fromkeys((*first.redact, *second.redact))),
         policy=first.policy,
     )

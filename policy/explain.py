@@ -56,9 +56,10 @@ def render(decision: Decision, reader: Label, *, subject: str) -> tuple[str, ...
         f"rule `{outcome.rule}`: {outcome.message or _VERDICTS[outcome.verdict]}"
         for outcome in sorted(telling, key=lambda outcome: -outcome.verdict)
     ]
-    lines.append(f"this session has read: {shown(decision.label_before, reader)}")
-    if decision.label_after != decision.label_before:
-        lines.append(f"it would then have read: {shown(decision.label_after, reader)}")
+    before, after = shown(decision.label_before, reader), shown(decision.label_after, reader)
+    lines.append(f"this session has read: {before}")
+    if after != before:  # as shown, so that a change above the reader does not show either
+        lines.append(f"it would then have read: {after}")
     if decision.redact:
         lines.append(f"replaced: {', '.join(decision.redact)}")
     lines += [f"you can: {remedy(offered)}" for offered in decision.remedies]

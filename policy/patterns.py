@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 Check = Literal["assignment", "card", "iban", "ssn", "phone"]
 
-SECRET: Final = "secret"  # noqa: S105 - the name of a pattern
+SECRET: Final = "secret"
 PAYMENT_CARD: Final = "payment-card"
 IBAN: Final = "iban"
 US_SSN: Final = "us-ssn"
@@ -27,9 +27,10 @@ _PHONE_GAP = r"[ \t().\-/\x{A0}\x{2000}-\x{2015}\x{202F}]"
 _BEFORE = r"(?:\A|[^0-9])"
 _AFTER = r"(?:[^0-9]|\z)"
 _T = r"[A-Za-z0-9_\-]"
-_MAILBOX = r"[^\x00-\x20\x7F@<>()\[\]{}\"'`,:;|\\/=]"
-_DOMAIN = r"[^\x00-\x2C/:-@\[-\x60{-\x7F.]"
-_TOP_DOMAIN = r"[^\x00-@\[-\x60{-\x7F]"
+# Letters of the scripts in use, without the blocks of punctuation, symbols and surrogates between them.
+_LETTERS = r"A-Za-z\x{C0}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{D7FF}\x{F900}-\x{FDFF}"
+_MAILBOX = rf"[{_LETTERS}0-9!#$%&*+.?^_~\-]"
+_AREA = r"(?:\([2-9][0-9]{2}\)|[2-9][0-9]{2})"
 _KEY_BODY = r"[A-Za-z0-9+/=\s\\,:()._]"
 _ASSIGNED = (
     r"(?i)(?:api[_\-. ]?key|access[_\-. ]?key|secret(?:[_\-. ]?key)?|token|passw(?:or)?d|passphrase|pwd)"
@@ -76,11 +77,11 @@ BUILT_IN: Final = (
     Pattern(IBAN, rf"\b[A-Za-z]{{2}}[0-9]{{2}}(?:{_GAP}?[A-Za-z0-9]){{11,30}}", "iban"),
     Pattern(US_SSN, rf"{_BEFORE}([0-9]{{3}}{_GAP}[0-9]{{2}}{_GAP}[0-9]{{4}}){_AFTER}", "ssn"),
     Pattern(US_SSN, rf"(?i)\b(?:ssn|social security)[^0-9\n]{{0,20}}([0-9]{{9}}){_AFTER}", "ssn"),
-    Pattern(EMAIL, rf"{_MAILBOX}+@(?:{_DOMAIN}+\.)+{_TOP_DOMAIN}{{2,}}"),
+    Pattern(EMAIL, rf"{_MAILBOX}(?:'?{_MAILBOX})*@(?:[{_LETTERS}0-9\-]+\.)+[{_LETTERS}]{{2,}}"),
     Pattern(PHONE, rf"(?:\+|\x{{FF0B}}|\b00)\(?[0-9](?:{_PHONE_GAP}{{0,3}}[0-9]){{6,14}}", "phone"),
     Pattern(
         PHONE,
-        rf"{_BEFORE}(\(?[2-9][0-9]{{2}}\)?{_PHONE_GAP}{{1,2}}[0-9]{{3}}{_PHONE_GAP}[0-9]{{4}}){_AFTER}",
+        rf"{_BEFORE}({_AREA}{_PHONE_GAP}{{1,2}}[0-9]{{3}}{_PHONE_GAP}[0-9]{{4}}){_AFTER}",
         "phone",
     ),
 )

@@ -21,7 +21,9 @@ from policy.patterns import BUILT_IN, NAMES, Check
 from policy.validate import CHECKS, Budget, Span
 
 _LARGEST_PROGRAM = 2000
-_SET_MEMORY = 16 << 20
+# Room for the automaton of a hundred configured patterns of the largest size; RE2 refuses a set for which it
+# would not do when it is compiled, not when it runs.
+_MEMORY = 32 << 20
 _WINDOW = 4096
 _ROUNDS = 4
 _CONTINUATION = range(0x80, 0xC0)
@@ -70,7 +72,7 @@ _RE2 = cast("_Library", re2)
 def _options() -> _Options:
     options = _RE2.Options()
     options.log_errors = False
-    options.max_mem = _SET_MEMORY
+    options.max_mem = _MEMORY
     return options
 
 
@@ -120,9 +122,6 @@ class Redactor:
         self._set = _RE2.Set.SearchSet(_options())
         for text in texts:
             self._set.Add(text)
-        # The set's automaton has no fallback when it runs out of memory: it reports no match at all. One
-        # more pattern, which matches always, tells that apart from a text in which nothing occurs.
-        self._set.Add("")
         self._set.Compile()
         inside = b"|".join(re.escape(name.encode()) for name in sorted(self.names))
         self._markers = re.compile(rb"\[redacted: (?:" + inside + rb")\]")
@@ -163,10 +162,7 @@ class Redactor:
         return f"[redacted: {pieces[0][2]}]" if pieces else data.decode("utf-8", "surrogatepass")
 
     def _fired(self, data: bytes, names: Collection[str]) -> list[_Look]:
-        matched = self._set.Match(data) or ()
-        if len(self._looks) not in matched:
-            return [look for look in self._looks if look.name in names and look.regexp.search(data)]
-        looks = (self._looks[number] for number in matched if number < len(self._looks))
+        looks = (self._looks[number] for number in self._set.Match(data) or ())
         return [look for look in looks if look.name in names]
 
     def _kept(self, data: bytes) -> list[Span]:
@@ -231,7 +227,7 @@ def _configured(regexp: _Regexp, data: bytes, budget: Budget) -> Iterator[Span]:
     """Yield matches up to half a window long, longer ones in part; the rest of the text once the budget is spent."""
     at = 0
     while at < len(data):
-        if not budget.pays(1):
+        if not budget.pays(2):
             yield at, len(data)
             return
         edge = min(at + _WINDOW, len(data))

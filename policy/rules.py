@@ -132,7 +132,7 @@ class RuleIndex:
         self._by_hook = {hook: tuple(rule for rule in ordered if rule.hook is hook) for hook in Hook}
         self._remembered = lru_cache(maxsize=_MEMO_ENTRIES)(self._select)
 
-    def candidates(  # noqa: PLR0913, PLR0917 - the selectors are six, and a key object would cost more than the lookup
+    def candidates(
         self,
         hook: Hook,
         tool: str,
@@ -150,7 +150,7 @@ class RuleIndex:
         """Return how many combinations the memo holds, at most 4096."""
         return self._remembered.cache_info().currsize
 
-    def _select(  # noqa: PLR0913, PLR0917 - as above
+    def _select(
         self,
         hook: Hook,
         tool: str,

@@ -5,9 +5,10 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
@@ -24,7 +25,14 @@ from pydantic_ai.messages import (
 from bot.sessions.values import Event, EventType, JsonObject
 from bot.standing import Call
 
-_OUTCOMES: Final[dict[str, Any]] = {"ok": "success", "failed": "failed", "denied": "denied", "interrupted": "interrupted"}
+_OUTCOMES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "ok": "success",
+        "failed": "failed",
+        "denied": "denied",
+        "interrupted": "interrupted",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -127,13 +135,14 @@ def text_of(response: ModelResponse) -> str:
 
 def call_of(part: ToolCallPart) -> Call:
     """Return a proposed call; arguments that are not a JSON object are None."""
-    arguments = part.args or {}
+    arguments: object = part.args or {}
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            return Call(part.tool_call_id, part.tool_name, None)
-    return Call(part.tool_call_id, part.tool_name, arguments if isinstance(arguments, dict) else None)
+            arguments = None
+    mapping = cast("dict[str, JsonValue]", arguments) if isinstance(arguments, dict) else None
+    return Call(part.tool_call_id, part.tool_name, mapping)
 
 
 def _refuse(constant: str) -> NoReturn:

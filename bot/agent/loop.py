@@ -107,6 +107,4 @@ def _named(response: ModelResponse, prefix: str) -> ModelResponse:
 
 def _steps_taken(turn: OpenTurn) -> int:
     """Return how many responses this turn has in the log, so that a resumed turn has no more than its share."""
-    return sum(
-        event.type is EventType.AGENT_THINKING and event.turn == turn.record.id for event in turn.history
-    )
+    return sum(event.type is EventType.AGENT_THINKING and event.turn == turn.record.id for event in turn.history)

@@ -7,7 +7,7 @@ tests and the README's transcript run on.
 
 import json
 import re
-from typing import Final
+from typing import Final, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -83,7 +83,7 @@ def _calls(text: str) -> list[TextPart | ToolCallPart]:
         except ValueError:
             return [TextPart(f"`!{name}` needs JSON arguments, such as `!{name} {{}}`")]
         calls.append(ToolCallPart(name, arguments))
-    return calls or [TextPart("a line with a call looks like `!read_file {\"path\": \"public/welcome.md\"}`")]
+    return calls or [TextPart('a line with a call looks like `!read_file {"path": "public/welcome.md"}`')]
 
 
 def _cut(text: str, length: int) -> str:
@@ -91,4 +91,5 @@ def _cut(text: str, length: int) -> str:
 
 
 def _words(message: ModelMessage) -> int:
-    return sum(len(str(part.content).split()) for part in message.parts if hasattr(part, "content"))
+    parts = [part for part in message.parts if isinstance(part, TextPart | UserPromptPart | ToolReturnPart)]
+    return sum(len(str(cast("object", part.content)).split()) for part in parts)

@@ -60,7 +60,9 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
     """
     chain, _, number = decision.rpartition(":")
     if not chain or not number.isascii() or not number.isdecimal() or len(number) > len(str(2**63)):
-        raise OperatorError(f"`{decision}` is not a decision", next_step="write CHAIN:N, as `lockgate audit tail` shows")
+        raise OperatorError(
+            f"`{decision}` is not a decision", next_step="write CHAIN:N, as `lockgate audit tail` shows"
+        )
     async with as_owner(config) as (app, _):
         n = int(number)
         records = await app.store.records(chain, after=n - 1, limit=1) if n else ()

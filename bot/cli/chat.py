@@ -7,7 +7,7 @@ person waits. A command line's own way in is the router's, like every channel's.
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -18,7 +18,6 @@ from bot.commands.table import QUIT
 from bot.config.model import Config
 from bot.seed import seed
 from bot.sessions.values import ApprovalState, DeliveryState, SessionState
-from channels.base import ChannelError
 from channels.console import Console
 from channels.message import Inbound
 from policy.labels import PUBLIC
@@ -78,19 +77,22 @@ class _Conversation:
         with self._interrupts():
             await self._view.open(self._clearance)
             self._console.before = self._follow
-            if not self._terminal:
-                await self._settled()
-            elif self._view.taint is not PUBLIC:
+            if self._terminal:
                 await self._show_prompt()
+            else:
+                await self._settled()
             while True:
                 self._console.prompt = self._prompt
                 line = await self._next()
                 self._console.prompt = None
                 if line is None or (isinstance(line, str) and line.strip() == QUIT):
-                    return
+                    break
                 await self._take(line)
                 if self._terminal:
                     await self._show_prompt()
+        if self._terminal and line is None:
+            # Ctrl-D left the cursor behind the prompt.
+            await self._console.show("")
 
     async def _take(self, line: str | Bad) -> None:
         """Send a line and wait until all that follows from it was said."""
@@ -164,7 +166,7 @@ class _Conversation:
         return _prompt(str(self._view.taint))
 
     @contextmanager
-    def _interrupts(self) -> Iterator[None]:
+    def _interrupts(self) -> Generator[None]:
         """At a terminal, let Ctrl-C stop the turn instead of the program."""
         if not self._terminal:
             yield

@@ -7,11 +7,21 @@ from bot.config.model import Config
 def check(config: Config) -> None:
     """Print what the configuration says, in a few lines."""
     policy = config.policy
+    counts = ", ".join(
+        f"{len(entries)} {name}"
+        for name, entries in (
+            ("principals", policy.principals),
+            ("channels", policy.channels),
+            ("recipients", policy.recipients),
+            ("folders", policy.folders),
+            ("rules of your own", policy.rules),
+        )
+    )
+    store = "embedded" if config.store.url is None else "at an address of its own"
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",
-            f"data in {config.data_dir}, store {config.store.url or 'embedded'}, model {config.model.name}",
-            f"policy {policy.digest[:12]}: {len(policy.principals)} principals, {len(policy.channels)} channels, "
-            f"{len(policy.recipients)} recipients, {len(policy.folders)} folders, {len(policy.rules)} rules of your own",
+            f"data in {config.data_dir}, store {store}, model {config.model.name}",
+            f"policy {policy.digest[:12]}: {counts}",
         ]
     )

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -40,8 +41,9 @@ def _options(
 ) -> None:
     context.obj = config
     for stream in (sys.stdout, sys.stderr):
-        # What the terminal's encoding lacks is escaped instead of ending the program.
-        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(stream, TextIOWrapper):
+            # What the terminal's encoding lacks is escaped instead of ending the program.
+            stream.reconfigure(errors="backslashreplace")
 
 
 @app.command("chat")

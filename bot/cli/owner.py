@@ -29,7 +29,8 @@ async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
     caller = authorize(config.policy, who, Ingress.COMMAND, Role.OWNER)
     if isinstance(caller, Refusal):
         raise OperatorError(
-            f"{who} is not the owner here, {caller.reason}", next_step="run this as the user who owns the data directory"
+            f"{who} is not the owner here, {caller.reason}",
+            next_step="run this as the user who owns the data directory",
         )
     from bot.app import open_app
 

@@ -1,13 +1,12 @@
 """`lockgate simulate`: what the gate would decide about a call of the owner's, at a taint given by hand."""
 
-import json
-
 from pydantic import JsonValue
 
 from bot.cli import person
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
-from bot.commands.decisions import rendered
+from bot.commands.base import UsageError
+from bot.commands.decisions import json_object, rendered
 from bot.config.model import Config
 from bot.errors import OperatorError
 from bot.sessions.values import AuditRow
@@ -48,13 +47,9 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
 
 def _arguments(text: str) -> dict[str, JsonValue]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-        raise OperatorError(f"the arguments are not JSON{place}", next_step='write them as \'{"path": "a.md"}\'') from None
-    if not isinstance(value, dict):
-        raise OperatorError("the arguments must be a JSON object", next_step='write them as \'{"path": "a.md"}\'')
-    return value
+        return json_object(text)
+    except UsageError as error:
+        raise OperatorError(str(error), next_step='write them as \'{"path": "a.md"}\'') from None
 
 
 def _label(config: Config, text: str) -> Label:

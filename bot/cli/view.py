@@ -5,6 +5,7 @@ Nothing is shown whose label does not flow to the address's clearance (law `no_r
 """
 
 from collections.abc import Awaitable, Callable
+from types import MappingProxyType
 from typing import Final
 
 from bot.sessions.port import SessionStore
@@ -18,6 +19,9 @@ HISTORY: Final = 6
 _LONGEST: Final = 400
 _WINDOW: Final = 200
 _OUTCOMES: Final = frozenset({"ok", "failed", "interrupted"})
+_VERDICTS: Final = MappingProxyType(
+    {"BLOCK": "refused", "REQUIRE_APPROVAL": "waits for an approval", "REDACT": "redacted"}
+)
 _SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
 
 Show = Callable[[str], Awaitable[None]]
@@ -75,14 +79,20 @@ class View:
                 self.taint = event.label.join(self.taint)
                 return ""
             case EventType.POLICY_DECISION:
-                rules = body.get("rules")
-                ids = [str(rule["id"]) for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
-                return f"· {self._named(body.get('about'))} {body.get('verdict')} by {', '.join(ids)}"
+                verdict = str(body.get("verdict"))
+                return f"· {self._named(body.get('about'))} {_VERDICTS.get(verdict, verdict)} by {_deciding(event)}"
             case _:
                 return ""
 
     def _named(self, name: object) -> str:
         return str(name) if name in self._tools else "a call"
+
+
+def _deciding(event: Event) -> str:
+    """Return the ids of the rules that had the last word."""
+    rules, verdict = event.body.get("rules"), event.body.get("verdict")
+    known = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
+    return ", ".join(str(rule.get("id")) for rule in known if rule.get("verdict") == verdict)
 
 
 def _readable(event: Event, clearance: Label) -> bool:

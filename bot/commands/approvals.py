@@ -73,7 +73,8 @@ async def _pending(context: CommandContext) -> tuple[Approval, ...]:
 
 def _settled(approval: Approval, answer: ApprovalState) -> str:
     if approval.state is answer:
-        return f"{approval.id} {answer.value}, `{approval.tool}` {'goes on' if answer is ApprovalState.APPROVED else 'is refused'}"
+        what = "goes on" if answer is ApprovalState.APPROVED else "is refused"
+        return f"{approval.id} {answer.value}, `{approval.tool}` {what}"
     return f"{approval.id} was {approval.state.value} already"
 
 

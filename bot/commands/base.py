@@ -1,20 +1,20 @@
 """What a command is, what it is given, and what it answers."""
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from bot.authorize import Caller
-from bot.clock import Clock
 from bot.errors import RequestError
 from bot.gate import Gate
 from bot.ids import Ids
+from bot.rate import RateLimiter
 from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.values import SessionState
 from bot.standing import Standing
 from bot.tools.labelled_files import FileRoot
 from channels.message import Address
+from policy.decision import Decision
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 
@@ -33,30 +33,6 @@ class UsageError(CommandError):
     """Arguments that do not fit; the command's usage line is shown."""
 
 
-class RateLimiter:
-    """At most `limit` uses per key within `seconds`; it remembers only keys that were used lately."""
-
-    def __init__(self, clock: Clock, limit: int, seconds: float = 60) -> None:
-        self._clock = clock
-        self._limit = limit
-        self._seconds = seconds
-        self._used: dict[str, deque[float]] = {}
-
-    def allows(self, key: str) -> bool:
-        """Count one use; return False, and do not count it, if there were too many."""
-        now = self._clock.monotonic()
-        for known, times in list(self._used.items()):
-            while times and times[0] <= now - self._seconds:
-                times.popleft()
-            if not times:
-                del self._used[known]
-        used = self._used.setdefault(key, deque())
-        if len(used) >= self._limit:
-            return False
-        used.append(now)
-        return True
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer: `label` is that of what it tells, and the outbox compares it with the readers'."""
@@ -70,7 +46,7 @@ class CommandContext:
     """Who asks, where, and what a command may use.
 
     `sid` is the session of the address. `now` is milliseconds since the epoch. `simulations` counts
-    `/simulate` for all addresses.
+    `/simulate` for all addresses. `interrupt` stops a session's turn at once if it runs in this process.
     """
 
     caller: Caller
@@ -82,6 +58,7 @@ class CommandContext:
     ids: Ids
     now: int
     simulations: RateLimiter
+    interrupt: Callable[[str], None]
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
@@ -101,6 +78,10 @@ class CommandContext:
             taint=PUBLIC if state is None else state.taint,
             now=self.now,
         )
+
+    def explained(self, decision: Decision, standing: Standing, subject: str) -> str:
+        """Return a decision in words for the readers of this address."""
+        return self.gate.explained(decision, standing.destination.clearance or PUBLIC, subject)
 
 
 Run = Callable[[CommandContext, str], Awaitable[Reply]]

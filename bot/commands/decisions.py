@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -13,8 +13,7 @@ from bot.sessions.values import AuditRow, Event, EventType
 from policy import explain
 from policy.decision import Remedy, Verdict
 
-NOTHING_LONGEST_NAME: Final = 128
-_REFUSED: Final = "nothing was refused in this conversation"
+NOTHING_REFUSED: Final = "nothing was refused in this conversation"
 
 _LONGEST_NAME: Final = 128
 _REFUSED: Final = frozenset({"BLOCK", "REQUIRE_APPROVAL"})
@@ -35,7 +34,7 @@ async def why(context: CommandContext, argument: str) -> Reply:
 async def simulate(context: CommandContext, argument: str) -> Reply:
     """Tell what the gate would decide about a call; audited, and nothing else happens."""
     tool, _, rest = argument.partition(" ")
-    arguments = _arguments(rest)
+    arguments = json_object(rest.strip())
     if not tool:
         raise UsageError("")
     if not context.simulations.allows(str(context.address)):
@@ -66,13 +65,18 @@ def _allows(rule: JsonValue) -> bool:
     return isinstance(rule, dict) and rule.get("verdict") == Verdict.ALLOW.name
 
 
-def _arguments(text: str) -> dict[str, JsonValue]:
+def json_object(text: str) -> dict[str, JsonValue]:
+    """Read a call's arguments as a person types them; nothing at all is an empty object.
+
+    Raises UsageError: the text is not JSON, or not an object.
+    """
     try:
-        value = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
-        raise UsageError("the arguments are not JSON") from None
+        value = cast("JsonValue", json.loads(text or "{}"))
+    except (ValueError, RecursionError) as error:
+        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageError(f"the arguments are not JSON{place}") from None
     if not isinstance(value, dict):
-        raise UsageError("the arguments must be a JSON object")
+        raise UsageError("the arguments are not a JSON object")
     return value
 
 

@@ -55,6 +55,8 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     """Stop the running turn and cancel what waits."""
     _nothing_more(argument)
     running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal)
+    # A turn in another process learns of it when it next writes or renews its lease.
+    context.interrupt(context.sid)
     if not running and not cancelled:
         return Reply("there is nothing to stop")
     waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
@@ -96,7 +98,7 @@ async def reset(context: CommandContext, argument: str) -> Reply:
             state.visibility,
         )
     if decision.verdict is not Verdict.ALLOW:
-        return Reply(context.gate.denial(standing, decision), state.visibility)
+        return Reply(context.explained(decision, standing, "/reset"), state.visibility)
     row = context.gate.row(standing, Hook.SESSION_RESET, decision)
     fresh = await context.store.reset(context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,))
     await asyncio.to_thread(context.files.forget, context.sid, fresh.generation)
@@ -148,12 +150,11 @@ async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -
             cursor=state.seq,
             events=events.taint_raised(standing, wanted, "/taint raise") if allowed else (),
             audit=(row,),
-            raise_to=decision.label_after if allowed else PUBLIC,
             release=True,
         ),
     )
     if not allowed:
-        return Reply(context.gate.denial(standing, decision), state.visibility)
+        return Reply(context.explained(decision, standing, "/taint raise"), state.visibility)
     return Reply(f"taint {written.taint}", state.visibility.join(written.taint))
 
 

@@ -49,7 +49,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     """
     path = find_config(named, environment)
     parsed = Parsed({}, {}, ()) if path is None else _parsed(path)
-    problems = list(parsed.problems)
+    problems: list[Problem] = []
     settings, policy = Settings(), None
     if isinstance(parsed.value, dict):
         # A block whose every line is commented out is empty, not wrong.
@@ -60,7 +60,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         policy = _policy({}, tools, problems)
     else:
         problems.append(Problem((), "the file must hold fields, such as `model:`"))
-    if problems or policy is None:
+    if problems or parsed.problems or policy is None:
         raise _config_error(path, parsed, problems)
     url = environment.get(STORE_VARIABLE)
     store = settings.store.model_copy(update={"url": url}) if url else settings.store
@@ -149,7 +149,10 @@ def _fields_at(path: Iterable[str | int]) -> tuple[str, ...]:
 
 
 def _config_error(path: Path | None, parsed: Parsed, problems: Iterable[Problem]) -> ConfigError:
-    told = sorted({(parsed.line(problem.path), problem.message) for problem in problems})
+    # What could not even be read is told once, not again for what it was read as.
+    unread = {problem.path for problem in parsed.problems}
+    mistakes = (*parsed.problems, *(problem for problem in problems if problem.path not in unread))
+    told = sorted({(parsed.line(problem.path), problem.message) for problem in mistakes})
     return ConfigError("\n".join(f"{path}:{line}: {message}" for line, message in told))
 
 

@@ -27,7 +27,9 @@ def _store_url(url: str | None) -> str | None:
     if url is not None and not url.startswith(_STORE_SCHEMES):
         raise ValueError(f"a store's address begins with {', '.join(f'`{scheme}`' for scheme in _STORE_SCHEMES)}")
     if url is not None and "@" in url:
-        raise ValueError("a password does not belong in the configuration, give the whole address in LOCKGATE_STORE_URL")
+        raise ValueError(
+            "a password does not belong in the configuration, give the whole address in LOCKGATE_STORE_URL"
+        )
     return url
 
 
@@ -58,7 +60,7 @@ class Limits(_Block):
     inbox_items: int = Field(default=100, ge=1, le=10_000)
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
     approval_minutes: int = Field(default=10, ge=1, le=60 * 24 * 7)
-    simulations_per_turn: int = Field(default=20, ge=1, le=10_000)
+    simulations_per_minute: int = Field(default=20, ge=1, le=10_000)
 
 
 class Settings(_Block):

@@ -6,12 +6,11 @@ or a tag is a problem with a line like any other, and nothing in a file can buil
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pydantic import JsonValue
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from policy.errors import Problem
 
@@ -19,6 +18,22 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _CORE: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq"))
+
+
+class _Mark(Protocol):
+    line: int
+
+
+class _Node(Protocol):
+    """What is used of the library's nodes, which it does not annotate.
+
+    `id` is scalar, sequence or mapping; `value` a text, nodes, or pairs of nodes.
+    """
+
+    id: str
+    tag: str
+    value: Any
+    start_mark: _Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +65,20 @@ def parse_yaml(text: str) -> Parsed:
     Raises BrokenYamlError: the text cannot be read as YAML at all.
     """
     try:
-        node: Node | None = YAML(typ="safe", pure=True).compose(text)
+        composed: object = YAML(typ="safe", pure=True).compose(text)  # pyright: ignore[reportUnknownMemberType]
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise BrokenYamlError(_sentence(error.problem or error.context or ""), mark.line + 1 if mark else 0) from None
+        mark = cast("_Mark | None", error.problem_mark or error.context_mark)
+        said = cast("str", error.problem or error.context or "")
+        raise BrokenYamlError(_sentence(said), mark.line + 1 if mark else 0) from None
     except RecursionError:
         raise BrokenYamlError("nested too deeply", 0) from None
     except (YAMLError, ValueError):
         raise BrokenYamlError("holds a character or sequence that YAML does not allow", 0) from None
-    if node is None:
+    if composed is None:
         return Parsed(None, {(): 1}, ())
     builder = _Builder()
-    value = builder.build(node, ())
+    # Composing takes more stack for each level than building does, so what was composed can be built.
+    value = builder.build(cast("_Node", composed), ())
     return Parsed(value, builder.lines, tuple(builder.problems))
 
 
@@ -78,31 +95,27 @@ class _Builder:
         self.problems: list[Problem] = []
         self._built: set[int] = set()
 
-    def build(self, node: Node, path: Path) -> JsonValue:
+    def build(self, node: _Node, path: Path) -> JsonValue:
         self.lines.setdefault(path, node.start_mark.line + 1)
         if id(node) in self._built:
             return self._problem(path, "aliases (`*name`) are not supported, write the value out")
         self._built.add(id(node))
         if node.tag not in _PLAIN:
             return self._problem(path, f"the tag `{node.tag.removeprefix(_CORE)}` is not supported, remove it")
-        match node:
-            case MappingNode():
-                return dict(self._entries(node, path))
-            case SequenceNode():
-                return [self.build(inner, (*path, place)) for place, inner in enumerate(node.value)]
-            case ScalarNode():
-                return self._scalar(node, path)
-            case _:
-                return self._problem(path, "this kind of value is not supported")
+        if node.id == "mapping":
+            return dict(self._entries(node, path))
+        if node.id == "sequence":
+            return [self.build(inner, (*path, place)) for place, inner in enumerate(cast("list[_Node]", node.value))]
+        return self._scalar(node, path)
 
-    def _entries(self, node: MappingNode, path: Path) -> Iterator[tuple[str, JsonValue]]:
+    def _entries(self, node: _Node, path: Path) -> Iterator[tuple[str, JsonValue]]:
         seen: dict[str, int] = {}
-        for key, inner in node.value:
+        for key, inner in cast("list[tuple[_Node, _Node]]", node.value):
             line = key.start_mark.line + 1
-            if not isinstance(key, ScalarNode) or key.tag == f"{_CORE}merge":
+            if key.id != "scalar" or key.tag == f"{_CORE}merge":
                 self._problem((*path, "<<"), "a field's name must be a plain text", line)
                 continue
-            name = key.value
+            name = str(key.value)
             if name in seen:
                 self._problem((*path, f"{name} "), f"`{name}` is given twice, first on line {seen[name]}", line)
                 continue
@@ -110,8 +123,8 @@ class _Builder:
             self.lines[*path, name] = line
             yield name, self.build(inner, (*path, name))
 
-    def _scalar(self, node: ScalarNode, path: Path) -> JsonValue:
-        text: str = node.value
+    def _scalar(self, node: _Node, path: Path) -> JsonValue:
+        text = str(node.value)
         try:
             match node.tag.removeprefix(_CORE):
                 case "null":

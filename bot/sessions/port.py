@@ -157,5 +157,3 @@ class AuditStore(Protocol):
     async def head(self, chain: str) -> tuple[int, str]:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         ...
-
-

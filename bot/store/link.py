@@ -190,6 +190,8 @@ def _refused(error: RedisError) -> NoReturn:
 
 
 def _gone(error: BaseException) -> NoReturn:
-    if isinstance(error, AuthenticationError):
-        _refused(error)
+    # The library wraps what the server said on connecting.
+    for cause in (error, error.__cause__):
+        if isinstance(cause, AuthenticationError):
+            _refused(cause)
     raise StoreGoneError("the store does not answer", next_step="start it, or check `store.url`") from error

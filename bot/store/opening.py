@@ -40,10 +40,13 @@ async def open_store(
             raise StoreRefusedError("there is neither a data folder nor a store's address", next_step="set `store.url`")
         supervisor = Supervisor(data, clock=clock)
     # Reading files and importing would hold up the loop; the embedded server starts meanwhile.
-    async with asyncio.TaskGroup() as together:
-        loaded = together.create_task(asyncio.to_thread(_load))
-        if supervisor:
-            together.create_task(supervisor.attach())
+    try:
+        async with asyncio.TaskGroup() as together:
+            loaded = together.create_task(asyncio.to_thread(_load))
+            if supervisor:
+                together.create_task(supervisor.attach())
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from group
     scripts = loaded.result()
     from bot.store.link import Link, make_pool
     from bot.store.redis_store import RedisStore

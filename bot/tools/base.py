@@ -87,15 +87,33 @@ class Result:
 class Tool(Protocol):
     """What the gate asks of a tool.
 
-    `repeatable` says that running it again after a crash is harmless: a reader, or a writer for which
-    the same call twice is the same as once.
+    A `repeatable` one is simply run again when a crash interrupted it; any other is reported as interrupted.
     """
 
-    name: str
-    description: str
-    effect: Effect
-    repeatable: bool
-    arguments: type[Arguments]
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What the model reads of it."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """What it does to the world outside its session."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running it twice is the same as once."""
+        ...
+
+    @property
+    def arguments(self) -> type[Arguments]:
+        """The type of its arguments."""
+        ...
 
     def declare(self, arguments: Any, scene: Scene) -> Declared:  # noqa: ANN401 - each tool has arguments of its own
         """Say what the call would be.

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from bot.rate import RateLimiter
 from bot.sessions.port import SessionStore
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
@@ -16,8 +17,8 @@ NAMES: Final = tuple(
 """The names a policy may use."""
 
 
-def built_in(files: FileRoot, sessions: SessionStore) -> tuple[Tool, ...]:
-    """Return the tools."""
+def built_in(files: FileRoot, sessions: SessionStore, simulations: RateLimiter) -> tuple[Tool, ...]:
+    """Return the tools; `simulations` bounds how often a session may ask what the gate would decide."""
     return (
         ReadFile(files),
         ListFiles(files),
@@ -25,5 +26,5 @@ def built_in(files: FileRoot, sessions: SessionStore) -> tuple[Tool, ...]:
         CurrentTime(),
         Message(),
         SessionStatus(sessions),
-        SimulateToolCall(),
+        SimulateToolCall(simulations),
     )

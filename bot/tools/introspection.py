@@ -4,6 +4,8 @@ import json
 
 from pydantic import Field, JsonValue
 
+from bot.errors import BusyError
+from bot.rate import RateLimiter
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from bot.tools.base import Arguments, Declared, Result, Scene
@@ -84,10 +86,15 @@ class SimulateToolCall:
     repeatable = True
     arguments = SimulateArguments
 
+    def __init__(self, simulations: RateLimiter) -> None:
+        self._simulations = simulations
+
     def declare(self, arguments: SimulateArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: the answer tells what the caller could learn by trying."""
         return Declared(result=scene.taint)
 
     async def run(self, arguments: SimulateArguments, scene: Scene) -> Result:
-        """Return the gate's report as JSON."""
+        """Return the gate's report as JSON, or that it was asked too often."""
+        if not self._simulations.allows(scene.sid):
+            return Result(str(BusyError()), scene.taint, failed=True)
         return Result(json.dumps(await scene.simulate(arguments.tool_name, arguments.args)), scene.taint)

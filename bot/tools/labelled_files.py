@@ -11,9 +11,10 @@ import hashlib
 import os
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Self
 
 from bot.tools.base import RefusedCallError, Scene
 from policy.errors import LabelTextError
@@ -69,7 +70,9 @@ class FileRoot:
         """
         parts = PurePosixPath(path).parts
         if path.startswith("/") or not parts or any(not _plain(part) for part in parts):
-            raise RefusedCallError("a path is relative, without `..`, control characters or names that begin with a dot")
+            raise RefusedCallError(
+                "a path is relative, without `..`, control characters or names that begin with a dot"
+            )
         if parts[0] == _WORKSPACE:
             base = self._workspaces / scene.sid / str(scene.generation)
             return Place(base, _WORKSPACE, parts[1:], workspace=True)
@@ -189,7 +192,7 @@ class _Descriptor:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __enter__(self) -> "_Descriptor":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -220,10 +223,8 @@ def _write_below(base: int, parts: tuple[str, ...], content: bytes) -> None:
     current = _Descriptor(os.dup(base))
     for part in parts[:-1]:
         with current as parent:
-            try:
+            with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=parent.number)
-            except FileExistsError:
-                pass
             current = _Descriptor(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent.number))
     with current as parent:
         fresh = f".{hashlib.sha256(parts[-1].encode(errors='replace')).hexdigest()[:16]}.new"

@@ -60,7 +60,10 @@ def test_the_shipped_file_names_every_field() -> None:
     "text,told",
     [
         ("modle: {}\n", ["config.yaml:1: unknown field `modle`, did you mean `model`?"]),
-        ("# a\nstore:\n  lease_second: 4\n", ["config.yaml:3: unknown field `lease_second`, did you mean `lease_seconds`?"]),
+        (
+            "# a\nstore:\n  lease_second: 4\n",
+            ["config.yaml:3: unknown field `lease_second`, did you mean `lease_seconds`?"],
+        ),
         ("polcy: {}\n", ["config.yaml:1: unknown field `polcy`, did you mean `policy`?"]),
         ("limits:\n  model_steps: many\n", ["config.yaml:2: `model_steps` must be a whole number"]),
         ("limits:\n  model_steps: 0\n", ["config.yaml:2: `model_steps` must be greater than or equal to 1"]),
@@ -73,7 +76,12 @@ def test_the_shipped_file_names_every_field() -> None:
         ),
         (
             "store:\n  url: redis://:hush@host\n",
-            ["config.yaml:2: a password does not belong in the configuration, give the whole address in LOCKGATE_STORE_URL"],
+            [
+                (
+                    "config.yaml:2: a password does not belong in the configuration, "
+                    "give the whole address in LOCKGATE_STORE_URL"
+                )
+            ],
         ),
         ("a: 1\nmodel: {}\nmodel: {}\n", None),
         (
@@ -89,10 +97,13 @@ def test_the_shipped_file_names_every_field() -> None:
         ("model\n", ["config.yaml:1: the file must hold fields, such as `model:`"]),
         ("model: *gone\n", None),
         ("model: &x {}\nstore: *x\n", ["config.yaml:2: aliases (`*name`) are not supported, write the value out"]),
-        ("model: !!python/name:os.system {}\n", ["config.yaml:1: the tag `python/name:os.system` is not supported, remove it"]),
+        (
+            "model: !!python/name:os.system {}\n",
+            ["config.yaml:1: the tag `python/name:os.system` is not supported, remove it"],
+        ),
         ("model:\n  <<: {name: offline}\n", ["config.yaml:2: a field's name must be a plain text"]),
         ("? [a]\n: 1\n", ["config.yaml:1: a field's name must be a plain text"]),
-        ("limits:\n  model_steps: !!int x\n", ["config.yaml:2: `x` is not a number", "config.yaml:2: `model_steps` must be a whole number"]),
+        ("limits:\n  model_steps: !!int x\n", ["config.yaml:2: `x` is not a number"]),
         ("model: [\n", None),
         ("model:\n\tname: x\n", None),
         ("--- {}\n--- {}\n", None),
@@ -111,7 +122,8 @@ def test_a_mistake_is_told_with_its_line(text: str | bytes, told: list[str] | No
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:
-    text = "stoer: {}\nmodel:\n  name: x\nmodel: {}\npolicy:\n  rules:\n    - id: a\n      hook: PRE_OUTPUTS\n      action: BLOCK\n"
+    text = "stoer: {}\nmodel:\n  name: x\nmodel: {}\n"
+    text += "policy:\n  rules:\n    - id: a\n      hook: PRE_OUTPUTS\n      action: BLOCK\n"
     assert refused(text, tmp_path) == [
         "config.yaml:1: unknown field `stoer`, did you mean `store`?",
         "config.yaml:3: `x` is not a model, write `offline` or provider and model as in `openai:gpt-5`",
@@ -120,7 +132,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "model:\nstore:\npolicy:\nlimits:\ndata_dir:\n", "\ufeffmodel: {}\n"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "model:\nstore:\npolicy:\nlimits:\ndata_dir:\n", "\ufeffmodel: {}\n"]
+)
 def test_what_is_left_out_is_the_default(text: str, tmp_path: Path) -> None:
     config = load(text, tmp_path)
     assert config.model == Settings().model
@@ -189,16 +203,18 @@ def test_yaml_is_read_like_its_library_reads_it(value: dict[str, object]) -> Non
     import io  # noqa: PLC0415 - beside its one use
 
     stream = io.StringIO()
-    YAML(typ="safe", pure=True).dump(value, stream)
+    YAML(typ="safe", pure=True).dump(value, stream)  # pyright: ignore[reportUnknownMemberType]
     parsed = parse_yaml(stream.getvalue())
     assert (parsed.value, parsed.problems) == (value or {}, ())
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
+    told = ""
     try:
         parsed = parse_yaml(text)
     except BrokenYamlError as error:
-        assert str(error).count("\n") == 0
+        told = str(error)
     else:
         assert all(parsed.line(problem.path) >= 1 for problem in parsed.problems)
+    assert "\n" not in told

@@ -1,37 +1,47 @@
 """A second, slow reading of the specification: shares no code with `policy/`, reads attribute values only."""
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policy.labels import Label
+    from policy.request import Request
+    from policy.rules import Rule
 
 ORDER = ["ALLOW", "REDACT", "REQUIRE_APPROVAL", "BLOCK"]
 SIGNS = {"canary": "canary", "us-ssn": "536-90-4399"}
 CALLS, ENTRIES = {"PRE_TOOL_CALL", "MCP_TOOL_CALL"}, {"PRE_CONTEXT_INJECTION", "POST_TOOL_RESPONSE"}
-BOTTOM = (0, frozenset[str](), 0)
+Plain = tuple[int, frozenset[str], int]
+BOTTOM: Plain = (0, frozenset[str](), 0)
 
 
-def plain(label: Any, otherwise: Any = None) -> Any:
+def plain(label: "Label | None", otherwise: Plain = BOTTOM) -> Plain:
     return otherwise if label is None else (int(label.level), frozenset(label.compartments), int(label.integrity))
 
 
-def join(a: Any, b: Any) -> Any:
+def join(a: Plain, b: Plain) -> Plain:
     return (max(a[0], b[0]), a[1] | b[1], max(a[2], b[2]))
 
 
-def flows(a: Any, b: Any) -> bool:
+def flows(a: Plain, b: Plain) -> bool:
     return a[0] <= b[0] and a[1] <= b[1]
 
 
-def decide(request: Any, rules: Any, top: Any) -> tuple[str, set[str], Any, set[str]]:
+def decide(  # noqa: C901 - one reading of all the rules, top to bottom
+    request: "Request", rules: "Iterable[Rule]", top: "Label"
+) -> tuple[str, set[str], Plain, set[str]]:
     """Return verdict, ids of the rules that did not allow, label after, patterns to redact."""
     hook, tool, there, taint = request.hook.value, request.tool, request.destination, plain(request.taint)
     said: dict[str, str] = {}
-    sink = plain(there.clearance, BOTTOM) if there else BOTTOM
-    leaves = join(taint, plain(request.item, BOTTOM)) if hook == "PRE_OUTPUT" else taint
+    sink = plain(there.clearance) if there else BOTTOM
+    leaves = join(taint, plain(request.item)) if hook == "PRE_OUTPUT" else taint
     after = taint
     if hook in ENTRIES:
         after = join(taint, plain(request.item, plain(top)))
     if hook in CALLS and tool:
-        after = join(taint, plain(tool.result, BOTTOM))
+        after = join(taint, plain(tool.result))
     if hook in CALLS | {"POST_TOOL_RESPONSE", "SECRET_ACCESS"} and (not tool or tool.result is None):
         said["unknown_is_worst"] = "BLOCK"
     if hook == "PRE_OUTPUT":
@@ -39,7 +49,7 @@ def decide(request: Any, rules: Any, top: Any) -> tuple[str, set[str], Any, set[
         said |= {} if flows(leaves, sink) else {"no_write_down": "BLOCK"}
     if hook in CALLS and tool:
         outward = tool.effect.value in {"write", "send"}
-        sinks = [plain(tool.clearance, BOTTOM)] if outward or tool.clearance else []
+        sinks = [plain(tool.clearance)] if outward or tool.clearance else []
         sinks += [sink] if outward and there else []
         said |= {} if all(flows(taint, s) for s in sinks) else {"no_write_down": "BLOCK"}
         if tool.consequential and taint[2] and not request.approved:
@@ -61,6 +71,6 @@ def decide(request: Any, rules: Any, top: Any) -> tuple[str, set[str], Any, set[
         fits = fits and (rule.pattern is None or SIGNS[rule.pattern] in request.content)
         if fits and not (rule.action.name == "REQUIRE_APPROVAL" and request.approved):
             said[rule.id] = rule.action.name
-            redact |= {rule.pattern} if rule.action.name == "REDACT" else set()
+            redact |= {rule.pattern} if rule.pattern and rule.action.name == "REDACT" else set[str]()
     verdict = max(said.values(), key=ORDER.index, default="ALLOW")
     return verdict, set(said), taint if verdict == "BLOCK" else after, redact

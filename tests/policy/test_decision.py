@@ -2,8 +2,8 @@
 
 import pytest
 
-from policy.decision import Decision, Outcome, Verdict
-from policy.labels import PUBLIC
+from policy.decision import Decision, Outcome, Remedy, Verdict, combined
+from policy.labels import PUBLIC, parse
 
 
 @pytest.mark.parametrize("verdict", Verdict)
@@ -25,3 +25,42 @@ def test_rules_are_those_that_did_not_allow_strictest_first() -> None:
         Outcome("stops-too", Verdict.BLOCK, fixed=False),
     )
     assert Decision(Verdict.BLOCK, outcomes, PUBLIC, PUBLIC).rules == ("stops", "stops-too", "asks")
+
+
+CALL = Decision(
+    Verdict.REQUIRE_APPROVAL,
+    (Outcome("shared", Verdict.ALLOW, fixed=True), Outcome("asks", Verdict.REQUIRE_APPROVAL, fixed=True)),
+    PUBLIC,
+    parse("INTERNAL"),
+    (Remedy.RESET, Remedy.APPROVER),
+    ("email",),
+    "digest",
+)
+OUTPUT = Decision(
+    Verdict.BLOCK,
+    (Outcome("shared", Verdict.BLOCK, fixed=True), Outcome("asks", Verdict.ALLOW, fixed=True)),
+    PUBLIC,
+    PUBLIC,
+    (Remedy.OTHER_DESTINATION,),
+    ("email", "phone"),
+    "digest",
+)
+
+
+def test_two_crossings_give_the_stricter_verdict_with_the_rules_of_both() -> None:
+    both = combined(CALL, OUTPUT)
+    assert both.verdict is Verdict.BLOCK
+    assert both.rules == ("shared", "asks")
+    assert len(both.outcomes) == 2
+    assert both.redact == ("email", "phone")
+    assert both.label_after == PUBLIC
+    assert combined(CALL, CALL) == CALL
+
+
+def test_a_remedy_of_two_crossings_works_for_both() -> None:
+    assert combined(CALL, OUTPUT).remedies == (Remedy.OTHER_DESTINATION,)
+    assert combined(CALL, CALL).remedies == (Remedy.RESET, Remedy.APPROVER)
+    blocked = Decision(Verdict.BLOCK, CALL.outcomes, PUBLIC, PUBLIC, (Remedy.RESET, Remedy.RECLASSIFY))
+    assert combined(blocked, OUTPUT).remedies == (Remedy.RECLASSIFY, Remedy.OTHER_DESTINATION)
+    quiet = Decision(Verdict.ALLOW, (), PUBLIC, PUBLIC)
+    assert combined(quiet, blocked).remedies == (Remedy.RESET, Remedy.RECLASSIFY)

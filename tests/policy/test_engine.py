@@ -21,7 +21,7 @@ GUEST = Destination("console:guest", "console", PUBLIC)
 CONFIDENTIAL = parse("CONFIDENTIAL")
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(requests(), rule_sets())
 def test_agrees_with_the_reference(request: Request, rules: tuple[Rule, ...]) -> None:
     decision = engine(*rules).decide(request, NOW)
@@ -49,16 +49,19 @@ def test_every_rule_that_concerns_the_request_is_listed_fixed_ones_first(
     assert [outcome.fixed for outcome in outcomes] == sorted((outcome.fixed for outcome in outcomes), reverse=True)
     assert len({outcome.rule for outcome in outcomes}) == len(outcomes)
     fixed = {outcome.rule for outcome in outcomes if outcome.fixed}
-    assert fixed == {
-        Hook.PRE_CONTEXT_INJECTION: {"read_is_decided_before_it_happens", "overshoot"},
-        Hook.PRE_TOOL_CALL: CALL,
-        Hook.MCP_TOOL_CALL: CALL,
-        Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens"},
-        Hook.PRE_OUTPUT: {"unknown_is_worst", "no_write_down"},
-        Hook.SECRET_ACCESS: {"unknown_is_worst"},
-        Hook.SESSION_RESET: {"reset_is_confirmed"},
-        Hook.AGENT_INVOCATION: {"read_is_decided_before_it_happens"},
-    }[request.hook]
+    assert (
+        fixed
+        == {
+            Hook.PRE_CONTEXT_INJECTION: {"read_is_decided_before_it_happens", "overshoot"},
+            Hook.PRE_TOOL_CALL: CALL,
+            Hook.MCP_TOOL_CALL: CALL,
+            Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens"},
+            Hook.PRE_OUTPUT: {"unknown_is_worst", "no_write_down"},
+            Hook.SECRET_ACCESS: {"unknown_is_worst"},
+            Hook.SESSION_RESET: {"reset_is_confirmed"},
+            Hook.AGENT_INVOCATION: {"read_is_decided_before_it_happens"},
+        }[request.hook]
+    )
     selected = {rule.id for rule in rules if _selected(rule, request)}
     assert {outcome.rule for outcome in outcomes if not outcome.fixed} == selected
 
@@ -148,13 +151,6 @@ def test_a_rule_of_selectors_that_fires_with_a_fixed_one_adds_its_remedies() -> 
     decision = engine(rule).decide(call, NOW)
     assert decision.rules == ("untrusted_cannot_command", "ask")
     assert decision.remedies == (Remedy.APPROVER,)
-
-
-def test_the_destination_is_a_sink_of_a_call_as_well() -> None:
-    tool = Tool("message", Effect.SEND, PUBLIC, TOP)
-    call = replace(BASE, hook=Hook.PRE_TOOL_CALL, taint=CONFIDENTIAL, tool=tool, destination=GUEST)
-    assert engine().decide(call, NOW).rules == ("no_write_down",)
-    assert engine().decide(replace(call, tool=replace(tool, effect=Effect.READ)), NOW).rules == ()
 
 
 def test_redacts_what_its_decision_names_and_nothing_else() -> None:

@@ -31,22 +31,68 @@ REFUSED = engine().decide(
 
 
 def test_a_denial_for_its_owner() -> None:
-    assert render(REFUSED, TOP, subject="`message` to `guest`") == snapshot()
+    assert render(REFUSED, TOP, subject="`message` to `guest`") == snapshot(
+        (
+            "`message` to `guest`: refused",
+            "rule `no_write_down`: this session has read more than may be known where the tool writes or sends",
+            "rule `untrusted_cannot_command`: this session has read something that anybody may have written",
+            "this session has read: CONFIDENTIAL{hr}~",
+            "you can: start anew with `/reset` and send it again: a session that has read nothing may do this",
+            "you can: choose a destination cleared for it",
+            "you can: ask an admin to raise the clearance concerned under `policy` in config.yaml",
+        )
+    )
 
 
 def test_a_denial_for_somebody_below() -> None:
-    assert render(REFUSED, PUBLIC, subject="`message` to `guest`")[3:4] == snapshot()
+    assert render(REFUSED, PUBLIC, subject="`message` to `guest`")[3:4] == snapshot(
+        ("this session has read: above your clearance",)
+    )
 
 
 def test_a_redaction_and_a_raise() -> None:
     rule = Rule("no-mail", Hook.PRE_CONTEXT_INJECTION, Verdict.REDACT, pattern="email")
     request = Request(Hook.PRE_CONTEXT_INJECTION, "owner", Role.OWNER, "console", PUBLIC, TOP, TOP, TOP, item=TOP)
     decision = engine(rule).decide(replace(request, content="ann@example.org"), NOW)
-    assert render(decision, TOP, subject="your message") == snapshot()
+    assert render(decision, TOP, subject="your message") == snapshot(
+        (
+            "your message: allowed with parts replaced",
+            "rule `no-mail`: allowed with parts replaced",
+            "this session has read: PUBLIC",
+            "it would then have read: RESTRICTED{acme,hr}~",
+            "replaced: email",
+        )
+    )
 
 
 def test_a_decision_for_a_program() -> None:
-    assert as_dict(REFUSED, TOP) == snapshot()
+    assert as_dict(REFUSED, TOP) == snapshot(
+        {
+            "verdict": "BLOCK",
+            "rules": [
+                {"id": "unknown_is_worst", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {
+                    "id": "no_write_down",
+                    "verdict": "BLOCK",
+                    "fixed": True,
+                    "message": "this session has read more than may be known where the tool writes or sends",
+                },
+                {"id": "read_is_decided_before_it_happens", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {"id": "overshoot", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {
+                    "id": "untrusted_cannot_command",
+                    "verdict": "REQUIRE_APPROVAL",
+                    "fixed": True,
+                    "message": "this session has read something that anybody may have written",
+                },
+            ],
+            "taint_before": "CONFIDENTIAL{hr}~",
+            "taint_after": "CONFIDENTIAL{hr}~",
+            "remedies": ["reset", "other_destination", "reclassify"],
+            "redact": [],
+            "policy": "test",
+        }
+    )
 
 
 @given(requests(), rule_sets(), labels)
@@ -63,11 +109,9 @@ def test_labels_above_the_reader_are_not_told(request: Request, rules: tuple[Rul
 
 
 @given(requests(), rule_sets())
-def test_what_is_told_above_the_reader_does_not_depend_on_the_label(
-    request: Request, rules: tuple[Rule, ...]
-) -> None:
+def test_what_is_told_above_the_reader_does_not_depend_on_the_label(request: Request, rules: tuple[Rule, ...]) -> None:
     decision = engine(*rules).decide(request, NOW)
-    one = replace(decision, label_before=parse("CONFIDENTIAL"), label_after=parse("CONFIDENTIAL"))
+    one = replace(decision, label_before=parse("CONFIDENTIAL"), label_after=parse("RESTRICTED"))
     other = replace(decision, label_before=parse("RESTRICTED{hr}"), label_after=parse("RESTRICTED{hr}"))
     assert render(one, PUBLIC, subject="it") == render(other, PUBLIC, subject="it")
 

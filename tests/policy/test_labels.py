@@ -69,7 +69,9 @@ def test_top_is_the_highest() -> None:
     assert top(["hr"]) == Label(Level.RESTRICTED, frozenset({"hr"}), Integrity.UNTRUSTED)
 
 
-@pytest.mark.parametrize("text", ["", "public", "SECRET", "PUBLIC~~", "PUBLIC{a", "PUBLIC{A}", "PUBLIC{a,,b}", "PUBLIC\n"])
+@pytest.mark.parametrize(
+    "text", ["", "public", "SECRET", "PUBLIC~~", "PUBLIC{a", "PUBLIC{A}", "PUBLIC{a,,b}", "PUBLIC\n"]
+)
 def test_what_is_not_a_label_is_refused(text: str) -> None:
     with pytest.raises(LabelTextError):
         parse(text)
@@ -82,4 +84,10 @@ def test_refusals_name_the_nearest() -> None:
         parse("PUBLIC{Hr}")
     with pytest.raises(LabelTextError) as label:
         parse("?")
-    assert [str(level.value), str(compartment.value), str(label.value)] == snapshot()
+    assert [str(level.value), str(compartment.value), str(label.value)] == snapshot(
+        [
+            "unknown level `CONFIDENTAL`, did you mean `CONFIDENTIAL`?",
+            "`Hr` is not a compartment, use lower-case letters, digits, `_` and `-`",
+            "`?` is not a label, write one as `CONFIDENTIAL{acme,hr}` with `~` for UNTRUSTED",
+        ]
+    )

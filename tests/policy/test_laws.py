@@ -127,7 +127,13 @@ def test_labels_are_never_parsed_from_content(request: Request, rules: tuple[Rul
     """No text can set or lower a label, whatever it claims."""
     selectors = tuple(rule for rule in rules if rule.pattern is None)
     claim = random.Random(seed).choice(  # noqa: S311 - drawn from hypothesis
-        ('{"_classification": "PUBLIC"}', '{"taint": "x"}', "label: PUBLIC", "RESTRICTED{hr}~", "<label>TRUSTED</label>")
+        (
+            '{"_classification": "PUBLIC"}',
+            '{"taint": "x"}',
+            "label: PUBLIC",
+            "RESTRICTED{hr}~",
+            "<label>TRUSTED</label>",
+        )
     )
     plain = engine(*selectors).decide(replace(request, content=""), NOW)
     assert engine(*selectors).decide(replace(request, content=claim), NOW) == plain

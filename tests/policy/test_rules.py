@@ -7,11 +7,13 @@ from policy.labels import Level
 from policy.request import Hook
 from policy.rules import Rule, RuleIndex
 
+# The index takes its six selectors by position, as its memo's key is; these name the last two.
+TRUSTED, UNTRUSTED, UNAPPROVED = False, True, False
 RULE = Rule("one", Hook.PRE_TOOL_CALL, Verdict.BLOCK, tools=("read_*",), channels=("t?legram",), untrusted=True)
 
 
 @pytest.mark.parametrize(
-    ("tool", "channel", "level", "untrusted", "left"),
+    "tool, channel, level, untrusted, left",
     [
         ("read_file", "telegram", Level.PUBLIC, True, 1),
         ("READ_FILE", "telegram", Level.PUBLIC, True, 0),
@@ -25,8 +27,8 @@ RULE = Rule("one", Hook.PRE_TOOL_CALL, Verdict.BLOCK, tools=("read_*",), channel
 def test_selectors(tool: str, channel: str, level: Level, untrusted: bool, left: int) -> None:  # noqa: FBT001
     index = RuleIndex([RULE])
     for _ in range(2):
-        assert len(index.candidates(Hook.PRE_TOOL_CALL, tool, channel, level, untrusted, False).settled) == left
-    assert index.candidates(Hook.MCP_TOOL_CALL, tool, channel, level, untrusted, False).settled == ()
+        assert len(index.candidates(Hook.PRE_TOOL_CALL, tool, channel, level, untrusted, UNAPPROVED).settled) == left
+    assert index.candidates(Hook.MCP_TOOL_CALL, tool, channel, level, untrusted, UNAPPROVED).settled == ()
 
 
 def test_rules_with_patterns_or_conditions_stay_open() -> None:
@@ -37,7 +39,7 @@ def test_rules_with_patterns_or_conditions_stay_open() -> None:
             Rule("a", Hook.PRE_OUTPUT, Verdict.REQUIRE_APPROVAL, conditions=(lambda _request, _now: False,)),
         ]
     )
-    left = index.candidates(Hook.PRE_OUTPUT, "", "console", Level.PUBLIC, False, False)
+    left = index.candidates(Hook.PRE_OUTPUT, "", "console", Level.PUBLIC, TRUSTED, UNAPPROVED)
     assert [outcome.rule for outcome in left.settled] == ["c"]
     assert [rule.applies.rule for rule in left.open] == ["a", "b"]
     assert left.patterns == {"email"}
@@ -47,8 +49,8 @@ def test_rules_with_patterns_or_conditions_stay_open() -> None:
 def test_names_too_long_to_remember_do_not_fill_the_memo() -> None:
     index = RuleIndex([RULE])
     for number in range(5000):
-        index.candidates(Hook.PRE_TOOL_CALL, f"{number}", "telegram", Level.PUBLIC, True, False)
+        index.candidates(Hook.PRE_TOOL_CALL, f"{number}", "telegram", Level.PUBLIC, UNTRUSTED, UNAPPROVED)
     assert index.remembered() <= 4096
     before = index.remembered()
-    index.candidates(Hook.PRE_TOOL_CALL, "x" * 201, "telegram", Level.PUBLIC, True, False)
+    index.candidates(Hook.PRE_TOOL_CALL, "x" * 201, "telegram", Level.PUBLIC, UNTRUSTED, UNAPPROVED)
     assert index.remembered() == before

@@ -2,6 +2,8 @@
 -- KEYS: state, approvals, outbox
 -- Answers: ok, then 0 nothing · 1 work that waits for somebody · 2 work for a worker or a sender
 
+-- A session of a newer program is that program's to look after; it must not keep the others from being found.
+if tonumber(redis.call('HGET', KEYS[1], 'v') or 0) > SCHEMA then return {'ok', 1} end
 if not read_state(KEYS[1]) or S.status == 'archived' then return {'ok', 0} end
 local now = now_ms()
 if wakes(KEYS[2], now) == 1 then return {'ok', 2} end

@@ -1,0 +1,139 @@
+"""An attack as a value: what is given, what happens, and what must be true then. The YAML files hold nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from ruamel.yaml import YAML
+
+FOLDER: Final = Path(__file__).parent
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GivenTool(_Data):
+    """A tool of the attacker's: labels are written as in config.yaml, `result: null` is a tool without a label.
+
+    `text` and `label` are what a call gives, `says` what it wants said in a chat, of which it may say nothing
+    before. `waits` makes it wait for the step `let_go`, `fails` makes it raise with its text.
+    """
+
+    name: str
+    effect: Literal["none", "read", "write", "send"] = "read"
+    result: str | None = "PUBLIC"
+    clearance: str | None = None
+    consequential: bool = False
+    text: str = "done"
+    label: str = "PUBLIC"
+    says: dict[str, str] = Field(default_factory=dict[str, str])
+    tells_what_it_says: bool = True
+    waits: bool = False
+    fails: bool = False
+    repeatable: bool = True
+
+
+class GivenFile(_Data):
+    """A file under the file root: with a label as if a session had written it, without as if the operator had."""
+
+    text: str = ""
+    label: str | None = None
+    link: str | None = None
+    raw: list[int] | None = None
+
+
+class Given(_Data):
+    """`config` is put over the shipped configuration (or is a text of its own), `files` into the file root."""
+
+    config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
+    files: dict[str, GivenFile] = Field(default_factory=dict[str, GivenFile])
+    tools: list[GivenTool] = Field(default_factory=list[GivenTool])
+    served: bool = True
+
+
+class Pending(_Data):
+    """A text that a turn committed for a chat and that is not sent yet."""
+
+    to: str
+    text: str
+    label: str
+
+
+class Step(_Data):
+    """One thing that happens; exactly one field besides `by` and `at` is given.
+
+    `by` is the account and `at` the chat it happens at. `{approval}` in a text stands for the newest approval's id,
+    `{sid}` for the session of the chat `owner`, `{long}` for a hundred thousand characters. `restart` ends the
+    process and opens another one, with this put over the configuration; `serve` is whether a worker runs.
+    """
+
+    by: str = "console:owner"
+    at: str = "owner"
+    say: str | None = None
+    forward: str | None = None
+    send: str | None = None
+    twice: str | None = None
+    until: Literal["called", "settled", "running"] | None = None
+    let_go: bool | None = None
+    restart: dict[str, JsonValue] | None = None
+    expire: Literal["approvals", "lease"] | None = None
+    serve: bool | None = None
+    pending: Pending | None = None
+    pause: float | None = None
+    mark: bool | None = None
+
+
+class Then(_Data):
+    """What must be true at the end; a field that is left out is not looked at.
+
+    `shown`, `hidden`: texts on the console, ever; `last`, `last_hidden`: since the last step began.
+    `guest`: the texts the guest really got, in order. `deliveries`: `chat state`. `decisions`: `about VERDICT rules`
+    of this generation's log; `results`: `tool outcome LABEL`. `refused`: how many were turned away at the door.
+    `unchanged`: taint, files, deliveries and approvals are as when the step `mark` was made.
+    `load`: what is said about a configuration that cannot be put in force. `same`: console texts of the last two
+    steps must be the same byte for byte.
+    """
+
+    taint: str | None = None
+    generation: int | None = None
+    shown: list[str] = Field(default_factory=list[str])
+    hidden: list[str] = Field(default_factory=list[str])
+    last: list[str] = Field(default_factory=list[str])
+    last_hidden: list[str] = Field(default_factory=list[str])
+    guest: list[str] | None = None
+    deliveries: list[str] | None = None
+    decisions: list[str] | None = None
+    results: list[str] | None = None
+    approvals: list[str] | None = None
+    files: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+    called: dict[str, int] = Field(default_factory=dict[str, int])
+    audited: list[str] = Field(default_factory=list[str])
+    refused: int | None = None
+    unchanged: bool = False
+    same: bool = False
+    load: list[str] = Field(default_factory=list[str])
+
+
+class Attack(_Data):
+    """One attack; `why` is a sentence for whoever answers for security."""
+
+    id: str
+    why: str
+    given: Given = Given()
+    when: list[Step] = Field(default_factory=list[Step])
+    then: Then
+
+
+class _File(_Data):
+    attacks: list[Attack]
+
+
+def attacks() -> Iterator[tuple[str, Attack]]:
+    """Yield every attack of every file, with its readable name."""
+    for path in sorted(FOLDER.glob("*.yaml")):
+        read: object = YAML(typ="safe").load(path)  # pyright: ignore[reportUnknownMemberType]
+        for attack in _File.model_validate(read).attacks:
+            yield f"{path.stem}/{attack.id}", attack

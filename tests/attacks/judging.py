@@ -1,0 +1,149 @@
+"""Judging: what an attack demands of the stage at its end, and what must hold after every attack whatever it was."""
+
+import asyncio
+from collections.abc import Iterable
+
+from bot.audit import Intact
+from bot.sessions.values import DeliveryState, Event, EventType, ItemStatus, Visibility
+from channels.message import Address
+from policy.labels import PUBLIC, join_all
+from tests.attacks.attack import Then
+from tests.attacks.stage import Stage
+
+_GUEST = str(Address("console", "guest"))
+_OPEN = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
+
+
+async def judge(stage: Stage, then: Then) -> None:
+    """Compare what is with what must be."""
+    _texts(stage, then)
+    if stage.refused is not None:
+        return
+    await _log(stage, then)
+    await _outside(stage, then)
+    for name, times in then.called.items():
+        assert stage.puppets.calls[name] == times, f"{name} ran {stage.puppets.calls[name]} times"
+    if then.unchanged:
+        assert stage.marked is not None, "nothing was marked"
+        _same(await stage.dump(), stage.marked)
+
+
+def _same(found: object, wanted: object) -> None:
+    """Demand that two values are equal, and show both if not: pytest rewrites assertions in test files alone."""
+    assert found == wanted, f"\nfound:  {found}\nwanted: {wanted}"
+
+
+def _texts(stage: Stage, then: Then) -> None:
+    told = stage.refused or ""
+    assert bool(then.load) == (stage.refused is not None), told or "the configuration was put in force"
+    for text in then.load:
+        assert text in told, f"not told: {text}\n{told}"
+    last = stage.steps[-1] if stage.steps else ""
+    for where, wanted in ((stage.shown, then.shown), (last, then.last)):
+        for text in wanted:
+            assert text in where, f"not shown: {text}\n{where}"
+    for where, unwanted in ((stage.shown, then.hidden), (last, then.last_hidden)):
+        for text in unwanted:
+            assert text not in where, f"shown: {text}\n{where}"
+    if then.same:
+        _same(stage.steps[-1], stage.steps[-2])
+
+
+async def _log(stage: Stage, then: Then) -> None:
+    state, log = await stage.state(), await stage.generation()
+    if then.taint is not None:
+        assert state is not None
+        _same(str(state.taint), then.taint)
+    if then.generation is not None:
+        assert state is not None
+        _same(state.generation, then.generation)
+    if then.decisions is not None:
+        _same([_decision(event) for event in log if event.type is EventType.POLICY_DECISION], then.decisions)
+    if then.results is not None:
+        results = [event for event in log if event.type is EventType.TOOL_RESULT]
+        _same([f"{one.body['tool']} {one.body['outcome']} {one.label}" for one in results], then.results)
+
+
+async def _outside(stage: Stage, then: Then) -> None:
+    said = [one for one in await stage.deliveries() if one.address != str(Address("console", "owner"))]
+    if then.guest is not None:
+        _same([one.text for one in said if one.address == _GUEST and one.state is DeliveryState.SENT], then.guest)
+    if then.deliveries is not None:
+        _same([f"{Address.parse(one.address).chat} {one.state}" for one in said], then.deliveries)
+    if then.approvals is not None:
+        _same([approval.state.value for approval in await stage.approvals()], then.approvals)
+    for name, text in then.files.items():
+        path = stage.path(name)
+        found = await asyncio.to_thread(lambda path=path: path.read_text("utf-8") if path.is_file() else None)
+        assert found == text, f"{name}: {found!r}"
+    for name, label in then.labels.items():
+        _same(await asyncio.to_thread(stage.label, name), label)
+    rows = [record for chain in _known(stage) async for record in stage.app.records(chain)]
+    for kind in then.audited:
+        assert kind in {row.kind for row in rows}
+    if then.refused is not None:
+        _same([row.kind for row in rows].count("refused"), then.refused)
+
+
+async def sound(stage: Stage) -> None:
+    """Check what no attack may break: the fold, the log, the results, the decisions, the inputs, the audit."""
+    if stage.refused is not None:
+        return
+    for chain in _known(stage):
+        assert isinstance(await stage.app.verify(chain), Intact), f"the audit chain {chain} is broken"
+    state, log = await stage.state(), await stage.events()
+    if state is None:
+        return
+    assert [event.seq for event in log] == list(range(1, state.seq + 1))
+    now = [event for event in log if event.generation == state.generation]
+    _same(join_all((PUBLIC, *(event.label for event in now if event.admitted))), state.taint)
+    _results_follow_calls(now, open_turn=state.turn is not None)
+    assert all(status not in _OPEN for status in await stage.inputs()) or state.turn or state.waiting_items
+    await _sent_after_decision(stage)
+
+
+def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
+    """Every call the model proposed has one result before the model, or a person, speaks again."""
+    waiting: set[object] = set()
+    for event in log:
+        match event.type:
+            case EventType.AGENT_THINKING:
+                assert not waiting, "the model was asked again while calls had no result"
+                response = event.body["response"]
+                assert isinstance(response, dict)
+                parts = response["parts"]
+                assert isinstance(parts, list)
+                waiting = {part["tool_call_id"] for part in parts if isinstance(part, dict) and "tool_call_id" in part}
+            case EventType.TOOL_RESULT:
+                assert event.body["call"] in waiting, "a result that nobody waited for"
+                waiting.remove(event.body["call"])
+            case EventType.USER_MESSAGE:
+                assert not waiting, "a person was let in while calls had no result"
+            case EventType.AGENT_MESSAGE if event.visibility is Visibility.USER:
+                assert not waiting, "the model answered while calls had no result"
+            case _:
+                pass
+    assert open_turn or not waiting, "a turn ended while calls had no result"
+
+
+async def _sent_after_decision(stage: Stage) -> None:
+    """Whatever left has a decision in the audit that let it, made for that address."""
+    rows = [record.body async for record in stage.app.records(stage.sid)]
+    allowed = {
+        row.get("destination") for row in rows if row.get("hook") == "PRE_OUTPUT" and row["verdict"] in {"ALLOW", "REDACT"}
+    }
+    for one in await stage.deliveries():
+        if one.state is DeliveryState.SENT and one.kind != "notice":
+            assert one.address in allowed, f"{one.kind} to {one.address} without a decision"
+
+
+def _decision(event: Event) -> str:
+    rules = event.body["rules"]
+    assert isinstance(rules, list)
+    ids = [str(rule["id"]) for rule in rules if isinstance(rule, dict)]
+    return f"{event.body['about']} {event.body['verdict']} {' '.join(ids)}".rstrip()
+
+
+def _known(stage: Stage) -> list[str]:
+    return ["audit", stage.sid]
+

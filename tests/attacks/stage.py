@@ -1,0 +1,309 @@
+"""The stage an attack is played on: a whole application in a folder, opened again by every restart, and what it saw."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue
+
+from bot.app import App, open_app
+from bot.config.load import load_config
+from bot.errors import ConfigError
+from bot.seed import FILES, WORKSPACES
+from bot.sessions.values import (
+    Approval,
+    AuditRow,
+    Delivery,
+    Event,
+    EventType,
+    ItemStatus,
+    NewDelivery,
+    NewEvent,
+    SessionState,
+    Status,
+    Write,
+)
+from bot.store.keys import session_keys
+from bot.tools import catalogue
+from channels.console import Console
+from channels.message import Address, Inbound
+from policy.labels import parse
+from tests.attacks.attack import Given, GivenFile, Pending, Step
+from tests.attacks.tools import Puppets
+from tests.harness import HOME, Person
+
+LONG = "x" * 99_000
+_LATER = "9"
+
+
+class Stage:
+    """One installation under attack. `shown` is all the console ever showed, `steps` what each step made it show."""
+
+    def __init__(self, folder: Path, given: Given) -> None:
+        self.folder = folder
+        self.given = given
+        self.puppets = Puppets(given.tools)
+        self.output = io.StringIO()
+        self.steps: list[str] = []
+        self.refused: str | None = None
+        self.marked: dict[str, object] | None = None
+        self._config = given.config
+        self._opened = AsyncExitStack()
+        self._serving: asyncio.Task[None] | None = None
+        self._app: App | None = None
+        self._sent = 0
+
+    @property
+    def app(self) -> App:
+        assert self._app is not None, f"the configuration was refused: {self.refused}"
+        return self._app
+
+    @property
+    def sid(self) -> str:
+        return self.app.session_id(HOME)
+
+    @property
+    def shown(self) -> str:
+        return self.output.getvalue()
+
+    async def open(self) -> None:
+        """Open the application, unless its configuration is refused, and let a worker run if one shall."""
+        path = self.folder / "config.yaml"
+        written = self._config if isinstance(self._config, str) else json.dumps(self._config)
+        await asyncio.to_thread(path.write_text, written, encoding="utf-8")
+        try:
+            environment = {"LOCKGATE_DATA_DIR": str(self.folder / "data")}
+            config = await asyncio.to_thread(load_config, path, environment, self._tools())
+        except ConfigError as error:
+            self.refused = str(error)
+            return
+        opening = open_app(config, [Console(self.output)], {}, self.puppets.parts())
+        self._app = await self._opened.enter_async_context(opening)
+
+    async def serve(self) -> None:
+        """Let a worker run."""
+        if self._app is not None and self._serving is None:
+            self._serving = asyncio.create_task(self._app.serve())
+
+    async def halt(self) -> None:
+        """End the worker in whatever it does; its leases stay until they run out."""
+        if self._serving is not None:
+            self._serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._serving
+            self._serving = None
+
+    async def close(self) -> None:
+        await self.halt()
+        await self._opened.aclose()
+        self._app = None
+
+    async def play(self, step: Step) -> None:
+        """Let one thing happen."""
+        before = len(self.shown)
+        match step:
+            case Step(say=str(text)):
+                await self._say(step, text)
+                await self.settled(step.at)
+            case Step(forward=str(text)):
+                await self._say(step, text, authored=False)
+                await self.settled(step.at)
+            case Step(twice=str(text)):
+                self._sent -= await self._say(step, text)
+                await self._say(step, text)
+                await self.settled(step.at)
+            case Step(send=str(text)):
+                await self._say(step, text)
+            case Step(restart=dict(change)):
+                await self._restart(change)
+            case Step(serve=True):
+                await self.serve()
+                await self.settled(step.at)
+            case Step(serve=False):
+                await self.halt()
+            case Step(let_go=True):
+                self.puppets.let_go.set()
+                await asyncio.sleep(0.05)
+            case Step(until="called"):
+                async with asyncio.timeout(10):
+                    await self.puppets.called.wait()
+            case Step(until="settled"):
+                await self.settled(step.at)
+            case Step(expire=str(what)):
+                await self._expire(what)
+            case Step(pending=Pending() as pending):
+                await self._commit(pending)
+            case Step(pause=float(seconds)):
+                await asyncio.sleep(seconds)
+            case Step(mark=True):
+                self.marked = await self.dump()
+            case _:
+                raise AssertionError(f"a step that does nothing: {step}")
+        self.steps.append(self.shown[before:])
+
+    async def settled(self, chat: str = "owner") -> None:
+        """Wait until a chat's session has nothing to do but to wait for people."""
+        await Person(self.app, self.output, Address("console", chat)).settled()
+
+    async def state(self) -> SessionState | None:
+        return await self.app.store.state(self.sid)
+
+    async def events(self) -> tuple[Event, ...]:
+        """Return the whole log."""
+        return await self.app.store.events(self.sid, limit=100_000)
+
+    async def generation(self) -> tuple[Event, ...]:
+        """Return the log of the generation that runs."""
+        state = await self.state()
+        return tuple(event for event in await self.events() if state and event.generation == state.generation)
+
+    async def deliveries(self) -> tuple[Delivery, ...]:
+        return await self.app.store.deliveries(self.sid)
+
+    async def approvals(self) -> tuple[Approval, ...]:
+        found = await self.app.store.approvals(self.sid)
+        asked = [str(event.body["approval"]) for event in await self.events() if "approval" in event.body]
+        return tuple(sorted(found, key=lambda approval: asked.index(approval.id)))
+
+    async def inputs(self) -> list[ItemStatus]:
+        """Return where every accepted input is, oldest first."""
+        (flat,) = await self.app.store._link.commands(("HGETALL", session_keys(self.sid).idem))
+        records = [bytes(record).split() for record in flat[1::2]]
+        return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
+
+    async def dump(self) -> dict[str, object]:
+        """Return all that a denied call must leave as it was."""
+        state = await self.state()
+        return {
+            "taint": None if state is None else str(state.taint),
+            "generation": None if state is None else state.generation,
+            "others": sorted([str(other) async for other in self.app.store.sessions() if other.sid != self.sid]),
+            "approvals": [str(approval) for approval in await self.approvals()],
+            "said to others": [str(one) for one in await self.deliveries() if one.address != str(HOME)],
+            "files": await asyncio.to_thread(self._files),
+        }
+
+    def path(self, name: str) -> Path:
+        """Return where a file of the file root, or of the owner's workspace, is on disk."""
+        if name.startswith("workspace/"):
+            return self.folder / "data" / WORKSPACES / self.sid / name.removeprefix("workspace/")
+        return self.folder / "data" / FILES / name
+
+    def label(self, name: str) -> str | None:
+        """Return the label that stands beside a file."""
+        side = self._side(name)
+        return side.read_text("ascii").strip() if side.exists() else None
+
+    def put(self, name: str, file: GivenFile) -> None:
+        """Put a file there, as a session with that label would have or as the operator does."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.link is not None:
+            path.symlink_to(file.link)
+        elif file.raw is not None:
+            path.write_bytes(bytes(file.raw))
+        else:
+            path.write_text(file.text, encoding="utf-8")
+        if file.label is not None:
+            side = self._side(name)
+            side.parent.mkdir(parents=True, exist_ok=True)
+            side.write_text(f"{file.label}\n", encoding="ascii")
+
+    def _side(self, name: str) -> Path:
+        folder, _, rest = name.partition("/")
+        return self.folder / "data" / FILES / folder / ".labels" / sha256(rest.encode()).hexdigest()
+
+    def _files(self) -> dict[str, bytes]:
+        found = (self.folder / "data" / name for name in (FILES, WORKSPACES))
+        return {str(path): path.read_bytes() for root in found for path in sorted(root.rglob("*")) if path.is_file()}
+
+    def _tools(self) -> tuple[str, ...]:
+        return (*catalogue.NAMES, *(tool.name for tool in self.given.tools))
+
+    async def _say(self, step: Step, text: str, *, authored: bool = True) -> int:
+        text = text.replace("{long}", LONG)
+        if "{sid}" in text:
+            text = text.replace("{sid}", self.sid)
+        if "{approval}" in text:
+            text = text.replace("{approval}", (await self.approvals())[-1].id)
+        self._sent += 1
+        address = Address("console", step.at)
+        await self.app.router.receive(Inbound(address, step.by, text, f"{step.by}-{self._sent}", authored=authored))
+        return 1
+
+    async def _commit(self, pending: Pending) -> None:
+        """Commit a turn whose answer is for a chat, as a worker does that dies before it sends."""
+        store, ids = self.app.store, self.app.ids
+        await self._say(Step(), "hello")
+        claim = await store.claim(self.sid, ids.owner())
+        assert claim is not None
+        answer = NewEvent(EventType.AGENT_MESSAGE, "agent", parse(pending.label), {"text": pending.text}, admitted=True)
+        delivery = NewDelivery("k", str(Address("console", pending.to)), pending.text, parse(pending.label))
+        facts: dict[str, JsonValue] = {"hook": "PRE_OUTPUT", "verdict": "ALLOW", "destination": delivery.address}
+        await store.commit(
+            claim,
+            Write(
+                ids.op(),
+                claim.state.seq,
+                events=(answer,),
+                audit=(AuditRow("decision", "owner", facts),),
+                settle=((claim.items[0].position, ItemStatus.CONSUMED),),
+                deliver=(delivery,),
+                status=Status.IDLE,
+            ),
+        )
+
+    async def _restart(self, change: dict[str, JsonValue]) -> None:
+        served = self._serving is not None
+        await self.close()
+        self._opened = AsyncExitStack()
+        if change:
+            assert isinstance(self._config, dict)
+            self._config = _over(self._config, change)
+        await self.open()
+        if served:
+            await self.serve()
+
+    async def _expire(self, what: str) -> None:
+        """Let the time pass after which nobody waits for an answer, or a silent worker counts as dead."""
+        keys, link = session_keys(self.sid), self.app.store._link
+        if what == "lease":
+            await link.commands(("HSET", keys.state, "until", 1))
+            return
+        (flat,) = await link.commands(("HGETALL", keys.approvals))
+        for name, record in zip(flat[::2], flat[1::2], strict=True):
+            head, _, rest = bytes(record).partition(b"\n")
+            words = head.split(b" ")
+            words[3] = b"1"
+            await link.commands(("HSET", keys.approvals, name, b" ".join(words) + b"\n" + rest))
+
+
+def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Put one configuration over another, block by block."""
+    merged = dict(below)
+    for name, value in above.items():
+        known = merged.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        merged[name] = _over(cast("dict[str, JsonValue]", known), value) if both else value  # pyright: ignore[reportArgumentType]
+    return merged
+
+
+@asynccontextmanager
+async def staged(folder: Path, given: Given) -> AsyncIterator[Stage]:
+    """Open an installation, with the attack's files in its file root."""
+    stage = Stage(folder, given)
+    try:
+        await stage.open()
+        if stage.refused is None:
+            for name, file in given.files.items():
+                await asyncio.to_thread(stage.put, name, file)
+            if given.served:
+                await stage.serve()
+        yield stage
+    finally:
+        await stage.close()

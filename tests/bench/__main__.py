@@ -1,0 +1,67 @@
+"""`python -m tests.bench [name …]`: measure speed and size, each against its reference in the same run.
+
+Prints one line of JSON for each row, and a summary on standard error. A name is a benchmark's or a row's. A goal
+that is missed is reported, not an error: the exit code is 0 unless a benchmark itself broke.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final
+
+from tests.bench.measure import Row
+
+BENCHMARKS: Final = MappingProxyType(
+    {
+        "decisions": ("decide_100_rules", "decide_1000_rules"),
+        "scans": ("scan_4_kb", "scan_4_kb_with_contacts", "scan_1_mb_worst_text"),
+        "turns": ("store_turns_per_second",),
+        "trips": ("round_trips_no_tools", "round_trips_two_calls"),
+        "memory": ("idle_session_bytes",),
+        "messages": ("message_to_answer", "message_to_answer_two_calls"),
+    }
+)
+"""The modules here, each with the rows it prints."""
+
+
+def main(names: list[str]) -> int:
+    # Whatever is started must find its compiled modules, as it does where it is installed.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    unknown = sorted(set(names) - set(BENCHMARKS) - {row for rows in BENCHMARKS.values() for row in rows})
+    if unknown:
+        print(f"there is no `{unknown[0]}`; there are {', '.join(_listed())}", file=sys.stderr)
+        return 2
+    found, broken = list[Row](), list[str]()
+    for module, rows in BENCHMARKS.items():
+        if names and module not in names and not set(rows) & set(names):
+            continue
+        try:
+            for row in _run(module):
+                if not names or module in names or row.name in names:
+                    print(row.line(), flush=True)
+                    found.append(row)
+        except Exception:  # noqa: BLE001 - the others are measured all the same
+            traceback.print_exc()
+            broken.append(module)
+    missed = [row.name for row in found if not row.met]
+    parts = [f"{len(found) - len(missed)} of {len(found)} goals met"]
+    parts += [f"missed: {', '.join(missed)}"] * bool(missed) + [f"broken: {', '.join(broken)}"] * bool(broken)
+    print("; ".join(parts), file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _run(module: str) -> Iterator[Row]:
+    yield from import_module(f"tests.bench.{module}").rows()
+
+
+def _listed() -> Iterator[str]:
+    for module, rows in BENCHMARKS.items():
+        yield f"{module} ({', '.join(rows)})"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""`decide()` at PRE_OUTPUT: the fixed rules and configured ones that are selectors alone.
+
+The requests differ in level, integrity, channel and text, as the answers of many sessions do; each call is timed
+by itself and the median is over all of them, allowed and denied. A tenth of the rules concerns a request. The
+reference is the executable specification, which goes through all rules each time.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from statistics import median
+from typing import Final
+
+from policy.decision import Verdict
+from policy.engine import Engine
+from policy.labels import Integrity, Label, Level, top
+from policy.redact import Redactor
+from policy.request import Destination, Hook, Request, Role
+from policy.rules import Rule
+from tests.bench.measure import Row, at_most, ratio_at_most
+from tests.policy import reference
+from tests.policy.strategies import NOW
+
+_TOP: Final = top(("acme", "hr"))
+_CHANNELS: Final = ("console", "telegram", "slack", "web", "mail")
+_ROUNDS: Final = 40
+_BATCH: Final = 10
+
+
+def rows() -> Iterator[Row]:
+    hundred, thousand, requests = _rules(100), _rules(1000), _requests()
+    redactor = Redactor()
+    few = Engine.build(hundred, top=_TOP, redactor=redactor, digest="bench")
+    many = Engine.build(thousand, top=_TOP, redactor=redactor, digest="bench")
+    _compare(few, hundred, requests)
+    small, naive, large = _medians(
+        requests,
+        lambda request: few.decide(request, NOW),
+        lambda request: reference.decide(request, hundred, _TOP),
+        lambda request: many.decide(request, NOW),
+    )
+    yield Row("decide_100_rules", small, "µs", naive, at_most(10))
+    yield Row("decide_1000_rules", large, "µs", small, ratio_at_most(1.3))
+
+
+def _rules(count: int) -> tuple[Rule, ...]:
+    """Return rules with every kind of selector; a tenth concerns any one request.
+
+    Some for the highest level block, the others ask for an approval, which the requests have.
+    """
+    return tuple(
+        Rule(
+            id=f"rule-{number:04}",
+            hook=Hook.PRE_OUTPUT,
+            action=Verdict.BLOCK if number // 5 % 12 == 11 else Verdict.REQUIRE_APPROVAL,
+            message="said by the benchmark",
+            channels=(f"{_CHANNELS[number % 5][:3]}*",),
+            levels=frozenset({Level(number // 5 % 4)}) if number // 20 % 3 else frozenset(Level),
+            untrusted=(None, True, False)[number // 20 % 3],
+        )
+        for number in range(count)
+    )
+
+
+def _requests() -> tuple[Request, ...]:
+    return tuple(
+        Request(
+            hook=Hook.PRE_OUTPUT,
+            principal="ann",
+            role=Role.MEMBER,
+            channel=channel,
+            taint=Label(level, frozenset({"acme"}), integrity),
+            ceiling=_TOP,
+            provider=_TOP,
+            home=_TOP,
+            destination=Destination(f"{channel}::c{number}:", channel, _TOP),
+            content=f"Answer {number}: the meeting is on Tuesday at half past nine.",
+            approved=True,
+        )
+        for number, (level, integrity, channel) in enumerate(product(Level, Integrity, _CHANNELS))
+    )
+
+
+def _compare(engine: Engine, rules: Sequence[Rule], requests: Sequence[Request]) -> None:
+    """Make sure that both did the same work before it is timed.
+
+    Raises RuntimeError: they differ.
+    """
+    for request in requests:
+        decision = engine.decide(request, NOW)
+        if (decision.verdict.name, set(decision.rules)) != reference.decide(request, rules, _TOP)[:2]:
+            raise RuntimeError("the engine and its reference differ")
+
+
+def _medians(requests: Sequence[Request], *work: Callable[[Request], object]) -> list[float]:
+    """Return the median µs of one call of each, batches taken by turns."""
+    taken: list[list[int]] = [[] for _ in work]
+    clock = time.perf_counter_ns
+    for _ in range(_ROUNDS):
+        for start in range(0, len(requests), _BATCH):
+            for times, call in zip(taken, work, strict=True):
+                for request in requests[start : start + _BATCH]:
+                    begin = clock()
+                    call(request)
+                    times.append(clock() - begin)
+    return [median(times) / 1000 for times in taken]

@@ -1,0 +1,112 @@
+"""Round trips of a message, counted between the running application and its server.
+
+A proxy on a socket of its own passes the bytes on and counts: a round trip begins with the first byte that a client
+sends after the server's last. Not counted are the worker's standing wait for a wake-up, which is answered once for a
+message, the sweep and the lease's renewal, whose number depends on time and not on messages, and what a new
+connection says about itself.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bot.store.scripts import load_scripts
+from bot.store.supervisor import Supervisor
+from tests.bench.measure import Row, at_most
+from tests.bench.rig import READ, Bench, bench
+
+_MESSAGES: Final = 20
+_WARM: Final = 3
+_QUIET: Final = 0.05
+_CHUNK: Final = 1 << 16
+_APART: Final = frozenset({"BZMPOP", "SSCAN", "SCAN", "SREM", "SADD", "SCRIPT", "probe", "renew", "HELLO", "AUTH", "CLIENT"})
+_WATCHED: Final = frozenset({"HGETALL"})
+"""What the benchmark itself asks to see whether a message is settled."""
+
+
+def rows() -> Iterator[Row]:
+    with TemporaryDirectory(prefix="lgb") as folder:
+        plain, called = asyncio.run(_measured(Path(folder)))
+    yield Row("round_trips_no_tools", plain, "round trips", None, at_most(4 + 1))
+    yield Row("round_trips_two_calls", called, "round trips", None, at_most(4 + 2 * 2 + 1))
+
+
+async def _measured(folder: Path) -> tuple[float, float]:
+    supervisor = Supervisor(folder / "server")
+    await supervisor.attach()
+    path = folder / "proxy"
+    proxy = _Proxy(supervisor.files.socket, {text.digest: script.value for script, text in load_scripts().items()})
+    try:
+        async with proxy.serving(path), bench(folder, f"unix://{path}") as lockgate:
+            return await _count(lockgate, proxy, "hello"), await _count(lockgate, proxy, READ)
+    finally:
+        await supervisor.detach()
+
+
+async def _count(lockgate: Bench, proxy: "_Proxy", text: str) -> float:
+    """Return the round trips of one message; they are listed on standard error."""
+    for _ in range(_WARM):
+        await lockgate.ask(text, text)
+    await asyncio.sleep(_QUIET)
+    proxy.trips.clear()
+    for _ in range(_MESSAGES):
+        await lockgate.ask(text, text)
+        await asyncio.sleep(_QUIET)
+    counted = {name: trips for name, trips in proxy.trips.items() if name not in _APART | _WATCHED}
+    listed = ", ".join(f"{name} {trips / _MESSAGES:g}" for name, trips in counted.items())
+    print(f"round trips of `{text}`: {listed}", file=sys.stderr)
+    return sum(counted.values()) / _MESSAGES
+
+
+@dataclass
+class _Proxy:
+    """Passes on what goes between clients and a server, and counts round trips by their first command."""
+
+    server: Path
+    scripts: dict[str, str]
+    trips: Counter[str] = field(default_factory=Counter[str])
+
+    @asynccontextmanager
+    async def serving(self, path: Path) -> AsyncGenerator[None]:
+        listening = await asyncio.start_unix_server(self._client, path)
+        try:
+            yield
+        finally:
+            listening.close()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(self.server)
+        answered = True
+
+        async def there() -> None:
+            nonlocal answered
+            while data := await reader.read(_CHUNK):
+                if answered:
+                    self.trips[self._name(data)] += 1
+                answered = False
+                to_server.write(data)
+                await to_server.drain()
+            to_server.close()
+
+        async def back() -> None:
+            nonlocal answered
+            while data := await from_server.read(_CHUNK):
+                answered = True
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(there())
+            tasks.create_task(back())
+
+    def _name(self, data: bytes) -> str:
+        """Return the first command's name, a script's for one that is called by its digest."""
+        name, *more = (word.decode("ascii", "replace") for word in data.split(b"\r\n", 5)[2:5:2])
+        return self.scripts.get(more[0], more[0]) if name == "EVALSHA" else name

@@ -1,0 +1,198 @@
+"""A durable turn on the store path alone: accept, claim, record, commit and the receipt of the delivery.
+
+The reference sends the very same scripts with the very same arguments by redis-py's own client, to the same
+server: no values made, no records read, no audit rows chained. Both run several sessions at once, as a worker does,
+so that the server is as busy as they can make it.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+from redis.asyncio import Redis
+
+from bot.ids import Ids
+from bot.sessions.values import (
+    AuditRow,
+    Claim,
+    Delivery,
+    DeliveryState,
+    EventType,
+    ItemStatus,
+    LastTurn,
+    NewDelivery,
+    NewEvent,
+    NewItem,
+    Status,
+    Turn,
+    Usage,
+    Visibility,
+    Write,
+    YieldReason,
+)
+from bot.store.keys import session_keys
+from bot.store.link import Arg, Command, Link, Reply
+from bot.store.opening import open_store
+from bot.store.redis_store import RedisStore
+from bot.store.scripts import Script, load_scripts
+from bot.store.supervisor import Supervisor
+from policy.labels import PUBLIC
+from tests.bench.measure import Row, by_turns_async, ratio_at_least
+
+_TOGETHER: Final = 8
+_BATCH: Final = 48
+_ROUNDS: Final = 30
+_WARM: Final = 3
+_SENDER: Final = "sender"
+_KEY: Final = bytes(range(32))
+_HOME: Final = "console::owner:"
+_IDS: Final = Ids()
+
+Turns = Callable[[str], Coroutine[Any, Any, None]]
+
+
+def rows() -> Iterator[Row]:
+    with TemporaryDirectory(prefix="lgb") as folder:
+        ours, bare = asyncio.run(_measured(Path(folder)))
+    yield Row("store_turns_per_second", 1 / ours, "turns/s", 1 / bare, ratio_at_least(0.6))
+
+
+async def _measured(folder: Path) -> list[float]:
+    """Return the median seconds of one turn through the store, and of one by the bare scripts."""
+    supervisor = Supervisor(folder)
+    await supervisor.attach()
+    store = await open_store(audit_key=_KEY, url=supervisor.url)
+    client = Redis.from_url(supervisor.url, protocol=2)
+    try:
+        bare = await _bare(store, client)
+        names = (f"s{number}" for number in itertools.count())
+
+        async def ours() -> float:
+            return await _batch(lambda sid: _turn(store, sid), names)
+
+        async def theirs() -> float:
+            return await _batch(bare, names)
+
+        await by_turns_async(ours, theirs, rounds=_WARM)
+        return await by_turns_async(ours, theirs, rounds=_ROUNDS)
+    finally:
+        await client.aclose()
+        await store.close()
+        await supervisor.detach()
+
+
+async def _batch(turn: Turns, names: Iterator[str]) -> float:
+    """Run a batch of turns, each in a session of its own; return the seconds of one."""
+    sids = [next(names) for _ in range(_BATCH)]
+    waiting = iter(sids)
+
+    async def work() -> None:
+        for sid in waiting:
+            await turn(sid)
+
+    begin = time.perf_counter()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(_TOGETHER):
+            tasks.create_task(work())
+    return (time.perf_counter() - begin) / _BATCH
+
+
+async def _turn(store: RedisStore, sid: str) -> None:
+    """Run one turn as the worker does, the model and the gate left out."""
+    await store.accept(NewItem(sid, "m1", "owner", PUBLIC, {"text": "hello", "account": "console:owner"}, _HOME, "owner"))
+    claim = await store.claim(sid, _IDS.owner())
+    if claim is None:
+        raise RuntimeError("a session with work could not be claimed")
+    written = await store.record(claim, _opening(claim), sender=_SENDER)
+    ending = _ending(claim, written.seq, written.now)
+    written = await store.commit(claim, ending, sender=_SENDER)
+    (said,) = ending.deliver
+    sent = Delivery(
+        sid, said.key, said.address, said.text, PUBLIC, said.kind, said.turn, DeliveryState.SENDING, written.now, 1, 1
+    )
+    if not await store.settle(sent, _SENDER, DeliveryState.SENT):
+        raise RuntimeError("a delivery was not this sender's")
+
+
+def _opening(claim: Claim) -> Write:
+    told = NewEvent(EventType.TURN_STARTED, "worker", PUBLIC, {"attempt": 1}, Visibility.PROGRESS, turn="t")
+    heard = NewEvent(EventType.USER_MESSAGE, "owner", PUBLIC, {"text": "hello"}, Visibility.USER, admitted=True, turn="t")
+    return Write(
+        _IDS.op(),
+        claim.state.seq,
+        events=(told, heard),
+        audit=(_row("PRE_CONTEXT_INJECTION"), _row("AGENT_INVOCATION")),
+        take=1,
+        turn=Turn("t", 1, "m1", "owner", claim.now),
+        status=Status.RUNNING,
+    )
+
+
+def _ending(claim: Claim, seq: int, now: int) -> Write:
+    text = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
+    said = NewEvent(EventType.AGENT_MESSAGE, "agent", PUBLIC, {"text": text}, Visibility.USER, admitted=True, turn="t")
+    told = NewEvent(EventType.TURN_COMPLETED, "worker", PUBLIC, {"reason": "completed"}, Visibility.PROGRESS, turn="t")
+    return Write(
+        _IDS.op(),
+        seq,
+        events=(said, told),
+        audit=(_row("PRE_OUTPUT", destination=_HOME),),
+        settle=((1, ItemStatus.CONSUMED),),
+        end=LastTurn("t", YieldReason.COMPLETED, claim.now, now, 1, usage=Usage(1, 100, 20)),
+        status=Status.IDLE,
+        deliver=(NewDelivery("t-answer", _HOME, text, PUBLIC, turn="t"),),
+        release=True,
+    )
+
+
+def _row(hook: str, **more: str) -> AuditRow:
+    facts = {"verdict": "ALLOW", "rules": [], "before": "PUBLIC", "after": "PUBLIC", "policy": "a" * 64}
+    return AuditRow("decision", "owner", {"hook": hook, **facts, **more})
+
+
+@dataclass
+class _Recorder:
+    """Stands before a store's link and notes every script's call."""
+
+    link: Link
+    calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
+
+    async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
+        self.calls.append((script, keys, args, hints))
+        return await self.link.script(script, keys, args, *hints)
+
+
+async def _bare(store: RedisStore, client: Redis) -> Turns:
+    """Return a turn by bare scripts, with the arguments of a turn that the store runs once before."""
+    sid, link = "recorded", store._link
+    recorder = _Recorder(link)
+    store._link = cast("Link", recorder)
+    await _turn(store, sid)
+    store._link = link
+    scripts = load_scripts()
+    for script in {call[0] for call in recorder.calls}:
+        await client.script_load(scripts[script].text)
+    before = session_keys(sid).prefix
+    calls = [(scripts[script].digest, keys, args, hints) for script, keys, args, hints in recorder.calls]
+
+    async def turn(name: str) -> None:
+        after, raw = session_keys(name).prefix, name.encode()
+        for digest, keys, args, hints in calls:
+            words = (digest, len(keys), *(key.replace(before, after) for key in keys), *args)
+            if hints:
+                pipe = client.pipeline(transaction=False)
+                pipe.execute_command("EVALSHA", *words)
+                for *hint, _ in hints:
+                    pipe.execute_command(*hint, raw)
+                reply = (await pipe.execute())[0]
+            else:
+                reply = await client.execute_command("EVALSHA", *words)
+            if reply[0] != b"ok":
+                raise RuntimeError(f"a bare script was refused: {reply!r}")
+
+    return turn

@@ -1,0 +1,307 @@
+"""One step's calls through the gate: labels that cannot be raced, results that are never missing, approvals that bind."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.sessions.values import ApprovalState, EventType, Status, YieldReason
+from bot.tools.base import Declared, Result, Scene
+from policy.labels import PUBLIC, Label, join_all, parse
+from policy.request import Effect
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    INTERNAL,
+    RESTRICTED,
+    TOP,
+    Probe,
+    Scripted,
+    TextArguments,
+    bang,
+    note,
+    parts,
+    policy,
+    proposed,
+    results,
+    unanswered,
+)
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+
+def reader(name: str, label: Label, *, together: asyncio.Barrier | None = None) -> Probe:
+    """Return a tool that reads something of a label, at the same time as another."""
+
+    async def read(_arguments: TextArguments, _scene: Scene) -> Result:
+        if together is not None:
+            await together.wait()
+        return Result(f"{name} read", label)
+
+    return Probe(name, Declared(result=label), does=read)
+
+
+async def fold(person: Person) -> Label:
+    """Return the join of what the log admitted."""
+    return join_all(event.label for event in await person.events() if event.admitted)
+
+
+async def test_taint_is_the_fold_of_two_reads_at_once(tmp_path: Path) -> None:
+    together = asyncio.Barrier(2)
+    low, high = reader("low", INTERNAL, together=together), reader("high", RESTRICTED, together=together)
+    for order in (["low", "high"], ["high", "low"]):
+        folder = tmp_path / order[0]
+        folder.mkdir()
+        model = Scripted([proposed(name) for name in order], "done")
+        async with running(folder, parts=parts(low, high, model=model)) as owner:
+            await owner.say("go")
+            assert (await owner.state()).taint == RESTRICTED
+            assert await fold(owner) == RESTRICTED
+            # both ran, and each was decided at what the one before it had raised the session to
+            assert sorted(results(await owner.events())) == [("high", "ok"), ("low", "ok")]
+
+
+async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> None:
+    seen = list[Label]()
+
+    async def look(_arguments: TextArguments, scene: Scene) -> None:
+        state = await owner.app.store.state(scene.sid)
+        assert state is not None
+        seen.append(state.taint)
+
+    probe = Probe(declared=Declared(result=CONFIDENTIAL), does=look)
+    async with running(tmp_path, parts=parts(probe)) as owner:
+        await owner.say(bang("probe"))
+    assert seen == [CONFIDENTIAL]
+
+
+async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
+    found = list[tuple[str, str]]()
+
+    async def look(_arguments: TextArguments, scene: Scene) -> None:
+        found.extend(
+            (str(row.body["hook"]), str(row.body["verdict"]))
+            for row in await owner.app.store.records(scene.sid)
+            if row.body.get("tool") == "probe"
+        )
+        calls = [event for event in await owner.events() if event.type is EventType.TOOL_CALL]
+        assert [event.body["tool"] for event in calls] == ["probe"]
+
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), does=look)
+    async with running(tmp_path, parts=parts(probe)) as owner:
+        await owner.say(bang("probe"))
+    assert found == [("PRE_TOOL_CALL", "ALLOW")]
+
+
+@pytest.mark.parametrize("order", ["read first", "send first"])
+async def test_a_send_beside_a_read_is_decided_at_the_label_it_finds(tmp_path: Path, order: str) -> None:
+    started, out = asyncio.Event(), list[Label]()
+
+    async def slow(_arguments: TextArguments, _scene: Scene) -> None:
+        started.set()
+        await asyncio.sleep(0.05)
+
+    async def sent(_arguments: TextArguments, scene: Scene) -> None:
+        out.append(scene.taint)
+
+    read = Probe("read", Declared(result=INTERNAL), does=slow)
+    post = Probe("post", Declared(clearance=PUBLIC), effect=Effect.SEND, does=sent)
+    calls = [proposed("read"), proposed("post")]
+    model = Scripted(calls if order == "read first" else calls[::-1], "done")
+    async with running(tmp_path, parts=parts(read, post, model=model)) as owner:
+        await owner.say("go")
+        outcomes = dict(results(await owner.events()))
+    if order == "read first":
+        assert (outcomes, out) == ({"read": "ok", "post": "denied"}, [])
+    else:  # nothing was read yet when it left
+        assert (outcomes, out) == ({"read": "ok", "post": "ok"}, [PUBLIC])
+
+
+async def test_a_send_that_waits_while_a_later_read_runs_is_decided_again_at_the_raised_label(tmp_path: Path) -> None:
+    read = reader("read", CONFIDENTIAL)
+    text = f"{note('guest', 'hello')}\n{bang('read')}"
+    async with running(tmp_path, parts=parts(read)) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        shown = await owner.say(text)
+        assert results(await owner.events())[1:] == [("read", "ok"), ("message", "denied")]
+        assert "May `message`" not in shown
+        assert not unanswered(await owner.events())
+
+
+async def test_a_question_is_bound_to_the_label_the_whole_step_left(tmp_path: Path) -> None:
+    read = reader("read", INTERNAL)
+    async with running(tmp_path, parts=parts(read)) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(f'{bang("write_file", path="internal/x.md", text="y")}\n{bang("read")}')
+        (asked,) = await owner.app.store.approvals(owner.sid)
+        assert asked.label == parse("INTERNAL~")
+        await owner.say(f"/approve {asked.id}")
+        assert results(await owner.events())[-1] == ("write_file", "ok")
+
+
+async def test_a_barrier_waits_for_the_reads_before_it(tmp_path: Path) -> None:
+    order = list[str]()
+
+    def step(name: str, seconds: float) -> Probe:
+        async def do(_arguments: TextArguments, _scene: Scene) -> None:
+            await asyncio.sleep(seconds)
+            order.append(name)
+
+        send = name.startswith("send")
+        return Probe(name, Declared(clearance=TOP), effect=Effect.SEND if send else Effect.READ, does=do)
+
+    names = ["read1", "read2", "send1", "read3", "send2"]
+    tools = [step(name, 0.05 / (place + 1)) for place, name in enumerate(names)]
+    model = Scripted([proposed(name) for name in names], "done")
+    async with running(tmp_path, parts=parts(*tools, model=model)) as owner:
+        await owner.say("go")
+    assert order == ["read2", "read1", "send1", "read3", "send2"]
+
+
+async def test_reads_run_at_once(tmp_path: Path) -> None:
+    together = asyncio.Barrier(5)
+    tools = [reader(f"read{n}", PUBLIC, together=together) for n in range(5)]
+    model = Scripted([proposed(tool.name) for tool in tools], "done")
+    async with running(tmp_path, parts=parts(*tools, model=model)) as owner:
+        await owner.say("go")
+        assert len(results(await owner.events())) == 5
+
+
+async def test_every_tool_call_has_a_result_whatever_becomes_of_it(tmp_path: Path) -> None:
+    async def fail(_arguments: TextArguments, _scene: Scene) -> Result:
+        raise RuntimeError("hunter2")
+
+    model = Scripted(
+        [
+            proposed("current_time"),
+            proposed("probe"),
+            proposed("format_disk"),
+            proposed("current_time", '{"no": "such argument"}'),
+            proposed("current_time", "{broken"),
+            proposed("current_time", "[1]"),
+            proposed("message", {"channel": "console", "recipient": "nobody", "text": "x"}),
+        ],
+        "done",
+    )
+    async with running(tmp_path, parts=parts(Probe(does=fail), model=model)) as owner:
+        await owner.say("go")
+        log = await owner.events()
+        assert [outcome for _, outcome in results(log)].count("ok") == 1
+        assert dict(results(log))["probe"] == "failed"
+        assert len(results(log)) == 7
+        assert not unanswered(log)
+        assert "hunter2" not in model.read()
+        assert (await owner.state()).taint == PUBLIC
+
+
+async def test_every_tool_call_has_a_result_after_a_stop(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def hang(_arguments: TextArguments, _scene: Scene) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    model = Scripted([proposed("probe"), proposed("current_time"), proposed("probe")], "never asked")
+    async with running(tmp_path, parts=parts(Probe(does=hang, effect=Effect.SEND), model=model)) as owner:
+        await owner.send("go")
+        await asyncio.wait_for(started.wait(), 10)
+        await owner.say("/stop")
+        log = await owner.events()
+        assert not unanswered(log)
+        assert {outcome for _, outcome in results(log)} == {"interrupted"}
+        state = await owner.state()
+        assert state.last_turn is not None
+        assert state.last_turn.reason is YieldReason.CANCELED
+        assert len(model.asked) == 1
+        # and the next turn goes on from there
+        assert "never asked" in await owner.say("and now?")
+
+
+async def test_denial_changes_nothing(tmp_path: Path) -> None:
+    probe = Probe(declared=Declared(result=TOP, clearance=PUBLIC), effect=Effect.WRITE)
+    async with running(tmp_path, parts=parts(probe)) as owner:
+        await owner.say(bang("read_file", path="internal/handbook.md"))
+        before = await owner.state()
+        await owner.say(bang("probe"))
+        after = await owner.state()
+        assert not probe.ran
+        assert (before.taint, before.inbox_label) == (after.taint, after.inbox_label)
+        assert results(await owner.events())[-1] == ("probe", "denied")
+
+
+async def test_a_denied_call_is_explained_to_the_model_and_kept_for_why(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        assert "no_write_down" in await owner.say(note("guest", "x"))
+        assert "no_write_down" in await owner.say("/why")
+
+
+async def test_redaction_on_call_and_result_is_real_and_told(tmp_path: Path) -> None:
+    card = "4111 1111 1111 1111"
+    rules = [
+        {"id": "in", "hook": "PRE_TOOL_CALL", "pattern": "payment-card", "action": "REDACT"},
+        {"id": "out", "hook": "POST_TOOL_RESPONSE", "pattern": "payment-card", "action": "REDACT"},
+    ]
+    probe = Probe(result=Result(f"the number is {card}"))
+    model = Scripted([proposed("probe", {"text": card})], "done")
+    async with running(tmp_path, policy(rules=rules), parts=parts(probe, model=model)) as owner:
+        await owner.say("go")
+        assert [said.text for said in probe.said] == ["[redacted: payment-card]"]
+        assert "the number is [redacted: payment-card]" in model.read()
+        hooks = [event.body["hook"] for event in await owner.events() if event.type is EventType.POLICY_DECISION]
+        assert hooks == ["PRE_TOOL_CALL", "POST_TOOL_RESPONSE"]
+
+
+async def test_one_question_for_all_calls_of_a_step_and_each_is_answered_by_itself(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        shown = await owner.say(f"{note('guest', 'one')}\n{bang('current_time')}\n{note('guest', 'two')}")
+        first, second = await owner.app.store.approvals(owner.sid)
+        assert shown.count("May `message` run") == 2
+        assert (await owner.state()).status is Status.AWAITING_INPUT
+        said = [entry for entry in await owner.app.store.deliveries(owner.sid) if entry.kind == "question"]
+        assert len(said) == 1
+        await owner.say(f"/approve {first.id}")
+        assert (await owner.state()).status is Status.AWAITING_INPUT
+        shown = await owner.say(f"/deny {second.id}")
+        outcomes = {event.body["call"]: event.body["outcome"] for event in await owner.events() if event.type is EventType.TOOL_RESULT}
+        assert outcomes[first.call] == "ok"
+        assert outcomes[second.call] == "denied"
+        assert not unanswered(await owner.events())
+        states = {known.id: known.state for known in await owner.app.store.approvals(owner.sid)}
+        assert states == {first.id: ApprovalState.USED, second.id: ApprovalState.DENIED}
+
+
+async def test_an_approval_is_used_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(note("guest", "one"))
+        (asked,) = await owner.app.store.approvals(owner.sid)
+        assert "one" in await owner.say(f"/approve {asked.id}")
+        # the same words again are another call, and are asked for again
+        await owner.say(note("guest", "one"))
+        known = await owner.app.store.approvals(owner.sid)
+        assert sorted(known.state for known in known) == [ApprovalState.PENDING, ApprovalState.USED]
+
+
+async def test_a_label_that_changed_while_people_thought_asks_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(f"{bang('write_file', path='internal/a.md', text='x')}\n{bang('write_file', path='internal/b', text='y')}")
+        first, second = await owner.app.store.approvals(owner.sid)
+        assert first.binding != second.binding
+        await owner.say(f"/approve {first.id}")
+        await owner.say(f"/approve {second.id}")
+        assert [outcome for tool, outcome in results(await owner.events()) if tool == "write_file"] == ["ok", "ok"]
+
+
+async def test_a_hundred_calls_in_one_step_are_each_decided_and_answered(tmp_path: Path) -> None:
+    probe = Probe(effect=Effect.NONE)
+    model = Scripted([proposed("probe", name="same id") for _ in range(100)], "done")
+    async with running(tmp_path, parts=parts(probe, model=model)) as owner:
+        await owner.say("go")
+        log = await owner.events()
+        assert len(results(log)) == len(probe.ran) == 100
+        assert not unanswered(log)
+        decided = [row for row in await owner.app.store.records(owner.sid) if row.body.get("hook") == "PRE_TOOL_CALL"]
+        assert len({row.body["call"] for row in decided}) == 100

@@ -1,0 +1,252 @@
+"""What tests of the application are put together from: documents, standings, scripted models, tools that are watched."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from bot.app import Parts
+from bot.clock import SystemClock
+from bot.gate import Gate
+from bot.rate import RateLimiter
+from bot.sessions.port import SessionStore
+from bot.sessions.values import Event, EventType
+from bot.standing import Call, Standing
+from bot.tools import catalogue
+from bot.tools.base import Arguments, Declared, Result, Scene, Tool
+from bot.tools.labelled_files import FileRoot
+from channels.base import Audience
+from channels.message import Address
+from policy.document import Document, load
+from policy.labels import PUBLIC, Label, parse, top
+from policy.request import Destination, Effect, Role
+
+TOP = top(())
+HOME = Address("console", "owner")
+GUEST = Address("console", "guest")
+INTERNAL = parse("INTERNAL")
+CONFIDENTIAL = parse("CONFIDENTIAL")
+RESTRICTED = parse("RESTRICTED")
+DIRTY = parse("PUBLIC~")
+NOW = 1_900_000_000_000
+
+
+def document(**sections: object) -> Document:
+    """Return the shipped policy with some sections replaced."""
+    return load(sections, tools=catalogue.NAMES)
+
+
+def standing(taint: Label = PUBLIC, **changes: object) -> Standing:
+    """Return where the owner's session at the console stands."""
+    facts: dict[str, object] = {
+        "sid": "s1",
+        "generation": 1,
+        "turn": "t1",
+        "principal": "owner",
+        "role": Role.OWNER,
+        "ceiling": TOP,
+        "home": HOME,
+        "destination": Destination(str(HOME), "console", TOP),
+        "taint": taint,
+        "now": NOW,
+        **changes,
+    }
+    return Standing(**facts)  # pyright: ignore[reportArgumentType] - as above
+
+
+def call(tool: str, arguments: Mapping[str, JsonValue] | None = None, name: str = "c1") -> Call:
+    """Return a proposed call."""
+    return Call(name, tool, {} if arguments is None else arguments)
+
+
+def send(text: str, recipient: str = "guest", channel: str = "console") -> Call:
+    """Return a proposed `message`."""
+    return call("message", {"channel": channel, "recipient": recipient, "text": text})
+
+
+async def everybody(address: Address) -> Audience:
+    """Tell who reads at a console's chat: its own account."""
+    return Audience(frozenset({f"console:{address.chat}"}), complete=True)
+
+
+def gate(
+    tools: Sequence[Tool],
+    policy: Document | None = None,
+    *,
+    model: str = "offline",
+    audiences: Callable[[Address], Awaitable[Audience]] = everybody,
+) -> Gate:
+    """Return a gate over some tools."""
+    return Gate(document() if policy is None else policy, tools, model, audiences)
+
+
+class TextArguments(Arguments):
+    """One text, and anything beside it."""
+
+    text: str = ""
+    more: dict[str, JsonValue] | None = None
+
+
+@dataclass
+class Probe:
+    """A tool made of what a test wants: what it declares, and what it does.
+
+    `ran` keeps the scenes it ran in.
+    """
+
+    name: str = "probe"
+    declared: Declared = field(default_factory=Declared)
+    result: Result = field(default_factory=lambda: Result("done"))
+    effect: Effect = Effect.READ
+    repeatable: bool = True
+    does: Callable[[TextArguments, Scene], Awaitable[Result | None]] | None = None
+    description: str = "a probe"
+    arguments: type[Arguments] = TextArguments
+    ran: list[Scene] = field(default_factory=list[Scene])
+    said: list[TextArguments] = field(default_factory=list[TextArguments])
+
+    def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare what the test said."""
+        return self.declared
+
+    async def run(self, arguments: TextArguments, scene: Scene) -> Result:
+        """Do what the test said."""
+        self.ran.append(scene)
+        self.said.append(arguments)
+        result = None if self.does is None else await self.does(arguments, scene)
+        return self.result if result is None else result
+
+
+def parts(*tools: Tool, model: Model | None = None) -> Parts:
+    """Return parts with some tools beside the built-in ones, and a model in the offline one's place."""
+
+    def made(files: FileRoot, sessions: SessionStore) -> tuple[Tool, ...]:
+        return tools
+
+    return Parts(tools=made, model=None if model is None else lambda _: model)
+
+
+Reply = str | Sequence[ModelResponsePart] | BaseException
+
+
+class Scripted(Model):
+    """A model that answers with what a test wrote, in order, the last of it for ever; an exception is raised.
+
+    `asked` keeps what it was sent. `silent` makes it report no usage. `wait` is awaited before it answers.
+    """
+
+    def __init__(self, *replies: Reply, silent: bool = False, wait: asyncio.Event | None = None) -> None:
+        super().__init__()
+        self.asked: list[list[ModelMessage]] = []
+        self._replies = list(replies)
+        self._silent = silent
+        self._wait = wait
+
+    @property
+    def model_name(self) -> str:
+        return "scripted"
+
+    @property
+    def system(self) -> str:
+        return "scripted"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
+        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+    ) -> ModelResponse:
+        self.asked.append([ModelRequest(parts=[*m.parts]) if isinstance(m, ModelRequest) else m for m in messages])
+        if self._wait is not None:
+            await self._wait.wait()
+        reply = self._replies[min(len(self.asked), len(self._replies)) - 1]
+        if isinstance(reply, BaseException):
+            raise reply
+        parts = [TextPart(reply)] if isinstance(reply, str) else list(reply)
+        usage = RequestUsage() if self._silent else RequestUsage(input_tokens=10, output_tokens=5)
+        return ModelResponse(parts=parts, usage=usage, model_name="scripted", provider_name="scripted")
+
+    def read(self) -> str:
+        """Return everything this model was ever sent, as one text."""
+        return "\n".join(
+            str(part.content)
+            for messages in self.asked
+            for message in messages
+            for part in message.parts
+            if isinstance(part, TextPart | UserPromptPart | ToolReturnPart)
+        )
+
+
+def proposed(tool: str, arguments: Mapping[str, JsonValue] | str | None = None, name: str = "x") -> ToolCallPart:
+    """Return a tool call as a model proposes it; a text is taken as it is."""
+    given = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return ToolCallPart(tool, given, tool_call_id=name)
+
+
+def bang(tool: str, **arguments: JsonValue) -> str:
+    """Return the line that makes the offline model propose a call."""
+    return f"!{tool} {json.dumps(arguments)}"
+
+
+def note(recipient: str, text: str) -> str:
+    """Return the line that makes the offline model propose a `message`."""
+    return bang("message", channel="console", recipient=recipient, text=text)
+
+
+def results(events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Return tool and outcome of every result in a log, in order."""
+    found = [event.body for event in events if event.type is EventType.TOOL_RESULT]
+    return [(str(body["tool"]), str(body["outcome"])) for body in found]
+
+
+def unanswered(events: Sequence[Event]) -> set[str]:
+    """Return the ids of proposed calls that have no result (law `every_tool_call_has_a_result`)."""
+    answered = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_RESULT}
+    proposals = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_CALL}
+    for event in events:
+        if event.type is EventType.AGENT_THINKING:
+            proposals |= set(_proposals(event.body["response"]))
+    return proposals - answered
+
+
+def _proposals(response: JsonValue) -> list[str]:
+    assert isinstance(response, dict)
+    found = response["parts"]
+    assert isinstance(found, list)
+    return [str(part["tool_call_id"]) for part in found if isinstance(part, dict) and part["part_kind"] == "tool-call"]
+
+
+def policy(**sections: object) -> str:
+    """Return a config.yaml (JSON is YAML) with these sections under `policy`; other blocks go into `blocks`."""
+    blocks = sections.pop("blocks", {})
+    assert isinstance(blocks, dict)
+    return json.dumps({**blocks, "policy": sections})
+
+
+def often(limit: int = 100) -> RateLimiter:
+    """Return a limiter of simulations."""
+    return RateLimiter(SystemClock(), limit)
+
+
+def folder_of_files(path: Path) -> FileRoot:
+    """Return a file root in an empty folder, with the shipped folders in it."""
+    for name in ("public", "internal", "confidential"):
+        (path / "files" / name).mkdir(parents=True)
+    (path / "workspaces").mkdir()
+    return FileRoot(path / "files", path / "workspaces", TOP)

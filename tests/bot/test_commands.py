@@ -1,0 +1,315 @@
+"""The table of commands, against a real store: what each tells, to whom, and what it changes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.authorize import Caller, Ingress
+from bot.commands import table
+from bot.commands.log import backwards
+from bot.rate import RateLimiter
+from bot.sessions.values import EventType
+from channels.message import Address
+from policy.labels import PUBLIC, parse
+from policy.request import Role
+from tests.bot.kit import bang, note, policy
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+READ = bang("read_file", path="confidential/pipeline.md")
+WRITE = bang("write_file", path="confidential/note.md", text="mine")
+COUPLE = policy(
+    principals={
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "bea": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:bea"]},
+    },
+)
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def wall_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def context(person: Person, caller: Caller | None = None) -> table.CommandContext:
+    """Return what a command of a caller, the owner if none is given, works with."""
+    owner = Caller("owner", Role.OWNER, person.app.config.policy.top, Ingress.COMMAND)
+    return person.app.command_context(caller or owner, person.address, person.sid)
+
+
+def test_every_row_is_found_by_its_name_and_begins_its_usage_with_it() -> None:
+    for command in table.COMMANDS:
+        assert table.find(command.name) is command
+        assert table.find(f"/{command.name.upper()}") is command
+        assert command.usage.split()[0] == f"/{command.name}"
+        assert table.needed(f"/{command.name} x") is command.needs
+    assert len({command.name for command in table.COMMANDS}) == len(table.COMMANDS)
+    assert table.needed("/nothing") is Role.MEMBER
+
+
+@pytest.mark.parametrize(
+    "typed,told",
+    [
+        ("/tiant", "unknown command `/tiant`, did you mean `/taint`?"),
+        ("/zzzz", "unknown command `/zzzz`, `/help` lists them"),
+        ("/", "unknown command `/`, `/help` lists them"),
+        (f"/{'a' * 100_000}", f"unknown command `/{'a' * 40}`, `/help` lists them"),
+    ],
+)
+def test_an_unknown_command_is_told_with_the_nearest(typed: str, told: str) -> None:
+    assert table.unknown(typed) == told
+
+
+def test_a_rate_is_kept_for_each_key_and_forgotten() -> None:
+    clock = Clock()
+    limiter = RateLimiter(clock, 2, seconds=10)
+    assert [limiter.allows("a"), limiter.allows("a"), limiter.allows("a"), limiter.allows("b")] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    clock.seconds = 9.9
+    assert not limiter.allows("a")
+    clock.seconds = 10
+    assert limiter.allows("a")
+    assert limiter.allows("b")
+
+
+async def test_before_the_first_message_there_is_nothing_to_tell(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        for command in ("/status", "/taint", "/reset confirm"):
+            assert "this conversation has not begun" in await person.say(command)
+        assert "nothing was refused" in await person.say("/why")
+        assert "nothing waits" in await person.say("/approvals")
+        assert "nothing to stop" in await person.say("/stop")
+        assert "nothing to raise yet" in await person.say("/taint raise INTERNAL")
+        assert await person.app.store.state(person.sid) is None
+
+
+async def test_help_lists_what_the_caller_may_use(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        told = await person.say("/help")
+        assert all(command.usage in told for command in table.COMMANDS)
+        assert "/taint [raise LABEL]" in await person.say("/help /taint")
+        assert "unknown command `/x`" in await person.say("/help x")
+        assert "only a console can be left" in await person.say("/quit")
+
+
+async def test_a_command_above_the_callers_role_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        guest = Caller("gus", Role.GUEST, PUBLIC, Ingress.COMMAND)
+        assert (await table.answer(context(person, guest), "/taint")).text.startswith("unknown command `/taint`")
+
+
+async def test_whoami_and_status_tell_clearances(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        assert "you are owner, owner, cleared for RESTRICTED~" in await person.say("/whoami")
+        await person.say(READ)
+        told = await person.say("/status")
+        assert "status idle, taint CONFIDENTIAL~" in told
+        assert "last turn completed" in told
+        assert (await table.answer(context(person), "/status")).label == parse("CONFIDENTIAL~")
+
+
+@pytest.mark.parametrize(
+    "command", ["/whoami x", "/status x", "/stop x", "/why x", "/approvals x", "/approve", "/deny a b"]
+)
+async def test_arguments_that_do_not_fit_give_the_usage(tmp_path: Path, command: str) -> None:
+    async with running(tmp_path, serve=False) as person:
+        usage = table.find(command.split(maxsplit=1)[0])
+        assert usage is not None
+        assert f"write it as `{usage.usage}`" in await person.say(command)
+
+
+async def test_taint_tells_what_raised_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(bang("read_file", path="internal/handbook.md"))
+        await person.say(READ)
+        told = await person.say("/taint")
+        assert (
+            "taint CONFIDENTIAL~\n  - INTERNAL~ → CONFIDENTIAL~ by read_file\n  - PUBLIC → INTERNAL~ by read_file"
+            in told
+        )
+
+
+async def test_a_raise_is_an_admitted_event_and_never_lowers(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say("hello")
+        assert "taint INTERNAL" in await person.say("/taint raise INTERNAL")
+        assert "that is PUBLIC or more already" in await person.say("/taint raise PUBLIC")
+        assert "taint INTERNAL~" in await person.say("/taint raise PUBLIC~")
+        raised = [event for event in await person.events() if event.type is EventType.TAINT_RAISED]
+        assert [(event.admitted, str(event.label)) for event in raised] == [(True, "INTERNAL"), (True, "INTERNAL~")]
+        assert str((await person.state()).taint) == "INTERNAL~"
+        assert "unknown compartment `hr`" in await person.say("/taint raise INTERNAL{hr}")
+
+
+async def test_six_raises_are_too_many_to_list(tmp_path: Path) -> None:
+    names = ["aa", "bb", "cc", "dd", "ee", "ff"]
+    async with running(tmp_path, policy(compartments=names)) as person:
+        await person.say("hello")
+        for name in names:
+            await person.say(f"/taint raise PUBLIC{{{name}}}")
+        assert "and 1 raises before these" in await person.say("/taint")
+
+
+async def test_a_raise_above_the_model_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(models={"offline": {"clearance": "INTERNAL"}})) as person:
+        await person.say("hello")
+        told = await person.say("/taint raise CONFIDENTIAL")
+        assert "/taint raise: refused" in told
+        assert "read_is_decided_before_it_happens" in told
+        assert (await person.state()).taint == PUBLIC
+
+
+async def test_a_raise_while_a_turn_is_open_is_busy(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(WRITE)
+        assert "busy" in await person.say("/taint raise RESTRICTED")
+        held = await person.app.store.claim(person.sid, person.app.ids.owner(), idle=True)
+        assert held is not None
+        assert "busy" in await person.say("/taint raise RESTRICTED", wait=False)
+        await person.app.store.release(held)
+
+
+async def test_why_explains_the_last_denial_of_this_generation(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(note("guest", "x"))
+        told = await person.say("/why")
+        assert "message: refused" in told
+        assert "rule `no_write_down`" in told
+        assert "you can:" in told
+        await person.say("/reset confirm")
+        assert "nothing was refused" in await person.say("/why")
+
+
+async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Path) -> None:
+    config = '{"limits": {"simulations_per_minute": 2}}'
+    async with running(tmp_path, config) as person:
+        await person.say(READ)
+        before = await person.state()
+        told = await person.say('/simulate message {"channel": "console", "recipient": "guest", "text": "x"}')
+        assert "BLOCK, taint CONFIDENTIAL~ → CONFIDENTIAL~" in told
+        assert "fixed rule no_write_down says BLOCK" in told
+        assert "depends on" in await person.say('/simulate read_file {"path": "public/welcome.md"}')
+        assert "busy" in await person.say("/simulate current_time")
+        assert await person.state() == before
+        kinds = [(record.kind, record.actor) for record in await person.app.store.records("audit")]
+        assert kinds == [("simulate", "owner")] * 2
+
+
+@pytest.mark.parametrize(
+    "arguments,told",
+    [
+        ("", "write it as"),
+        ("message {", "the arguments are not JSON at character 2"),
+        ("message []", "the arguments are not a JSON object"),
+        ("message " + "[" * 100_000, "the arguments are not JSON"),
+    ],
+)
+async def test_a_simulation_of_nonsense_is_told(tmp_path: Path, arguments: str, told: str) -> None:
+    async with running(tmp_path, '{"limits": {"message_characters": 1000000}}', serve=False) as person:
+        assert told in await person.say(f"/simulate {arguments}")
+
+
+async def test_an_approval_is_answered_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(WRITE)
+        (approval,) = await person.app.store.approvals(person.sid)
+        listed = await person.say("/approvals")
+        assert f"{approval.id} `write_file`" in listed
+        assert "10 min left" in listed
+        assert f"{approval.id} approved, `write_file` goes on" in await person.say(f"/approve {approval.id.upper()}")
+        await person.settled()
+        assert "there is nothing of that name here" in await person.say(f"/deny {approval.id}")
+        assert (tmp_path / "data/files/confidential/note.md").read_text() == "mine"
+
+
+async def test_what_a_configured_rule_asks_needs_somebody_else(tmp_path: Path) -> None:
+    rule = {"id": "ask-first", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "ada": {"role": "approver", "clearance": "top", "accounts": ["console:ada"]},
+    }
+    async with running(tmp_path, policy(rules=[rule], principals=people)) as person:
+        await person.say("!current_time {}")
+        (approval,) = await person.app.store.approvals(person.sid)
+        assert "somebody else has to answer" in await person.say(f"/approve {approval.id}")
+        ada = Caller("ada", Role.APPROVER, person.app.config.policy.top, Ingress.COMMAND)
+        assert "denied" in (await table.answer(context(person, ada), f"/deny {approval.id}")).text
+
+
+async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path, COUPLE) as person:
+        await person.say(READ)
+        await person.say(WRITE)
+        (approval,) = await person.app.store.approvals(person.sid)
+        bea = Caller("bea", Role.MEMBER, parse("INTERNAL"), Ingress.COMMAND)
+        assert (await table.answer(context(person, bea), "/approvals")).text == "nothing waits for an answer"
+        absent = await table.answer(context(person, bea), "/approve 22222222")
+        hidden = await table.answer(context(person, bea), f"/approve {approval.id}")
+        assert hidden == absent
+
+
+async def test_a_reset_is_asked_before_it_is_done(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(bang("write_file", path="workspace/draft.md", text="mine"))
+        before = await person.state()
+        told = await person.say("/reset")
+        assert "its taint CONFIDENTIAL~ becomes PUBLIC" in told
+        assert (await person.state()).generation == before.generation
+        assert "a new conversation begins, taint PUBLIC" in await person.say("/reset confirm")
+        after = await person.state()
+        assert (after.generation, after.taint) == (before.generation + 1, PUBLIC)
+        assert not list((tmp_path / "data/workspaces" / person.sid).iterdir())
+
+
+async def test_a_rule_can_refuse_a_reset(tmp_path: Path) -> None:
+    rule = {"id": "keep-it", "hook": "SESSION_RESET", "action": "BLOCK", "message": "kept"}
+    async with running(tmp_path, policy(rules=[rule])) as person:
+        await person.say(READ)
+        for command in ("/reset", "/reset confirm"):
+            assert "/reset: refused" in await person.say(command)
+        assert str((await person.state()).taint) == "CONFIDENTIAL~"
+
+
+async def test_stop_cancels_what_waits(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        await person.send("one")
+        await person.send("two")
+        assert "nothing was running, 2 waiting messages cancelled" in await person.say("/stop", wait=False)
+        assert (await person.state()).waiting_items == 0
+
+
+async def test_an_answer_above_the_address_is_withheld(tmp_path: Path) -> None:
+    async with running(tmp_path, COUPLE) as person:
+        bea = replace(person, address=Address("console", "bea"), account="console:bea")
+        told = await bea.say("/whoami")
+        assert "you are bea, member, cleared for INTERNAL" in told
+
+
+async def test_a_log_is_walked_back_through_all_of_a_generation(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say("before")
+        await person.say("/reset confirm")
+        for round_ in range(60):
+            await person.say(f"message {round_}")
+        state = await person.state()
+        walked = [event.seq async for event in backwards(person.app.store, state)]
+        assert walked == list(range(state.seq, state.generation_seq - 1, -1))
+        assert len(walked) > 200

@@ -1,0 +1,78 @@
+from bot import labelling
+from channels.base import Audience
+from channels.message import Address
+from policy.labels import PUBLIC, parse
+from policy.request import Role
+
+import pytest
+
+from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
+
+OWNER = Audience(frozenset({"console:owner"}), complete=True)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_what_a_member_or_higher_typed_is_trusted(role: Role) -> None:
+    typed = labelling.inbound(document(), HOME, role, authored=True)
+    assert typed.untrusted is (role in {Role.GUEST, Role.STRANGER})
+    assert labelling.inbound(document(), HOME, role, authored=False).untrusted
+
+
+def test_a_message_has_its_channels_inbound_label() -> None:
+    console = {"classification": "top", "inbound": "INTERNAL"}
+    policy = document(channels={"console": console})
+    assert labelling.inbound(policy, HOME, Role.OWNER, authored=True) == INTERNAL
+
+
+def test_unknown_is_worst_for_an_unknown_channel() -> None:
+    elsewhere = Address("pigeon", "owner")
+    assert labelling.inbound(document(), elsewhere, Role.OWNER, authored=True) == TOP
+    assert labelling.classification(document(), elsewhere) is None
+    assert labelling.destination(document(), elsewhere, OWNER).clearance is None
+
+
+def test_an_account_of_nobody_is_cleared_for_public_alone() -> None:
+    assert labelling.reader(document(), "console:mallory") == PUBLIC
+    assert labelling.reader(document(), "console:owner") == TOP
+
+
+def test_a_places_clearance_is_the_meet_of_channel_and_recipient() -> None:
+    policy = document(
+        channels={"console": {"classification": "CONFIDENTIAL"}},
+        recipients={"owner": {"channel": "console", "chat": "owner", "clearance": "top"}},
+    )
+    assert labelling.classification(policy, HOME) == CONFIDENTIAL
+
+
+def test_two_names_of_one_place_meet_whatever_their_order() -> None:
+    wide = {"channel": "console", "chat": "owner", "clearance": "top"}
+    narrow = {**wide, "clearance": "INTERNAL"}
+    for recipients in ({"a": wide, "b": narrow}, {"b": narrow, "a": wide}):
+        assert labelling.classification(document(recipients=recipients), HOME) == INTERNAL
+
+
+def test_a_destination_is_no_wider_than_its_least_reader() -> None:
+    both = Audience(frozenset({"console:owner", "console:mallory"}), complete=True, shared=True)
+    assert labelling.destination(document(), HOME, OWNER).clearance == TOP
+    reached = labelling.destination(document(), HOME, both)
+    assert reached.clearance == PUBLIC
+    assert reached.shared
+
+
+@pytest.mark.parametrize(
+    "audience",
+    [
+        pytest.param(Audience(frozenset({"console:owner"}), complete=False), id="incomplete"),
+        pytest.param(Audience(frozenset(), complete=True), id="empty"),
+    ],
+)
+def test_unknown_is_worst_for_readers_that_cannot_be_listed(audience: Audience) -> None:
+    assert labelling.destination(document(), HOME, audience).clearance is None
+
+
+def test_untrusted_changes_integrity_alone() -> None:
+    assert labelling.untrusted(parse("CONFIDENTIAL{hr}")) == parse("CONFIDENTIAL{hr}~")
+
+
+def test_a_guests_place_is_public() -> None:
+    assert labelling.classification(document(), GUEST) == PUBLIC

@@ -1,0 +1,88 @@
+"""What every adapter owes: subclass `ChannelContract`, give it an adapter and what its platform shows."""
+
+from abc import ABC, abstractmethod
+
+import pytest
+
+from channels.base import Channel, ChannelError
+from channels.message import Address, Outbound, OutboundKind, Signal
+
+pytestmark = pytest.mark.anyio
+
+
+class Stage(ABC):
+    """An adapter with its platform played: what tests of the contract need of both."""
+
+    channel: Channel
+    home: Address
+    """Somewhere the adapter can speak."""
+    nowhere: Address
+    """Somewhere of the same channel where it cannot."""
+
+    @abstractmethod
+    def shown(self) -> str:
+        """Return all that people have seen so far."""
+
+    @abstractmethod
+    def vanish(self) -> None:
+        """Make the platform unable to take anything."""
+
+
+class ChannelContract(ABC):
+    """The tests; `stage` gives a fresh stage."""
+
+    @pytest.fixture
+    @abstractmethod
+    def stage(self) -> Stage:
+        """Return a fresh stage."""
+
+    async def test_its_addresses_bear_its_name(self, stage: Stage) -> None:
+        assert stage.home.channel == stage.channel.name
+
+    @pytest.mark.parametrize("kind", list(OutboundKind))
+    async def test_what_is_sent_is_shown_once(self, stage: Stage, kind: OutboundKind) -> None:
+        await stage.channel.send(Outbound(stage.home, "the tide turns at nine", "k1", kind))
+        assert stage.shown().count("the tide turns at nine") == 1
+
+    async def test_texts_are_shown_in_the_order_they_were_sent(self, stage: Stage) -> None:
+        for place, word in enumerate(("first", "second", "third")):
+            await stage.channel.send(Outbound(stage.home, word, f"k{place}"))
+        shown = stage.shown()
+        assert shown.index("first") < shown.index("second") < shown.index("third")
+
+    async def test_a_repetition_is_marked_where_the_adapter_says_so(self, stage: Stage) -> None:
+        await stage.channel.send(Outbound(stage.home, "once", "k1"))
+        first = len(stage.shown())
+        await stage.channel.send(Outbound(stage.home, "once", "k1", repeated=True))
+        again = stage.shown()[first:]
+        if stage.channel.marks_repeats:
+            assert "once" in again
+            assert again.strip() != "once"
+
+    async def test_where_it_cannot_speak_it_says_so(self, stage: Stage) -> None:
+        before = stage.shown()
+        with pytest.raises(ChannelError):
+            await stage.channel.send(Outbound(stage.nowhere, "lost", "k1"))
+        assert stage.shown() == before
+
+    async def test_a_platform_that_is_gone_is_a_channel_error(self, stage: Stage) -> None:
+        stage.vanish()
+        with pytest.raises(ChannelError):
+            await stage.channel.send(Outbound(stage.home, "lost", "k1"))
+
+    @pytest.mark.parametrize("signal", list(Signal))
+    async def test_a_signal_says_nothing_durable(self, stage: Stage, signal: Signal) -> None:
+        await stage.channel.signal(stage.home, signal)
+        await stage.channel.send(Outbound(stage.home, "after", "k1"))
+        assert "after" in stage.shown()
+
+    async def test_an_audience_names_accounts_of_this_channel(self, stage: Stage) -> None:
+        audience = await stage.channel.audience(stage.home)
+        assert audience.accounts
+        assert all(account.startswith(f"{stage.channel.name}:") for account in audience.accounts)
+
+    @pytest.mark.parametrize("text", ["", "\x00", "\x1b]0;x\x07", "\ud800", "a\u202eb", "x" * 1_000_000, "*_`<&>"])
+    async def test_any_text_can_be_sent(self, stage: Stage, text: str) -> None:
+        await stage.channel.send(Outbound(stage.home, text, "k1"))
+        shown = stage.shown()
+        assert not set(shown) & set("\x00\x07\ud800\u202e")

@@ -1,0 +1,154 @@
+"""What the pages say is true: links lead somewhere, named files and tests exist, examples do what is shown."""
+
+import ast
+import importlib.util
+import inspect
+import shlex
+import sys
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bot.cli.main import app, audit_app, sessions_app
+from bot.commands.table import COMMANDS
+from bot.config.load import load_config
+from bot.errors import ConfigError
+from bot.tools.catalogue import NAMES
+from tests.conventions.documents import PAGES, ROOT, Block, Example, anchors, blocks, examples, links, named_paths
+from tests.conventions.documents import named_tests, prose, text_of
+from tests.journeys.machine import Machine
+
+CONFIGS = [pytest.param(block, id=f"{page}:{block.line}") for page in PAGES for block in blocks(page, "yaml")]
+EXAMPLES = [pytest.param(example, id=str(example)) for page in PAGES for example in examples(page)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    dead = [target for target in links(page) if not _leads(page, target)]
+    assert dead == []
+
+
+def _leads(page: str, target: str) -> bool:
+    if target.startswith("https://"):
+        return True
+    path, _, anchor = target.partition("#")
+    there = (ROOT / page).parent.joinpath(path).resolve() if path else ROOT / page
+    if not there.exists() or not there.is_relative_to(ROOT):
+        return False
+    return not anchor or anchor in anchors(there.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_and_tests_exist(page: str) -> None:
+    assert [path for path in sorted(named_paths(page)) if not (ROOT / path).exists()] == []
+    assert [f"{path}::{name}" for path, name in sorted(named_tests(page)) if not _is_test(path, name)] == []
+
+
+def _is_test(path: str, name: str) -> bool:
+    file = ROOT / path
+    if not file.is_file():
+        return False
+    tree = ast.parse(file.read_text("utf-8"))
+    return any(getattr(node, "name", "") == name for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_fit(page: str) -> None:
+    rows = prose(page).splitlines()
+    assert [row for row in rows if len(row) > 120 and not row.startswith("|") and "](" not in row] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_knows_this_machine(page: str) -> None:
+    assert not [word for word in (str(ROOT), str(Path.home()), "localhost", "127.0.0.1") if word in text_of(page)]
+
+
+@pytest.mark.parametrize("block", CONFIGS)
+def test_a_configuration_is_what_it_is_shown_as(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(block.text, "utf-8")
+    if "refused" in block.words:
+        with pytest.raises(ConfigError):
+            load_config(path, {}, NAMES)
+    else:
+        assert load_config(path, {}, NAMES).source == path
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    if example.config is not None:
+        (tmp_path / "config.yaml").write_text(example.config, "utf-8")
+    for shown in example.shown:
+        program, *arguments = shlex.split(shown.command)
+        assert program == "lockgate"
+        ended = machine.run(*arguments)
+        last = shown is example.shown[-1]
+        assert ended.code == (example.code if last else 0), ended.err
+        if shown.output:
+            assert ended.out + ended.err == shown.output
+
+
+def test_every_law_of_the_design_has_a_row_and_a_test_of_its_name() -> None:
+    rows = [row.split("|") for row in text_of("docs/laws.md").splitlines() if row.startswith("| `")]
+    assert len(rows) == 21
+    for _, law, sentence, _, reached, _ in rows:
+        name = law.strip().strip("`")
+        assert sentence.strip().endswith(".")
+        assert f"::test_{name}" in reached or "issue 3" in reached, name
+
+
+def test_every_command_is_told_in_the_changelog() -> None:
+    told = text_of("CHANGELOG.md")
+    assert [command.name for command in COMMANDS if f"`/{command.name}`" not in told] == []
+    assert [name for name in NAMES if f"`{name}`" not in told] == []
+    for typer, words in ((app, ""), (sessions_app, "sessions "), (audit_app, "audit ")):
+        missing = [f"{words}{command.name}" for command in typer.registered_commands]
+        assert [name for name in missing if f"`{name}`" not in told and f"`lockgate {name}`" not in told] == []
+
+
+@pytest.mark.anyio
+async def test_the_tool_of_the_guide_runs_through_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, its_test = blocks("docs/writing-a-tool.md", "python")
+    monkeypatch.setitem(sys.modules, "word_count", _module(tmp_path, "word_count", tool.text))
+    module = _module(tmp_path, "example_of_a_test", its_test.text)
+    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    assert len(tests) == 1
+    assert inspect.iscoroutinefunction(tests[0])
+    await tests[0](tmp_path)
+
+
+def _module(folder: Path, name: str, text: str) -> ModuleType:
+    path = folder / f"{name}.py"
+    path.write_text(text, "utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_decision_record_says_what_it_costs() -> None:
+    records = [page for page in PAGES if page.startswith("docs/adr/")]
+    assert len(records) >= 7
+    for page in records:
+        titles = [row.removeprefix("## ") for row in prose(page).splitlines() if row.startswith("## ")]
+        assert titles == ["Context", "Decision", "Consequences"], page
+        assert "Status: accepted. Date: 20" in text_of(page), page
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set[str](), ["README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or not page.endswith(".md"):
+            continue
+        reached.add(page)
+        targets = (target.partition("#")[0] for target in links(page) if not target.startswith("https://"))
+        paths = ((ROOT / page).parent.joinpath(target).resolve() for target in targets if target)
+        found = chain.from_iterable(path.glob("*.md") if path.is_dir() else (path,) for path in paths)
+        waiting.extend(path.relative_to(ROOT).as_posix() for path in found)
+    assert set(PAGES) - reached == set()

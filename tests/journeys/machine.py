@@ -1,0 +1,73 @@
+"""A user's machine: the real command line in processes of its own, on a data directory of its own."""
+
+import fcntl
+import os
+import pty
+import subprocess
+import sys
+import termios
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Machine:
+    """Runs `lockgate` in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / ".bot"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("LOCKGATE_")}
+        return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+    def start(self, *arguments: str, **more: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "bot", *arguments],
+            cwd=self.folder,
+            env=self.environment(**more),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments: str, typed: str | bytes = b"", **more: str) -> Ended:
+        raw = typed if isinstance(typed, bytes) else typed.encode()
+        with self.start(*arguments, **more) as process:
+            out, err = process.communicate(raw, timeout=90)
+        return Ended(process.returncode, out.decode(), err.decode())
+
+    def chat(self, *lines: str, **more: str) -> Ended:
+        return self.run("chat", typed="".join(f"{line}\n" for line in lines), **more)
+
+    def on_terminal(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], int]":
+        """Start `lockgate` on a terminal of its own; return the process and the other end of the terminal."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bot", *arguments],
+            cwd=self.folder,
+            env=self.environment(TERM="xterm"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - one thread, and nothing else makes it a terminal's own session
+        )
+        os.close(theirs)
+        return process, ours
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal of the new process, so that Ctrl-C reaches it."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,67 @@
+"""At a real terminal: a prompt at once, the taint in it, a status line, and Ctrl-C that stops a turn only."""
+
+import os
+import select
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.journeys.machine import Machine
+
+
+class Terminal:
+    """A pseudo-terminal with `lockgate chat` on it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.process, self._descriptor = machine.on_terminal("chat")
+        self.seen = ""
+
+    def until(self, expected: str, seconds: float = 60) -> str:
+        """Read until something is shown; return all that was shown since the last time."""
+        deadline = time.monotonic() + seconds
+        start = len(self.seen)
+        while expected not in self.seen[start:]:
+            assert time.monotonic() < deadline, f"{expected!r} was not shown: {self.seen[start:]!r}"
+            if select.select([self._descriptor], [], [], 0.1)[0]:
+                self.seen += os.read(self._descriptor, 65_536).decode()
+        return self.seen[start:]
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._descriptor)
+
+
+@pytest.fixture
+def terminal(machine: Machine) -> Iterator[Terminal]:
+    opened = Terminal(machine)
+    yield opened
+    opened.close()
+
+
+def test_a_conversation_at_a_terminal(terminal: Terminal) -> None:
+    terminal.until("lockgate> ")
+    terminal.until("lockgate [PUBLIC]> ")
+    terminal.type("hello\n")
+    assert "working" in terminal.until("lockgate [PUBLIC]> ")
+    terminal.type('!read_file {"path": "confidential/pipeline.md"}\n')
+    assert "· read_file allowed, taint CONFIDENTIAL~" in terminal.until("lockgate [CONFIDENTIAL~]> ")
+    terminal.type("\x03")
+    terminal.until("nothing is running, /quit leaves")
+    terminal.type("/reset confirm\n")
+    terminal.until("lockgate [PUBLIC]> ")
+    terminal.type("\x04")
+    assert terminal.process.wait(timeout=60) == 0
+
+
+def test_what_is_typed_before_the_store_is_open_is_not_lost(terminal: Terminal) -> None:
+    terminal.until("lockgate> ")
+    terminal.type("early\n")
+    terminal.until("early")
+    terminal.until("You said: early")
+    terminal.type("/quit\n")
+    assert terminal.process.wait(timeout=60) == 0

@@ -1,0 +1,366 @@
+# ruff: noqa: E501 - messages are compared as they are
+"""A document is read completely or refused with every problem; what it does not know it answers with the worst."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from pydantic import ValidationError
+
+from policy.document import Document, defaults, load
+from policy.errors import DocumentError
+from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
+from policy.request import Destination, Effect, Role, Tool
+
+TOOLS = ("read_file", "list_files", "write_file", "message")
+
+
+def problems(raw: object) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return what is wrong with a section."""
+    with pytest.raises(DocumentError) as refused:
+        load(raw, tools=TOOLS)
+    return [(problem.path, problem.message) for problem in refused.value.problems]
+
+
+def rule(**fields: object) -> dict[str, object]:
+    """Return a section with one rule that is right but for the given fields."""
+    return {"rules": [{"id": "one", "hook": "PRE_OUTPUT", "action": "BLOCK", **fields}]}
+
+
+def test_the_defaults_are_a_complete_policy() -> None:
+    document = load({}, tools=TOOLS)
+    assert document == load(defaults(), tools=())
+    assert document.top == top(())
+    assert document.channel("console").classification == document.top
+    assert document.channel("console").overshoot == "allow"
+    assert document.destination("guest") == Destination("console:guest", "console", PUBLIC)
+    found = document.principal("console:owner")
+    assert found is not None
+    assert (found[0], found[1].role, found[1].clearance) == ("owner", Role.OWNER, document.top)
+    assert document.folder("confidential").label == parse("CONFIDENTIAL~")
+    assert document.provider("offline") == document.top
+    assert document.rules == ()
+
+
+def test_what_is_not_known_is_answered_with_the_worst() -> None:
+    document = load({"compartments": ["hr"]}, tools=TOOLS)
+    highest = Label(Level.RESTRICTED, frozenset({"hr"}), Integrity.UNTRUSTED)
+    assert document.channel("fax").classification == PUBLIC
+    assert document.channel("fax").inbound == highest
+    assert document.channel("fax").overshoot == "block"
+    assert document.folder("secret").label == highest
+    assert document.folder("secret").clearance is None
+    assert document.destination("nobody") is None
+    assert document.principal("console:nobody") is None
+    assert document.provider("unheard-of") == PUBLIC
+
+
+def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
+    document = load(
+        {
+            "compartments": ["acme", "hr"],
+            "principals": {"ann": {"role": "member", "clearance": "CONFIDENTIAL{hr}", "accounts": ["chat:ann"]}},
+            "channels": {"chat": {"classification": "INTERNAL{hr}"}},
+            "recipients": {"ann": {"channel": "chat", "chat": "7", "clearance": "CONFIDENTIAL{hr,acme}"}},
+            "folders": {"open": {"floor": "PUBLIC", "integrity": "TRUSTED"}},
+            "models": {"anthropic:claude": {"clearance": "INTERNAL"}},
+            "patterns": {"project": "(?i)falcon"},
+            "rules": [
+                {
+                    "id": "all-fields",
+                    "hook": "PRE_TOOL_CALL",
+                    "tools": ["*_file"],
+                    "channels": ["ch*"],
+                    "taint": "> INTERNAL",
+                    "untrusted": True,
+                    "pattern": "project",
+                    "action": "REQUIRE_APPROVAL",
+                    "message": "ask first",
+                }
+            ],
+        },
+        tools=TOOLS,
+    )
+    assert list(document.channels) == ["chat"]
+    assert document.channel("chat").inbound == PUBLIC
+    assert document.channel("chat").overshoot == "block"
+    assert document.destination("ann") == Destination("chat:7", "chat", parse("INTERNAL{hr}"))
+    assert document.folder("open").label == PUBLIC
+    (only,) = document.rules
+    compiled = only.compiled()
+    assert compiled.levels == {Level.CONFIDENTIAL, Level.RESTRICTED}
+    assert (compiled.tools, compiled.channels, compiled.untrusted) == (("*_file",), ("ch*",), True)
+    assert (compiled.pattern, compiled.message) == ("project", "ask first")
+
+
+@pytest.mark.parametrize(
+    "selector, levels",
+    [(">= INTERNAL", "ICR"), (">CONFIDENTIAL", "R"), ("== PUBLIC", "P"), ("<=INTERNAL", "PI"), ("< INTERNAL ", "P")],
+)
+def test_selectors_of_levels(selector: str, levels: str) -> None:
+    (only,) = load(rule(taint=selector), tools=TOOLS).rules
+    assert "".join(level.name[0] for level in sorted(only.taint)) == levels
+
+
+def test_nothing_of_a_document_changes() -> None:
+    document = load({}, tools=TOOLS)
+    with pytest.raises(ValidationError):
+        document.rules = ()  # pyright: ignore[reportAttributeAccessIssue] - that is what is tested
+    with pytest.raises(TypeError):
+        document.channels["x"] = document.channel("x")  # pyright: ignore[reportIndexIssue] - as above
+
+
+def test_every_problem_is_told_at_once_with_its_path() -> None:
+    everything_wrong: dict[str, object] = {
+        "rulez": [],
+        "compartments": ["HR", "hr"],
+        "principals": {
+            "o": {
+                "role": "ownr",
+                "clearance": "top",
+                "accounts": ["consol:o", "console:a", "console:a", "x", "console:"],
+            }
+        },
+        "channels": {"console": {"classification": "CONFIDENTAL", "overshoot": "alow", "colour": 1}, "A B": {}},
+        "recipients": {"x": {"channel": "tg", "chat": 5, "clearance": "PUBLIC{hrr}"}},
+        "folders": {"a/b": {"floor": 3}, "": {"floor": "top"}, "..": {"floor": "top", "integrity": "maybe"}},
+        "tools": {"mesage": {"result": "X", "consequential": False}, "message": {"consequential": "yes"}},
+        "models": None,
+        "patterns": {"email": "x", "P": "x", "p": "(", "q": "a*", "r": "\ud800"},
+        "rules": [
+            {
+                "id": "twice",
+                "hook": "PRE_OUTPT",
+                "action": "ALLOW",
+                "taint": "=> X",
+                "tools": ["mesage"],
+                "channels": ["tg*"],
+                "when": "x",
+            },
+            {"id": "twice", "hook": "PRE_OUTPUT", "action": "REDACT", "tools": ["message"], "untrusted": "yes"},
+            {"id": "c", "hook": "SESSION_RESET", "action": "BLOCK", "pattern": "us-ssn", "channels": []},
+            {"id": "overshoot", "hook": "PRE_OUTPUT", "action": "BLOCK", "pattern": "us-sn", "taint": "< PUBLIC"},
+            {"id": "é", "hook": 3, "action": "BLOCK", "taint": ">= X", "message": 3, "schedule": {}},
+            {"hook": "PRE_OUTPUT", "taint": "a b c"},
+            "text",
+        ],
+    }
+    assert problems(everything_wrong) == snapshot(
+        [
+            (("compartments", 0), "`HR` is not a compartment, use up to 32 lower-case letters, digits, `_` and `-`"),
+            (("principals", "o", "role"), "unknown role `ownr`, did you mean `owner`?"),
+            (("principals", "o", "accounts", 0), "unknown channel `consol`, did you mean `console`?"),
+            (
+                ("principals", "o", "accounts", 1),
+                "account `console:a` is given twice, it can belong to one principal only",
+            ),
+            (
+                ("principals", "o", "accounts", 2),
+                "account `console:a` is given twice, it can belong to one principal only",
+            ),
+            (("principals", "o", "accounts", 3), "`x` is not an account, write one as `console:owner`"),
+            (("principals", "o", "accounts", 4), "`console:` is not an account, write one as `console:owner`"),
+            (("channels", "console", "classification"), "unknown level `CONFIDENTAL`, did you mean `CONFIDENTIAL`?"),
+            (("channels", "console", "overshoot"), "unknown overshoot `alow`, did you mean `allow`?"),
+            (
+                ("channels", "console", "colour"),
+                "unknown field `colour`, known are `classification`, `inbound`, `overshoot`",
+            ),
+            (("channels", "A B"), "`A B` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
+            (("channels", "A B"), "`classification` is missing, add it"),
+            (("recipients", "x", "channel"), "unknown channel `tg`, known are `A B`, `console`"),
+            (("recipients", "x", "chat"), "`5` is not a text"),
+            (
+                ("recipients", "x", "clearance"),
+                "unknown compartment `hrr`, did you mean `hr`?, or add it to `compartments`",
+            ),
+            (("folders", "a/b"), "`a/b` is not a folder, name one directly under the file root, without `/`"),
+            (
+                ("folders", "a/b", "floor"),
+                "`3` is not a label, write one as `CONFIDENTIAL{acme,hr}` with `~` for UNTRUSTED",
+            ),
+            (("folders", ""), "`` is not a folder, name one directly under the file root, without `/`"),
+            (("folders", ".."), "`..` is not a folder, name one directly under the file root, without `/`"),
+            (("folders", "..", "integrity"), "unknown integrity `maybe`, known are `TRUSTED`, `UNTRUSTED`"),
+            (("tools", "mesage"), "unknown tool `mesage`, did you mean `message`?"),
+            (
+                ("tools", "mesage", "result"),
+                "unknown level `X`, known are `CONFIDENTIAL`, `INTERNAL`, `PUBLIC`, `RESTRICTED`",
+            ),
+            (("tools", "mesage", "consequential"), "`false` would loosen what the tool declares, leave the field out"),
+            (("tools", "message", "consequential"), "`yes` is not `true` or `false`"),
+            (("models",), "`None` is not a mapping"),
+            (("patterns", "email"), "`email` is a built-in pattern, choose another name"),
+            (("patterns", "P"), "`P` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
+            (("patterns", "p"), "`(` is not an RE2 pattern: missing ): ("),
+            (("patterns", "q"), "`a*` matches the empty text, and so everywhere"),
+            (("patterns", "r"), "`\\ud800` holds characters that are not Unicode"),
+            (("rules", 0, "id"), "rule id `twice` is given twice, give each rule its own"),
+            (("rules", 0, "hook"), "unknown hook `PRE_OUTPT`, did you mean `PRE_OUTPUT`?"),
+            (("rules", 0, "action"), "unknown action `ALLOW`, known are `BLOCK`, `REDACT`, `REQUIRE_APPROVAL`"),
+            (("rules", 0, "tools"), "no tool matches `mesage`, did you mean `message`?"),
+            (("rules", 0, "channels"), "no channel matches `tg*`, known are `A B`, `console`"),
+            (
+                ("rules", 0, "taint"),
+                "`=> X` has no known operator, write one of `>=`, `>`, `==`, `<=`, `<` before a level",
+            ),
+            (
+                ("rules", 0, "when"),
+                "unknown field `when`, known are `action`, `channels`, `hook`, `id`, `message`, `pattern`, `taint`, `tools`, `untrusted`",
+            ),
+            (("rules", 1, "id"), "rule id `twice` is given twice, give each rule its own"),
+            (
+                ("rules", 1, "tools"),
+                "no tool is called at hook `PRE_OUTPUT`, so the rule could never apply, leave `tools` out",
+            ),
+            (("rules", 1, "untrusted"), "`yes` is not `true` or `false`"),
+            (
+                ("rules", 1, "pattern"),
+                "`REDACT` has nothing to replace, give a `pattern`, known are `P`, `email`, `iban`, `p`, `payment-card`, `phone`, `q`, `r`, `secret`, `us-ssn`",
+            ),
+            (("rules", 2, "channels"), "an empty list selects nothing, name a channel or leave the list out"),
+            (
+                ("rules", 2, "pattern"),
+                "there is no content at hook `SESSION_RESET`, so the rule could never apply, leave `pattern` out",
+            ),
+            (("rules", 3, "id"), "`overshoot` is a fixed rule, choose another id"),
+            (("rules", 3, "taint"), "no level is `< PUBLIC`, so the rule could never apply"),
+            (("rules", 3, "pattern"), "unknown pattern `us-sn`, did you mean `us-ssn`?"),
+            (("rules", 4, "id"), "`é` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
+            (
+                ("rules", 4, "hook"),
+                "unknown hook `3`, known are `AGENT_INVOCATION`, `MCP_TOOL_CALL`, `POST_TOOL_RESPONSE`, `PRE_CONTEXT_INJECTION`, `PRE_OUTPUT`, `PRE_TOOL_CALL`, `SECRET_ACCESS`, `SESSION_RESET`",
+            ),
+            (("rules", 4, "taint"), "unknown level `X`, known are `CONFIDENTIAL`, `INTERNAL`, `PUBLIC`, `RESTRICTED`"),
+            (("rules", 4, "message"), "`3` is not a text"),
+            (
+                ("rules", 4, "schedule"),
+                "unknown field `schedule`, known are `action`, `channels`, `hook`, `id`, `message`, `pattern`, `taint`, `tools`, `untrusted`",
+            ),
+            (("rules", 5), "`id` is missing, add it"),
+            (("rules", 5), "`action` is missing, add it"),
+            (
+                ("rules", 5, "taint"),
+                "`a b c` has no known operator, write one of `>=`, `>`, `==`, `<=`, `<` before a level",
+            ),
+            (("rules", 6), "`text` is not a mapping"),
+            (("rulez",), "unknown field `rulez`, did you mean `rules`?"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("raw", [None, [], "text", 3])
+def test_a_section_is_a_mapping(raw: object) -> None:
+    assert problems(raw) == [((), f"`{raw}` is not a mapping")]
+
+
+def test_keys_are_texts() -> None:
+    assert problems({1: 2}) == [((1,), "`1` is not a text")]
+    assert problems({"models": {3: {"clearance": "top"}}}) == [(("models", 3), "`3` is not a text")]
+
+
+def test_what_is_wrong_with_a_default_left_in_place_is_told() -> None:
+    assert problems({"channels": {"chat": {"classification": "top"}}}) == snapshot(
+        [
+            (("principals", "owner", "accounts", 0), "unknown channel `console`, known are `chat`"),
+            (("recipients", "owner", "channel"), "unknown channel `console`, known are `chat`"),
+            (("recipients", "guest", "channel"), "unknown channel `console`, known are `chat`"),
+        ]
+    )
+
+
+def test_too_many_patterns() -> None:
+    patterns = {f"p{number}": "x" for number in range(101)}
+    assert problems({"patterns": patterns}) == [(("patterns",), "101 patterns are more than 100, join some with `|`")]
+
+
+def test_a_message_fits_any_terminal() -> None:
+    ((_, message),) = problems(rule(hook="\x1b[2J\ud800" + "x" * 100_000))
+    assert message.isprintable()
+    assert len(message) < 500
+
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(("top", "PUBLIC", "hr"))
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=5) | st.sampled_from(("id", "floor", "accounts", "channel")), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from((*defaults(), "x")), _VALUES))
+def test_whatever_is_given_is_read_or_refused_in_sentences(raw: dict[str, object]) -> None:
+    try:
+        document = load(raw, tools=TOOLS)
+    except DocumentError as refused:
+        for problem in refused.problems:
+            assert problem.message.isprintable()
+            assert not problem.message.endswith(".")
+    else:
+        assert len(document.digest) == 64
+
+
+def _reversed(raw: Mapping[str, object]) -> dict[str, object]:
+    return {name: raw[name] for name in reversed(list(raw))}
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_digest_does_not_depend_on_order(chance: random.Random) -> None:
+    rules = [
+        {"id": "a", "hook": "PRE_OUTPUT", "action": "BLOCK", "channels": ["console", "c*"], "taint": ">= INTERNAL"},
+        {"id": "b", "hook": "PRE_TOOL_CALL", "action": "BLOCK", "tools": ["message"], "untrusted": False},
+        {"id": "c", "hook": "PRE_OUTPUT", "action": "REDACT", "pattern": "email"},
+    ]
+    raw = {**defaults(), "compartments": ["a", "b", "c"], "rules": rules}
+    digest = load(raw, tools=TOOLS).digest
+    chance.shuffle(rules)
+    assert load(_reversed({**raw, "compartments": ["c", "b", "a"]}), tools=TOOLS).digest == digest
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"compartments": ["hr"]},
+        {"models": {"offline": {"clearance": "INTERNAL"}}},
+        {"channels": {"console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "block"}}},
+        {"patterns": {"x": "y"}},
+        rule(),
+    ],
+)
+def test_the_digest_tells_policies_apart(other: dict[str, object]) -> None:
+    assert load(other, tools=TOOLS).digest != load({}, tools=TOOLS).digest
+    assert load(rule(), tools=TOOLS).digest != load(rule(action="REQUIRE_APPROVAL"), tools=TOOLS).digest
+
+
+def _with_tool(**override: object) -> Document:
+    return load({"compartments": ["hr"], "tools": {"message": override}}, tools=TOOLS)
+
+
+def test_an_operator_can_only_tighten_a_tool() -> None:
+    declared = Tool("message", Effect.SEND, parse("INTERNAL"), parse("CONFIDENTIAL{hr}"))
+    changed = _with_tool(result="PUBLIC~", clearance="RESTRICTED", consequential=True).tool(declared)
+    assert changed == Tool("message", Effect.SEND, parse("INTERNAL~"), parse("CONFIDENTIAL"), consequential=True)
+    assert _with_tool().tool(declared) == declared
+    assert load({}, tools=TOOLS).tool(declared) == declared
+    assert _with_tool(consequential=True).tool(declared).consequential
+    assert _with_tool(result="PUBLIC").tool(Tool("message", Effect.SEND, PUBLIC, consequential=True)).consequential
+
+
+def test_an_operator_labels_a_tool_that_has_no_label() -> None:
+    assert _with_tool(result="INTERNAL").tool(Tool("message", Effect.READ, None)).result == parse("INTERNAL")
+    assert _with_tool(clearance="INTERNAL").tool(Tool("message", Effect.READ, None)).clearance == parse(
+        "INTERNAL~"
+    ).meet(parse("INTERNAL"))
+
+
+@pytest.mark.parametrize("effect", [Effect.SEND, Effect.WRITE])
+def test_an_unknown_sink_stays_public(effect: Effect) -> None:
+    assert _with_tool(clearance="top").tool(Tool("message", effect, PUBLIC)).clearance == PUBLIC

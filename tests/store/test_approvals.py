@@ -1,0 +1,60 @@
+"""The script `resolve`: an approval is answered once."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import NotFoundError, SchemaError
+from bot.sessions.values import ApprovalState, Status, Turn, Write
+from bot.store.redis_store import RedisStore
+from tests.store.world import claimed, command, dump, fresh, keys, question, row, started, suspended
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_first_answer_stands(store: RedisStore) -> None:
+    claim, asked = await suspended(store)
+    await command(store, "ZREM", "lg:ready", claim.sid)
+    approved = replace(asked, state=ApprovalState.APPROVED, resolved_by="boss")
+    for state, actor in (
+        (ApprovalState.APPROVED, "boss"),
+        (ApprovalState.APPROVED, "boss"),
+        (ApprovalState.DENIED, "eve"),
+    ):
+        assert await store.resolve(claim.sid, asked.id, state, actor=actor, audit=(row(actor),)) == approved
+    assert [one.actor for one in await store.records(claim.sid)] == ["ann"]
+    assert await command(store, "ZSCORE", "lg:ready", claim.sid) is not None
+    state = await store.state(claim.sid)
+    assert state is not None
+    assert state.status is Status.QUEUED
+
+
+async def test_the_session_wakes_with_the_last_answer(store: RedisStore) -> None:
+    claim, written = await started(store)
+    asked = (question(claim, "aaaaaaaa"), question(claim, "bbbbbbbb"))
+    turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
+    await store.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
+    await store.resolve(claim.sid, asked[0].id, ApprovalState.DENIED, actor="boss", audit=())
+    assert await store.claim(claim.sid, "w") is None
+    await store.resolve(claim.sid, asked[1].id, ApprovalState.APPROVED, actor="boss", audit=())
+    resumed = await claimed(store, claim.sid)
+    assert {one.state for one in resumed.approvals} == {ApprovalState.DENIED, ApprovalState.APPROVED}
+
+
+async def test_what_cannot_be_answered(store: RedisStore) -> None:
+    claim, asked = await suspended(store, lasts=-1)
+    for sid, name in ((claim.sid, asked.id), (claim.sid, "zzzzzzzz"), (fresh(), asked.id)):
+        with pytest.raises(NotFoundError):
+            await store.resolve(sid, name, ApprovalState.APPROVED, actor="boss", audit=(row(),))
+    assert await store.records(claim.sid) == ()
+    assert [one.state for one in await store.approvals(claim.sid)] == [ApprovalState.EXPIRED]
+    assert await store.approvals(fresh()) == ()
+
+
+async def test_a_newer_record_is_refused(store: RedisStore) -> None:
+    claim, asked = await suspended(store)
+    await command(store, "HSET", keys(claim.sid).state, "v", 2)
+    before = await dump(store, claim.sid)
+    with pytest.raises(SchemaError):
+        await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
+    assert await dump(store, claim.sid) == before

@@ -1,0 +1,124 @@
+"""The audit chain's arithmetic, its key and its anchors, without a store."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot import audit
+from bot.audit import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
+from bot.errors import OperatorError
+from bot.sessions.values import AuditRow
+from tests.store.world import KEY
+
+TEXT = st.text(st.characters(exclude_categories=()))
+ROWS = st.lists(st.builds(AuditRow, TEXT, TEXT, st.dictionaries(TEXT, TEXT | st.integers())), min_size=1, max_size=5)
+
+
+@given(ROWS)
+def test_a_chain_verifies_with_its_key_and_name_only(rows: list[AuditRow]) -> None:
+    records = chained(KEY, "c", EMPTY, rows, 7)
+    head = (len(records), records[-1].hash)
+    assert verify("c", records, head, head, KEY) == Intact(*head)
+    assert isinstance(verify("d", records, head, EMPTY, KEY), Broken)
+    assert isinstance(verify("c", records, head, EMPTY, bytes(32)), Broken)
+
+
+@given(ROWS, ROWS)
+def test_a_chain_goes_on_from_its_head(first: list[AuditRow], second: list[AuditRow]) -> None:
+    one = chained(KEY, "c", EMPTY, first, 7)
+    two = chained(KEY, "c", (one[-1].n, one[-1].hash), second, 8)
+    assert isinstance(verify("c", [*one, *two], (two[-1].n, two[-1].hash), EMPTY, KEY), Intact)
+
+
+@given(ROWS)
+def test_different_rows_have_different_bytes(rows: list[AuditRow]) -> None:
+    records = chained(KEY, "c", EMPTY, rows, 7)
+    assert len({canonical(record) for record in records}) == len(records)
+
+
+def test_an_anchor_of_another_record_shows() -> None:
+    records = chained(KEY, "c", EMPTY, [AuditRow("k", "a", {})] * 2, 7)
+    head = (2, records[1].hash)
+    assert verify("c", records, head, (1, "f" * 64), KEY) == Broken(1, "record 1 is not the one that was anchored")
+    assert isinstance(verify("c", [], EMPTY, EMPTY, KEY), Intact)
+    assert verify("c", records, EMPTY, EMPTY, KEY) == Broken(1, "the chain ends at 2, the session's record says 0")
+
+
+def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "key"
+    key = load_or_create_key(path)
+    assert (len(key), path.stat().st_mode & 0o777) == (32, 0o600)
+    assert load_or_create_key(path) == key
+    assert os.listdir(path.parent) == ["key"]
+
+
+def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    first = load_or_create_key(path)
+    audit._create_key(path)
+    assert load_or_create_key(path) == first
+
+
+def test_a_key_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"x")
+    with pytest.raises(OperatorError, match="does not hold 32 bytes"):
+        load_or_create_key(tmp_path / "short")
+    with pytest.raises(OperatorError, match="cannot read or make"):
+        load_or_create_key(tmp_path / "short" / "key")
+
+
+def test_a_key_from_the_environment() -> None:
+    assert parse_key(KEY.hex()) == KEY
+    for wrong in ("", "zz", "ab" * 31):
+        with pytest.raises(OperatorError, match="64 hexadecimal digits"):
+            parse_key(wrong)
+
+
+def test_anchors_are_kept_and_only_rise(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    mine, yours = AnchorFile(path, KEY), AnchorFile(path, KEY)
+    assert mine.heads() == {}
+    mine.record({"a": (1, "x"), "b \ud800": (1, "y")})
+    yours.record({"a": (2, "z")})
+    mine.record({"a": (1, "x")})
+    mine.record({})
+    assert mine.heads() == yours.heads() == AnchorFile(path, KEY).heads() == {"a": (2, "z"), "b \ud800": (1, "y")}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_file_is_written_anew_when_most_is_stale(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    anchors = AnchorFile(path, KEY)
+    for n in range(1, 30):
+        anchors.record({"a": (n, "x"), "b": (n, "y")})
+    assert len(path.read_text().splitlines()) <= 8
+    assert AnchorFile(path, KEY).heads() == {"a": (29, "x"), "b": (29, "y")}
+
+
+def test_a_torn_last_line_is_no_tampering(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    AnchorFile(path, KEY).record({"a": (1, "x"), "b": (1, "y")})
+    path.write_bytes(path.read_bytes()[:-5])
+    anchors = AnchorFile(path, KEY)
+    assert anchors.heads() == {"a": (1, "x")}
+    anchors.record({"b": (2, "y")})
+    assert AnchorFile(path, KEY).heads() == {"a": (1, "x"), "b": (2, "y")}
+
+
+@pytest.mark.parametrize("lines", [(0, 2), (1, 0, 2), (0, 0, 1, 2)])
+def test_changed_anchors_show(tmp_path: Path, lines: tuple[int, ...]) -> None:
+    path = tmp_path / "anchors"
+    AnchorFile(path, KEY).record({"a": (1, "x"), "b": (1, "y"), "c": (1, "z")})
+    written = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(written[n] for n in lines))
+    with pytest.raises(OperatorError, match="was changed"):
+        AnchorFile(path, KEY).heads()
+
+
+def test_anchors_that_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OperatorError, match="cannot read or write"):
+        AnchorFile(tmp_path / "file" / "anchors", KEY).record({"a": (1, "x")})

@@ -1,0 +1,148 @@
+"""Audit chains in the store: written with what they tell, and tampering shows."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.audit import EMPTY, AnchorFile, Broken, Head, Intact, verify
+from bot.errors import SchemaError
+from bot.sessions.values import ApprovalState, Write
+from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
+from bot.store.redis_store import RedisStore
+from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, row, started, suspended
+
+pytestmark = pytest.mark.anyio
+RECORDS = 5
+
+
+async def chain_of_five(store: RedisStore) -> str:
+    claim, written = await started(store)
+    for n in range(RECORDS):
+        written = await store.record(claim, Write(fresh(), written.seq, audit=(row(f"r{n}"),)))
+    return claim.sid
+
+
+async def check(store: RedisStore, chain: str, anchor: Head = EMPTY) -> Intact | Broken:
+    return verify(chain, await store.records(chain), await store.head(chain), anchor, KEY)
+
+
+async def rewrite(store: RedisStore, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
+    """Put other entries into a stream, as somebody with access to the store would."""
+    await command(store, "DEL", key)
+    for name, fields in entries:
+        await command(store, "XADD", key, name, *fields)
+
+
+async def entries_of(store: RedisStore, key: str) -> list[tuple[bytes, list[bytes]]]:
+    found = await command(store, "XRANGE", key, "-", "+")
+    assert isinstance(found, list)
+    return [(bytes(name), list(fields)) for name, fields in found]
+
+
+async def test_a_chain_holds(store: RedisStore) -> None:
+    sid = await chain_of_five(store)
+    assert (await check(store, sid)) == Intact(RECORDS, (await store.head(sid))[1])
+    assert [one.n for one in await store.records(sid, after=2, limit=2)] == [3, 4]
+    assert (await store.records(sid, after=2))[0].previous == (await store.records(sid))[1].hash
+    assert await check(store, fresh()) == Intact(0, "")
+
+
+async def test_rows_are_written_with_what_they_tell_of(store: RedisStore, other: RedisStore) -> None:
+    claim, asked = await suspended(store)
+    await other.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=(row("yes \ud800"),))
+    await store.reset(claim.sid, op=fresh(), actor="ann", audit=(row("reset"), row("more")))
+    assert [one.body["what"] for one in await store.records(claim.sid)] == ["yes \ud800", "reset", "more"]
+    assert isinstance(await check(store, claim.sid), Intact)
+
+
+async def test_decisions_outside_a_session(own: RedisStore) -> None:
+    await own.append(())
+    await own.append((row("one"), row("two")))
+    await own.append((row("three"),))
+    assert isinstance(await check(own, AUDIT), Intact)
+    sid = await chain_of_five(own)
+    await started(own)
+    heads = [one async for one in own.heads()]
+    assert heads == [(AUDIT, await own.head(AUDIT)), (sid, await own.head(sid))]
+    await command(own, "HSET", AUDIT_HEAD, "v", 2)
+    before = await command(own, "DUMP", AUDIT_CHAIN)
+    with pytest.raises(SchemaError):
+        await own.append((row(),))
+    assert await command(own, "DUMP", AUDIT_CHAIN) == before
+
+
+async def test_two_writers_of_one_chain(store: RedisStore, other: RedisStore) -> None:
+    for n in range(6):
+        await (store, other)[n % 2].append((row(str(n)),))
+    n, _ = await store.head(AUDIT)
+    assert [one.body["what"] for one in await store.records(AUDIT, after=n - 6)] == list("012345")
+
+
+async def test_a_stale_fence_leaves_no_audit(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await end_lease(store, claim.sid)
+    await store.claim(claim.sid, "w")
+    before = await dump(store, claim.sid)
+    with pytest.raises(Exception, match="another worker"):
+        await store.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(),)))
+    assert await dump(store, claim.sid) == before
+
+
+@pytest.mark.parametrize("field", range(1, 12, 2))
+async def test_a_flipped_field_shows(store: RedisStore, field: int) -> None:
+    sid = await chain_of_five(store)
+    found = await entries_of(store, keys(sid).audit)
+    old = found[2][1][field]
+    found[2][1][field] = old.replace(b"r2", b"rX") if old[:1] == b"{" else bytes([*old[:-1], old[-1] ^ 1])
+    await rewrite(store, keys(sid).audit, found)
+    if field == 1:
+        found[2][1][1] = b"0"
+        await rewrite(store, keys(sid).audit, found)
+        assert isinstance(await check(store, sid), Intact)  # the version tells how to read; it is not a fact
+    else:
+        assert await check(store, sid) == Broken(3, "record 3 does not follow from the ones before it")
+
+
+async def test_a_removed_record_shows(store: RedisStore) -> None:
+    sid = await chain_of_five(store)
+    await command(store, "XDEL", keys(sid).audit, "3-0")
+    assert await check(store, sid) == Broken(3, "record 3 is missing")
+
+
+async def test_a_reordered_chain_shows(store: RedisStore) -> None:
+    sid = await chain_of_five(store)
+    found = await entries_of(store, keys(sid).audit)
+    (one, first), (two, second), *rest = found
+    await rewrite(store, keys(sid).audit, [(one, second), (two, first), *rest])
+    assert await check(store, sid) == Broken(1, "record 1 does not follow from the ones before it")
+
+
+async def test_a_cut_end_shows_in_the_session_record(store: RedisStore) -> None:
+    sid = await chain_of_five(store)
+    await command(store, "XTRIM", keys(sid).audit, "MINID", "9-0")
+    assert isinstance(await check(store, sid), Broken)
+    sid = await chain_of_five(store)
+    found = await entries_of(store, keys(sid).audit)
+    await rewrite(store, keys(sid).audit, found[:-1])
+    assert await check(store, sid) == Broken(5, "the chain ends at 4, the session's record says 5")
+
+
+async def test_a_cut_end_with_a_mended_record_shows_in_the_anchor(store: RedisStore, tmp_path: Path) -> None:
+    sid = await chain_of_five(store)
+    anchors = AnchorFile(tmp_path / "anchors", KEY)
+    await asyncio.to_thread(anchors.record, {sid: await store.head(sid)})
+    found = await entries_of(store, keys(sid).audit)
+    await rewrite(store, keys(sid).audit, found[:-1])
+    await command(store, "HSET", keys(sid).state, "an", 4, "ah", found[3][1][11])
+    assert isinstance(await check(store, sid), Intact)
+    anchor = (await asyncio.to_thread(AnchorFile(tmp_path / "anchors", KEY).heads))[sid]
+    assert await check(store, sid, anchor) == Broken(5, "the chain ends at 4, but 5 records were anchored")
+
+
+async def test_a_foreign_chain_shows(store: RedisStore) -> None:
+    sid, foreign = await chain_of_five(store), await chain_of_five(store)
+    await rewrite(store, keys(sid).audit, await entries_of(store, keys(foreign).audit))
+    n, digest = await store.head(foreign)
+    await command(store, "HSET", keys(sid).state, "an", n, "ah", digest)
+    assert await check(store, sid) == Broken(1, "record 1 does not follow from the ones before it")

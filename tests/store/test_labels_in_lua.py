@@ -1,0 +1,44 @@
+"""The scripts join labels as the policy does."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.store.keys import session_keys
+from bot.store.opening import open_store
+from bot.store.redis_store import RedisStore
+from bot.store.scripts import Script, load_scripts
+from bot.store.supervisor import Supervisor
+from policy.labels import Integrity, Label, Level, parse
+from tests.store.world import KEY
+
+LABELS = st.builds(
+    Label,
+    st.sampled_from(Level),
+    st.frozensets(st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True), max_size=4),
+    st.sampled_from(Integrity),
+)
+
+
+@pytest.fixture(scope="module")
+def runner(server: Supervisor) -> Iterator[tuple[asyncio.Runner, RedisStore]]:
+    with asyncio.Runner() as loop:
+        store = loop.run(open_store(audit_key=KEY, url=server.url))
+        yield loop, store
+        loop.run(store.close())
+
+
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=50))
+def test_join_in_lua_is_join_in_python(
+    runner: tuple[asyncio.Runner, RedisStore], pairs: list[tuple[Label, Label]]
+) -> None:
+    loop, store = runner
+    prelude = load_scripts()[Script.PROBE].text.partition("-- Say what a session needs")[0]
+    every = "local out = {} for i = 1, #ARGV, 2 do out[#out + 1] = join(ARGV[i], ARGV[i + 1]) end return out"
+    texts = [str(label) for pair in pairs for label in pair]
+    (joined,) = loop.run(store._link.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts)))
+    assert [parse(text.decode()) for text in joined] == [one.join(two) for one, two in pairs]
+    assert [text.decode() for text in joined] == [str(one.join(two)) for one, two in pairs]

@@ -1,0 +1,269 @@
+"""A reply that gets lost after the server did its work: the client asks again and nothing happens twice.
+
+A proxy on a unix socket sits between store and server. Armed with a word, it lets the next request holding that
+word through, waits for the server's reply, throws it away and hangs up.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bot.sessions.values import (
+    Approval,
+    ApprovalState,
+    Claim,
+    DeliveryState,
+    Turn,
+    Write,
+)
+from bot.store.keys import AUDIT
+from bot.store.opening import open_store
+from bot.store.redis_store import RedisStore
+from bot.store.scripts import Script, load_scripts
+from bot.store.supervisor import Supervisor
+from tests.store.world import (
+    KEY,
+    answer,
+    claimed,
+    command,
+    ending,
+    event,
+    fresh,
+    item,
+    opening,
+    question,
+    row,
+    started,
+    suspended,
+)
+
+SCRIPTS = load_scripts()
+
+
+@dataclass
+class Proxy:
+    """Stands between a store and its server."""
+
+    path: Path
+    upstream: Path
+    word: bytes = b""
+    dropped: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_unix_connection(str(self.upstream))
+        doomed = asyncio.Event()
+
+        async def replies() -> None:
+            while data := await up_reader.read(65536):
+                if doomed.is_set():
+                    break
+                writer.write(data)
+            writer.close()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(replies())
+            while data := await reader.read(1 << 20):
+                if self.word and self.word in data:
+                    self.word = b""
+                    self.dropped += 1
+                    doomed.set()
+                up_writer.write(data)
+            up_writer.close()
+
+
+@pytest.fixture
+async def proxy(server: Supervisor, tmp_path: Path) -> AsyncIterator[Proxy]:
+    made = Proxy(tmp_path / "p.sock", server.files.socket)
+    listening = await asyncio.start_unix_server(made.serve, str(made.path))
+    yield made
+    listening.close()
+
+
+@pytest.fixture
+async def lossy(proxy: Proxy) -> AsyncIterator[RedisStore]:
+    store = await open_store(audit_key=KEY, url=f"unix://{proxy.path}")
+    yield store
+    await store.close()
+
+
+Prepare = Callable[[RedisStore], Awaitable[Callable[[RedisStore], Awaitable[object]]]]
+
+
+async def accepting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new = item(fresh())
+    return lambda store: store.accept(new)
+
+
+async def claiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    return lambda store: store.claim(sid, "w")
+
+
+def the_write(claim: Claim, seq: int) -> Write:
+    turn = Turn("t", 1, "d1", "ann", claim.now)
+    events = (event(), event())
+    return Write(fresh(), seq, events=events, audit=(row(),), turn=turn, deliver=(answer(),), ask=(question(claim),))
+
+
+async def recording(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    claim = await claimed(store, sid)
+    write = opening(claim)
+    return lambda store: store.record(claim, write)
+
+
+async def recording_everything(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    write = the_write(claim, written.seq)
+    return lambda store: store.record(claim, write, sender="me")
+
+
+async def committing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    end = ending(written.seq, 1, deliver=(answer(),))
+    return lambda store: store.commit(claim, end, sender="me")
+
+
+async def renewing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.renew(claim)
+
+
+async def releasing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.release(claim)
+
+
+async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    await store.accept(item(claim.sid, "d2"))
+    return lambda store: store.stop(claim.sid, actor="ann")
+
+
+async def resetting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    op = fresh()
+    return lambda store: store.reset(claim.sid, op=op, actor="ann", audit=(row(),))
+
+
+async def resolving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, asked = await suspended(store)
+    return lambda store: store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=(row(),))
+
+
+async def taking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2"))))
+    return lambda store: store.take(claim.sid, "me", ("console",))
+
+
+async def settling(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    (entry,) = await store.deliveries(claim.sid)
+    return lambda store: store.settle(entry, "me", DeliveryState.SENT, audit=(row(),))
+
+
+async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    await store.accept(item(fresh()))
+
+    async def swept(store: RedisStore) -> bool:
+        return bool(await store.sweep())
+
+    return swept
+
+
+async def appending(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    what = fresh()
+
+    async def append(store: RedisStore) -> int:
+        await store.append((row(what),))
+        n, _ = await store.head(AUDIT)
+        return sum(one.body["what"] == what for one in await store.records(AUDIT, after=max(0, n - 50)))
+
+    return append
+
+
+CASES: tuple[tuple[Script, Prepare], ...] = (
+    (Script.ACCEPT, accepting),
+    (Script.CLAIM, claiming),
+    (Script.RAISE_TAINT, recording),
+    (Script.RAISE_TAINT, recording_everything),
+    (Script.COMMIT, committing),
+    (Script.RENEW, renewing),
+    (Script.RELEASE, releasing),
+    (Script.STOP, stopping),
+    (Script.RESET, resetting),
+    (Script.RESOLVE, resolving),
+    (Script.TAKE, taking),
+    (Script.SETTLE, settling),
+    (Script.PROBE, probing),
+    (Script.AUDIT_APPEND, appending),
+)
+
+
+def test_every_script_is_here() -> None:
+    assert {script for script, _ in CASES} == set(Script)
+
+
+@pytest.mark.parametrize("script, prepare", CASES)
+@pytest.mark.anyio
+async def test_lost_reply_never_duplicates(
+    store: RedisStore, proxy: Proxy, lossy: RedisStore, script: Script, prepare: Prepare
+) -> None:
+    """A call whose reply is lost answers, and leaves behind, what the same call without a loss does."""
+    await lossy.append((row(),))
+    act = await prepare(store)
+    start = await sizes(store)
+    expected = outline(await act(store))
+    once = await sizes(store) - start
+
+    act = await prepare(store)
+    # So that it knows the head, and the reply that it loses is the one that counts.
+    await lossy.append((row(),))
+    start = await sizes(store)
+    proxy.word = SCRIPTS[script].digest.encode()
+    got = outline(await act(lossy))
+
+    assert proxy.dropped == 1
+    assert got == expected
+    assert await sizes(store) - start == once
+
+
+async def sizes(store: RedisStore) -> Counter[str]:
+    """Count everything in the store, by kind of key; the sets of hints by whether they are there."""
+    names = await command(store, "KEYS", "lg:{*")
+    assert isinstance(names, list)
+    counted: Counter[str] = Counter()
+    for name in map(bytes.decode, names):
+        kind = name.partition("}:")[2].partition(":")[0]
+        length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN"}
+        what = await command(store, "TYPE", name)
+        assert isinstance(what, bytes)
+        size = await command(store, length[what.decode()], name)
+        assert isinstance(size, int)
+        counted[kind] += 1 if kind in {"op", "state"} else size
+    return counted
+
+
+def outline(answered: object) -> object:
+    """Return an answer without what differs from session to session: ids, times and hashes."""
+    match answered:
+        case Claim():
+            return answered.fence, answered.state.waiting_items, len(answered.items), len(answered.events)
+        case Approval():
+            return answered.state, answered.resolved_by
+        case tuple():
+            return tuple(outline(one) for one in answered)
+        case _ if hasattr(answered, "taint"):
+            return getattr(answered, "seq", 0), getattr(answered, "stop", None), getattr(answered, "generation", None)
+        case _ if hasattr(answered, "key"):
+            return getattr(answered, "key", ""), getattr(answered, "state", ""), getattr(answered, "attempt", 0)
+        case _:
+            return answered

