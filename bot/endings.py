@@ -30,7 +30,7 @@ from bot.tools.base import Declared
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ class Endings:
                 f"{turn.record.id}-answer", str(standing.home), spoken.text, standing.taint, turn=turn.record.id
             )
         else:
-            deliver = self._notice(turn, self._gate.explained(decision, _readers(turn), _ANSWER))
+            deliver = self._notice(
+                turn, self._gate.explained(decision, _readers(turn), _ANSWER), _told(turn, decision)
+            )
         row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
         return await self._completed(turn, ended, deliver, (row,), approvals.to_spend(approval))
 
@@ -140,11 +142,12 @@ class Endings:
             events.tool_result(standing, call, tool, INTERRUPTED, "interrupted", standing.taint)
             for call, tool in turn.open_calls.items()
         ]
-        notice, status = ending.notice, ItemStatus.CONSUMED
+        notice, status, label, reference = ending.notice, ItemStatus.CONSUMED, PUBLIC, ""
         if ending.reason is YieldReason.CANCELED:
             status = ItemStatus.CANCELLED
         if ending.decision is not None:
             why = self._gate.explained(ending.decision, standing.taint, _MESSAGE)
+            label = _told(turn, ending.decision)
             hook = Hook.AGENT_INVOCATION if ending.rejected is None else Hook.PRE_CONTEXT_INJECTION
             written.append(events.decided(standing, hook, ending.decision, _MESSAGE, why))
             notice = self._gate.explained(ending.decision, _readers(turn), _MESSAGE)
@@ -152,11 +155,11 @@ class Endings:
             reference = self._ids.reference()
             written.append(events.error(standing, reference, ending.error))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
-        ended = _Ended(ending.reason, status, tuple(written), ending.error)
+        ended = _Ended(ending.reason, status, tuple(written), reference)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = () if ending.rejected is None else (ending.rejected,)
-        return await self._completed(turn, ended, self._notice(turn, notice), rows)
+        return await self._completed(turn, ended, self._notice(turn, notice, label), rows)
 
     async def _completed(
         self,
@@ -178,7 +181,7 @@ class Endings:
             record.started_at,
             standing.now,
             record.attempt,
-            error=ended.error[:200],
+            error=ended.reference,
             usage=usage,
         )
         return await turn.end(
@@ -192,13 +195,13 @@ class Endings:
             use=use,
         )
 
-    def _notice(self, turn: OpenTurn, text: str) -> NewDelivery | None:
+    def _notice(self, turn: OpenTurn, text: str, label: Label) -> NewDelivery | None:
         """Return a constant or masked text as what is said, None if even that may not be said here."""
-        spoken = self._gate.reply(turn.standing, turn.standing.destination, text, PUBLIC)
+        spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
         if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
             return None
         key = f"{turn.record.id}-notice"
-        return NewDelivery(key, str(turn.standing.home), spoken.text, PUBLIC, OutboundKind.NOTICE, turn.record.id)
+        return NewDelivery(key, str(turn.standing.home), spoken.text, label, OutboundKind.NOTICE, turn.record.id)
 
     def _approval(self, turn: OpenTurn, prepared: Prepared) -> Approval:
         standing, call = turn.standing, prepared.call
@@ -230,12 +233,12 @@ class Endings:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What the end of a turn writes; `taken` is the position of an input the turn never let in."""
+    """What the end of a turn writes; `reference` names an error, `taken` is the position of an input the turn never let in."""
 
     reason: YieldReason
     status: ItemStatus
     events: tuple[NewEvent, ...]
-    error: str = ""
+    reference: str = ""
     taken: int | None = None
 
 
@@ -245,6 +248,12 @@ def _hook(prepared: Prepared) -> Hook:
 
 def _readers(turn: OpenTurn) -> Label:
     return turn.standing.destination.clearance or PUBLIC
+
+
+def _told(turn: OpenTurn, decision: Decision) -> Label:
+    """Return the label of an explanation for these readers: that of the labels it shows them."""
+    labels = (decision.label_before, decision.label_after)
+    return join_all(label for label in labels if label.flows_to(_readers(turn)))
 
 
 def _question(approval: Approval) -> str:

@@ -148,8 +148,12 @@ class Gate:
         return Spoken(decision, self._engine.redact(text, decision), destination)
 
     def reply(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
-        """Decide on a command's answer: it is judged by what it tells, not by what the session has read (law 3)."""
-        return self.speak(replace(standing, taint=label), destination, text)
+        """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read (law 3).
+
+        A rule that asks for approvals asks about what an agent says; a person's own question needs none, or
+        nobody could be shown what to approve.
+        """
+        return self.speak(replace(standing, taint=label), destination, text, approved=True)
 
     def recheck(self, delivery: Delivery, destination: Destination) -> Spoken:
         """Decide again on a text at the moment of sending, against who reads there now.

@@ -7,6 +7,7 @@ the adapter can mark it as perhaps seen; elsewhere it is reported.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from bot.gate import Gate
 from bot.sessions.port import OutboxStore
@@ -57,7 +58,8 @@ class Outbox:
         """Show that something is going on, where there is a channel for it."""
         channel = self._channels.get(address.channel)
         if channel is not None:
-            await channel.signal(address, signal)
+            with suppress(ChannelError):
+                await channel.signal(address, signal)
 
     async def _deliver(self, delivery: Delivery) -> None:
         address = Address.parse(delivery.address)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 
@@ -32,6 +32,19 @@ from bot.sessions.values import (
 from bot.standing import Standing
 
 
+class Sender(Protocol):
+    """Who says what this process commits: the outbox."""
+
+    @property
+    def sender(self) -> str:
+        """This process's name in the store."""
+        ...
+
+    def serves(self, address: str) -> bool:
+        """Say whether an address belongs to a channel of this process."""
+        ...
+
+
 class StopRequestedError(Exception):
     """A person asked the turn to stop."""
 
@@ -44,7 +57,7 @@ class OpenTurn:
     """
 
     def __init__(
-        self, store: SessionStore, ids: Ids, claim: Claim, record: Turn, standing: Standing, sender: str
+        self, store: SessionStore, ids: Ids, claim: Claim, record: Turn, standing: Standing, sender: Sender
     ) -> None:
         self.lock = asyncio.Lock()
         self.claim = claim
@@ -73,7 +86,8 @@ class OpenTurn:
     async def write(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - the fields of Write
         """Write in the middle of the turn; `lock` is held by whoever decided what to write.
 
-        Takes the fields of `Write`. Returns what is to be delivered, already claimed by this process.
+        Takes the fields of `Write`. Returns what is to be delivered, already claimed by this process; nothing if
+        another process has to say some of it, for then it all waits in the outbox.
 
         A stop that a person asked for interrupts the turn after the write.
 
@@ -119,8 +133,9 @@ class OpenTurn:
         return Write(op=self._ids.op(), cursor=self._cursor, events=events, **change)
 
     async def _written(self, write: Write, *, final: bool) -> tuple[Delivery, ...]:
+        ours = all(self._sender.serves(delivery.address) for delivery in write.deliver)
         try:
-            written = await self._shielded(write, final=final)
+            written = await self._shielded(write, self._sender.sender if ours else "", final=final)
         except LeaseLostError as error:
             self.interrupt(error)
             raise
@@ -129,14 +144,14 @@ class OpenTurn:
         self.standing = replace(self.standing, taint=written.taint, now=written.now)
         if written.stop and not final:
             self.interrupt(StopRequestedError())
-        return tuple(self._claimed(delivery, written.now) for delivery in write.deliver)
+        return tuple(self._claimed(delivery, written.now) for delivery in write.deliver) if ours else ()
 
-    async def _shielded(self, write: Write, *, final: bool) -> Written:
+    async def _shielded(self, write: Write, sender: str, *, final: bool) -> Written:
         """Write to the end: torn by a stop, the store would know more than this turn."""
         method = self._store.commit if final else self._store.record
         written: Written | None = None
         with anyio.CancelScope(shield=True):
-            written = await method(self.claim, write, sender=self._sender)
+            written = await method(self.claim, write, sender=sender)
         # Nobody cancels the shield itself, so its block never ends early.
         return cast("Written", written)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot import events
+from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.endings import Endings
 from bot.errors import LeaseLostError, StoreError, StoreGoneError
@@ -19,7 +20,7 @@ from bot.ids import Ids
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
 from bot.sessions.port import SessionStore, Wake
-from bot.sessions.values import Claim, InboxItem, Status, Turn, YieldReason
+from bot.sessions.values import Claim, Delivery, InboxItem, Status, Turn, YieldReason
 from bot.standing import Standing
 from bot.turn import OpenTurn, StopRequestedError
 from channels.message import Address, Signal
@@ -104,7 +105,9 @@ class Worker:
                 self._again.discard(sid)
                 try:
                     await self._outbox.collect(sid)
-                    while (claim := await self._store.claim(sid, self._ids.owner())) is not None:
+                    claim = await self._store.claim(sid, self._ids.owner())
+                    if claim is not None:
+                        # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
                         await self._turn(claim)
                 except (LeaseLostError, StoreGoneError):
                     # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
@@ -123,7 +126,7 @@ class Worker:
         try:
             with self._keeper.hold(turn):
                 ending = await self._ending(turn, item)
-                deliveries = await self._endings.end(turn, ending)
+                deliveries = await self._end(turn, ending)
         finally:
             del self._turns[claim.sid]
         await self._outbox.deliver(deliveries)
@@ -149,13 +152,9 @@ class Worker:
             taint=claim.state.taint,
             now=claim.now,
         )
-        turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox.sender)
-        if record.suspended:
-            turn.record = replace(record, suspended=False)
-            known = events.resolved_in(claim.events)
-            for approval in claim.approvals:
-                if approval.turn == record.id and approval.id not in known:
-                    turn.note(events.approval_resolved(standing, approval))
+        turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
+        if item is None:
+            turn.open_calls = {call.id: call.tool for call in assemble(claim.events).open_calls}
         return turn, item
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None) -> Ending:
@@ -173,13 +172,39 @@ class Worker:
                     if not isinstance(admitted, str):
                         return admitted
                     text = admitted
+                elif turn.record.suspended:
+                    await self._resume(turn)
                 return await self._agent.think(turn, text)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
         except (LeaseLostError, StoreError):
             raise
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not take the worker down
-            return GivenUp(YieldReason.ERROR, error="".join(traceback.format_exception(error)))
+            return _broken(error)
+
+    async def _resume(self, turn: OpenTurn) -> None:
+        """Go on with a turn that waited for people: tell what they answered, and that it runs again."""
+        known = events.resolved_in(turn.history)
+        turn.record = replace(turn.record, suspended=False)
+        async with turn.lock:
+            await turn.write(
+                events=tuple(
+                    events.approval_resolved(turn.standing, approval)
+                    for approval in turn.approvals
+                    if approval.turn == turn.record.id and approval.id not in known
+                ),
+                turn=turn.record,
+                status=Status.RUNNING,
+            )
+
+    async def _end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
+        """End a turn; an ending that cannot be written, such as an approval that ran out meanwhile, is an error."""
+        try:
+            return await self._endings.end(turn, ending)
+        except (LeaseLostError, StoreError):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above, and nothing of the first ending was written
+            return await self._endings.end(turn, _broken(error))
 
     async def _admit(self, turn: OpenTurn, item: InboxItem) -> str | GivenUp:
         """Let a message into the context (hook PRE_CONTEXT_INJECTION); return its text as admitted."""
@@ -203,3 +228,7 @@ class Worker:
                 status=Status.RUNNING,
             )
         return spoken.text
+
+
+def _broken(error: Exception) -> GivenUp:
+    return GivenUp(YieldReason.ERROR, error="".join(traceback.format_exception(error)))

@@ -79,7 +79,8 @@ async def running(
     """Open an application on a configuration text in a folder, with its worker running unless told otherwise."""
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
-    settings = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.NAMES)
+    environment = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    settings = await asyncio.to_thread(load_config, path, environment, catalogue.NAMES)
     output = io.StringIO()
     async with open_app(settings, [Console(output)], {}, parts or Parts()) as app:
         serving = asyncio.create_task(app.serve()) if serve else None

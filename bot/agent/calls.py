@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from bot import events
 from bot.agent.context import Context
+from bot.errors import StoreError
 from bot.gate import Gate, Prepared, Response
 from bot.outbox import Outbox
 from bot.sessions.values import ApprovalState, AuditRow
@@ -37,28 +38,48 @@ class Calls:
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[Prepared, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people."""
         turn.open_calls = {call.id: call.tool for call in calls}
-        waiting = list[Prepared]()
-        for group in self._groups(turn, calls):
-            asked = list[Prepared]()
+        waiting = dict[str, Prepared]()
+        left = calls
+        while left:
+            for group in self._groups(turn, left):
+                waiting |= {prepared.call.id: prepared for prepared in await self._together(turn, context, group)}
+            # A read that came after it may have raised the label at which a waiting call was decided.
+            taint = turn.standing.taint
+            left = tuple(
+                call
+                for call in left
+                if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
+            )
+        return tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
+
+    async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[Prepared]:
+        """Take calls through at once and return those that wait for people.
+
+        Raises what the first of them raised, the store's errors before others.
+        """
+        asked = list[Prepared]()
+        try:
             async with anyio.create_task_group() as tasks:
                 for call in group:
                     tasks.start_soon(self._one, turn, context, call, asked)
-            waiting.extend(asked)
-        return tuple(waiting)
+        except ExceptionGroup as group_error:
+            errors = sorted(group_error.exceptions, key=lambda error: not isinstance(error, StoreError))
+            raise errors[0] from group_error
+        return asked
 
     async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[Prepared]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
         async with turn.lock:
             prepared = self._gate.prepare(turn.standing, call, turn.approvals)
+            if call.id in context.decided and not prepared.repeatable:
+                await self._interrupted(turn, context, prepared)
+                return
             refusal = self._refusal(turn, prepared)
             if refusal is not None:
                 await self._denied(turn, context, prepared, refusal)
                 return
             if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
                 asked.append(prepared)
-                return
-            if call.id in context.decided and not prepared.repeatable:
-                await self._interrupted(turn, context, prepared)
                 return
             standing = turn.standing
             await self._allowed(turn, context, prepared)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
@@ -136,18 +136,12 @@ def text_of(response: ModelResponse) -> str:
 def call_of(part: ToolCallPart) -> Call:
     """Return a proposed call; arguments that are not a JSON object are None."""
     arguments: object = part.args or {}
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            arguments = None
+    try:
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        # Neither NaN and the infinities are JSON, nor is what cannot be written again.
+        json.dumps(arguments, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        arguments = None
     mapping = cast("dict[str, JsonValue]", arguments) if isinstance(arguments, dict) else None
     return Call(part.tool_call_id, part.tool_name, mapping)
-
-
-def _refuse(constant: str) -> NoReturn:
-    """Refuse NaN and the infinities, which are not JSON.
-
-    Raises ValueError: always.
-    """
-    raise ValueError(constant)

@@ -10,11 +10,15 @@ from bot.agent.calls import Calls
 from bot.agent.context import Context, assemble, response_body, text_of
 from bot.agent.models import Asker, ModelError
 from bot.gate import Gate, Prepared
-from bot.sessions.values import AuditRow, EventType, YieldReason
+from bot.sessions.values import ApprovalState, AuditRow, EventType, Usage, YieldReason
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
+
+TOO_MANY_REFUSALS: Final = "calls of this turn were refused three times, so it was ended"
+REFUSALS: Final = 3
+"""How often people may refuse before a turn is ended (SPEC B, approvals): a model must not wear them down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +69,21 @@ class Agent:
         context = assemble(turn.history)
         if text is not None:
             context.add_prompt(text)
-        for step in range(_steps_taken(turn), self._steps):
+        step = _steps_taken(turn)
+        while True:
             response, logged = context.last_response, True
             if response is None or (response.tool_calls and not context.open_calls):
+                if _refusals(turn) >= REFUSALS:
+                    return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
+                if step >= self._steps:
+                    return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
                 decision = self._gate.invoke(turn.standing)
                 if decision.verdict is not Verdict.ALLOW:
                     return GivenUp(YieldReason.ERROR, decision=decision)
                 try:
                     logged = False
                     response = await self._ask(turn, context, step)
+                    step += 1
                 except ModelError as error:
                     return GivenUp(YieldReason.ERROR, f"{error}; try again", error=repr(error.__cause__ or error))
             if not response.tool_calls:
@@ -81,11 +91,13 @@ class Agent:
             waiting = await self._calls.run(turn, context, context.open_calls)
             if waiting:
                 return Waiting(waiting)
-        return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
 
     async def _ask(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse:
+        before = turn.usage
+        # Until it has answered, and if it never does, nobody knows what the request cost.
+        turn.usage = before.plus(Usage(requests=1, complete=False))
         response, usage = await self._asker.ask(context.messages)
-        turn.usage = turn.usage.plus(usage)
+        turn.usage = before.plus(usage)
         response = _named(response, f"{turn.record.id}-{step}")
         context.messages.append(response)
         if response.tool_calls:
@@ -108,3 +120,10 @@ def _named(response: ModelResponse, prefix: str) -> ModelResponse:
 def _steps_taken(turn: OpenTurn) -> int:
     """Return how many responses this turn has in the log, so that a resumed turn has no more than its share."""
     return sum(event.type is EventType.AGENT_THINKING and event.turn == turn.record.id for event in turn.history)
+
+
+def _refusals(turn: OpenTurn) -> int:
+    """Return how many calls of this turn people refused."""
+    return sum(
+        approval.state is ApprovalState.DENIED and approval.turn == turn.record.id for approval in turn.approvals
+    )

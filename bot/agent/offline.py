@@ -80,7 +80,7 @@ def _calls(text: str) -> list[TextPart | ToolCallPart]:
         name, arguments = match.group(1), match.group(2).strip() or "{}"
         try:
             json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [TextPart(f"`!{name}` needs JSON arguments, such as `!{name} {{}}`")]
         calls.append(ToolCallPart(name, arguments))
     return calls or [TextPart('a line with a call looks like `!read_file {"path": "public/welcome.md"}`')]

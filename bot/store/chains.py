@@ -31,8 +31,8 @@ class AuditChains(Part):
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
         key = AUDIT_CHAIN if chain == AUDIT else session_keys(chain).audit
         # The record before the first is read too: its hash is what the first follows on.
-        (entries,) = await self._link.commands(("XRANGE", key, f"{after}-0", "+", "COUNT", limit + bool(after)))
-        return wire.reading(lambda: wire.audit_records(entries, genesis(chain), after))[:limit]
+        (found,) = await self._link.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
+        return wire.reading(lambda: wire.audit_records(found, genesis(chain), after))
 
     async def head(self, chain: str) -> Head:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""

@@ -11,10 +11,10 @@ All keys of a session carry the hash tag `{<sid>}`, so one script may touch them
 | `lg:{<sid>}:idem`       | hash   | field: 24 h after end | dedupe key → position, status, digest         | accept write stop |
 | `lg:{<sid>}:outbox`     | hash   | field: 24 h after end | delivery key → delivery                       | write take settle |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
-| `lg:{<sid>}:audit`      | stream | the session's         | the session's audit chain, id `<n>-0`         | write settle …    |
+| `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
-| `lg:{audit}:chain`      | stream | for ever              | the chain for decisions outside a session     | audit_append      |
+| `lg:{audit}:chain`      | list   | for ever              | the chain for decisions outside a session     | audit_append      |
 | `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |

@@ -4,6 +4,7 @@ redis is imported inside, when a store is opened, and not before.
 """
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,5 @@ async def _checked(store: "RedisStore") -> None:
 
 def _load() -> dict[Script, ScriptText]:
     """Load redis and the scripts."""
-    import bot.store.redis_store  # noqa: F401 - for its effect: the next import finds it loaded
-
+    import_module("bot.store.redis_store")
     return load_scripts()

@@ -25,6 +25,8 @@ from bot.store import binary
 
 _SOCKET_LIMIT: Final = 100
 """Longest socket path in bytes; Linux allows 107, macOS 103."""
+_FALLBACK: Final = Path("/tmp")  # noqa: S108 - a folder in it is ours alone, that is checked
+"""Not the temporary folder of the environment: on macOS that one's path is too long for a socket."""
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.002
@@ -63,10 +65,13 @@ class ServerFiles:
 class Supervisor:
     """This process' attachment to the embedded server of a data folder."""
 
-    def __init__(self, data: Path, *, runtime: Path | None = None, clock: Clock | None = None) -> None:
-        """Take the data folder; `runtime` is where the socket goes unless the environment says better."""
+    def __init__(
+        self, data: Path, *, runtime: Path | None = None, fallback: Path = _FALLBACK, clock: Clock | None = None
+    ) -> None:
+        """Take the data folder; the socket goes into `runtime` (`XDG_RUNTIME_DIR` if None), or else into `fallback`."""
         self._data = data.absolute()
-        self._runtime = runtime
+        self._runtime = runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
+        self._fallback = fallback
         self._clock = clock or SystemClock()
         self._membership: int | None = None
         self._files: ServerFiles | None = None
@@ -143,11 +148,9 @@ class Supervisor:
 
     def _socket_path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self._data.resolve())).hexdigest()[:16] + ".sock"
-        given = self._runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
-        # A fixed folder, not the temporary one: that one's path is too long for a socket on macOS.
-        fallback = Path("/tmp") / f"lockgate-{os.getuid()}"  # noqa: S108 - checked below to be ours alone
-        for folder in (given / "lockgate", fallback):
-            if len(os.fsencode(folder / name)) <= _SOCKET_LIMIT and (folder.parent.is_dir()):
+        for parent, name_of_ours in ((self._runtime, "lockgate"), (self._fallback, f"lockgate-{os.getuid()}")):
+            folder = parent / name_of_ours
+            if len(os.fsencode(folder / name)) <= _SOCKET_LIMIT and parent.is_dir():
                 folder.mkdir(exist_ok=True, mode=0o700)
                 status = folder.lstat()
                 if status.st_uid != os.getuid() or status.st_mode & 0o077:

@@ -340,16 +340,22 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
 # Audit chain ----------------------------------------------------------------------------------------------
 
 
-def audit_records(entries: Sequence[StreamEntry], genesis: str, after: int) -> tuple[AuditRecord, ...]:
-    """Read chain records with n > `after`; each follows on the hash of the entry before it, the first on `genesis`."""
+def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[AuditRecord, ...]:
+    """Read chain records with n > `after`; `chain` begins with the record before them, if there is one.
+
+    Each follows on the hash of the record before it, the first on `genesis`.
+    """
     previous, records = genesis, list[AuditRecord]()
-    for name, fields in entries:
-        check_version(fields[1])
-        n, digest = int(name.partition(b"-")[0]), text(fields[11])
+    for n, stored in enumerate(chain, after or 1):
+        head, _, rest = stored.partition(b"\n")
+        version, ts, digest, *lengths = head.split()
+        check_version(version)
+        first, second = map(int, lengths)
         if n > after:
-            body = _object(fields[9])
-            records.append(AuditRecord(n, int(fields[3]), text(fields[5]), text(fields[7]), body, previous, digest))
-        previous = digest
+            kind, actor = text(rest[:first]), text(rest[first : first + second])
+            body = _object(rest[first + second :])
+            records.append(AuditRecord(n, int(ts), kind, actor, body, previous, text(digest)))
+        previous = text(digest)
     return tuple(records)
 
 

@@ -65,16 +65,25 @@ class ReadFile:
         return Declared(result=_floor(self._files.place(arguments.path, scene), scene))
 
     async def run(self, arguments: PathArguments, scene: Scene) -> Result:
-        """Look at the label, ask, and only then read."""
+        """Look at the label, ask, and only then read.
+
+        Somebody may write between the look and the read. A label is on disk before its text and never falls, so
+        one that is the same afterwards is that of what was read.
+        """
         place = self._files.place(arguments.path, scene)
         floor = _floor(place, scene)
         try:
-            label = floor.join(await asyncio.to_thread(self._files.label, place))
-            if not label.flows_to(scene.ceiling):
-                return Result(ABSENT, floor, failed=True)
-            if not scene.permits(label):
-                return Result(WITHHELD, floor, failed=True)
-            return Result(await asyncio.to_thread(self._files.read, place), label)
+            after = floor.join(await asyncio.to_thread(self._files.label, place))
+            while True:
+                label = after
+                if not label.flows_to(scene.ceiling):
+                    return Result(ABSENT, floor, failed=True)
+                if not scene.permits(label):
+                    return Result(WITHHELD, floor, failed=True)
+                text = await asyncio.to_thread(self._files.read, place)
+                after = floor.join(await asyncio.to_thread(self._files.label, place))
+                if after == label:
+                    return Result(text, label)
         except AbsentError:
             return Result(ABSENT, floor, failed=True)
         except UnusableError:

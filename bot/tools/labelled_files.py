@@ -7,11 +7,14 @@ operator; its folder's floor, which the tools join in, speaks for it. Symbolic l
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 import stat
-from contextlib import suppress
+import unicodedata
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -24,6 +27,7 @@ LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
 
 _LABELS: Final = ".labels"
+_LOCK: Final = ".lock"
 _WORKSPACE: Final = "workspace"
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG})
 
@@ -137,9 +141,10 @@ class FileRoot:
         try:
             if place.workspace:
                 place.base.mkdir(parents=True, exist_ok=True)
-            for depth in range(1, len(place.parts) + 1):
-                self._keep_label(place, place.parts[:depth], label)
-            with _open(Place(place.base, place.folder, (), place.workspace), os.O_RDONLY | os.O_DIRECTORY) as base:
+            folder = Place(place.base, place.folder, (), place.workspace)
+            with _open(folder, os.O_RDONLY | os.O_DIRECTORY) as base, _alone(base.number):
+                for depth in range(1, len(place.parts) + 1):
+                    self._keep_label(place, place.parts[:depth], label)
                 _write_below(base.number, place.parts, content)
         except (OSError, AbsentError):
             raise UnusableError from None
@@ -182,8 +187,9 @@ def _plain(part: str) -> bool:
 
 
 def _side(base: Path, parts: tuple[str, ...]) -> Path:
-    digest = hashlib.sha256("/".join(parts).encode()).hexdigest()
-    return base / _LABELS / digest
+    """Return where a name's label is kept: names that some file system takes for one share it."""
+    name = unicodedata.normalize("NFC", unicodedata.normalize("NFD", "/".join(parts)).casefold())
+    return base / _LABELS / hashlib.sha256(name.encode(errors="replace")).hexdigest()
 
 
 class _Descriptor:
@@ -197,6 +203,17 @@ class _Descriptor:
 
     def __exit__(self, *_: object) -> None:
         os.close(self.number)
+
+
+@contextmanager
+def _alone(base: int) -> Generator[None]:
+    """Keep other writers of an open folder out, those of other processes too: a label is read, joined and replaced."""
+    lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=base)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _open(place: Place, flags: int) -> _Descriptor:

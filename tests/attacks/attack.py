@@ -36,11 +36,15 @@ class GivenTool(_Data):
 
 
 class GivenFile(_Data):
-    """A file under the file root: with a label as if a session had written it, without as if the operator had."""
+    """A file under the file root: with a label as if a session had written it, without as if the operator had.
+
+    It holds a text, or the bytes `raw`, or is a symbolic link, or a folder.
+    """
 
     text: str = ""
     label: str | None = None
     link: str | None = None
+    folder: bool = False
     raw: list[int] | None = None
 
 
@@ -65,7 +69,7 @@ class Step(_Data):
     """One thing that happens; exactly one field besides `by` and `at` is given.
 
     `by` is the account and `at` the chat it happens at. `{approval}` in a text stands for the newest approval's id,
-    `{sid}` for the session of the chat `owner`, `{long}` for a hundred thousand characters. `restart` ends the
+    `{first}` for the oldest's, `{kept}` for what that was at the step `keep`, `{sid}` for the session of the chat `owner`, `{long}` for a hundred thousand characters. `restart` ends the
     process and opens another one, with this put over the configuration; `serve` is whether a worker runs.
     """
 
@@ -83,6 +87,7 @@ class Step(_Data):
     pending: Pending | None = None
     pause: float | None = None
     mark: bool | None = None
+    keep: bool | None = None
 
 
 class Then(_Data):
@@ -118,10 +123,14 @@ class Then(_Data):
 
 
 class Attack(_Data):
-    """One attack; `why` is a sentence for whoever answers for security."""
+    """One attack; `why` is a sentence for whoever answers for security.
+
+    `open` says why one still succeeds: its test must then fail, so that whoever mends it takes the word away.
+    """
 
     id: str
     why: str
+    open: str = ""
     given: Given = Given()
     when: list[Step] = Field(default_factory=list[Step])
     then: Then

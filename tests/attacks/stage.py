@@ -51,6 +51,7 @@ class Stage:
         self.output = io.StringIO()
         self.steps: list[str] = []
         self.refused: str | None = None
+        self.kept = ""
         self.marked: dict[str, object] | None = None
         self._config = given.config
         self._opened = AsyncExitStack()
@@ -140,6 +141,8 @@ class Stage:
                 await self._commit(pending)
             case Step(pause=float(seconds)):
                 await asyncio.sleep(seconds)
+            case Step(keep=True):
+                self.kept = (await self.approvals())[-1].id
             case Step(mark=True):
                 self.marked = await self.dump()
             case _:
@@ -203,7 +206,9 @@ class Stage:
         """Put a file there, as a session with that label would have or as the operator does."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if file.link is not None:
+        if file.folder:
+            path.mkdir(exist_ok=True)
+        elif file.link is not None:
             path.symlink_to(file.link)
         elif file.raw is not None:
             path.write_bytes(bytes(file.raw))
@@ -226,11 +231,12 @@ class Stage:
         return (*catalogue.NAMES, *(tool.name for tool in self.given.tools))
 
     async def _say(self, step: Step, text: str, *, authored: bool = True) -> int:
-        text = text.replace("{long}", LONG)
+        text = text.replace("{long}", LONG).replace("{kept}", self.kept)
         if "{sid}" in text:
             text = text.replace("{sid}", self.sid)
-        if "{approval}" in text:
-            text = text.replace("{approval}", (await self.approvals())[-1].id)
+        if "{approval}" in text or "{first}" in text:
+            asked = await self.approvals()
+            text = text.replace("{approval}", asked[-1].id).replace("{first}", asked[0].id)
         self._sent += 1
         address = Address("console", step.at)
         await self.app.router.receive(Inbound(address, step.by, text, f"{step.by}-{self._sent}", authored=authored))
@@ -265,6 +271,7 @@ class Stage:
         if change:
             assert isinstance(self._config, dict)
             self._config = _over(self._config, change)
+            self.refused = None
         await self.open()
         if served:
             await self.serve()
@@ -284,9 +291,11 @@ class Stage:
 
 
 def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Put one configuration over another, block by block."""
-    merged = dict(below)
+    """Put one configuration over another, block by block; null takes a block away."""
+    merged = {name: value for name, value in below.items() if above.get(name, value) is not None}
     for name, value in above.items():
+        if value is None:
+            continue
         known = merged.get(name)
         both = isinstance(known, dict) and isinstance(value, dict)
         merged[name] = _over(cast("dict[str, JsonValue]", known), value) if both else value  # pyright: ignore[reportArgumentType]

@@ -20,7 +20,8 @@ BENCHMARKS: Final = MappingProxyType(
         "scans": ("scan_4_kb", "scan_4_kb_with_contacts", "scan_1_mb_worst_text"),
         "turns": ("store_turns_per_second",),
         "trips": ("round_trips_no_tools", "round_trips_two_calls"),
-        "memory": ("idle_session_bytes",),
+        "memory": ("idle_session_bytes", "idle_session_a_day_later_bytes"),
+        "prompt": ("first_prompt",),
         "messages": ("message_to_answer", "message_to_answer_two_calls"),
     }
 )

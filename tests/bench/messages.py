@@ -10,14 +10,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent, Tool
-from pydantic_ai.messages import ModelMessage
 
 from bot.app import App
 from tests.bench.measure import Row, by_turns_async, ratio_at_most
 from tests.bench.rig import READ, Bench, InstantModel, bench
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
 
 _TALK: Final = 10
 _ROUNDS: Final = 200
@@ -59,7 +61,7 @@ class _Talk:
 class _BareTalk:
     """The same talk with a bare agent, its history kept in memory."""
 
-    def __init__(self, agent: Agent[None, str], text: str) -> None:
+    def __init__(self, agent: Agent[object, str], text: str) -> None:
         self._agent = agent
         self._text = text
         self._asked = 0
@@ -86,10 +88,10 @@ class _Bare:
             return await asyncio.to_thread((root / path).read_text, encoding="utf-8")
 
         tools = [
-            Tool[None].from_schema(called, tool.name, tool.description, tool.arguments.model_json_schema())
+            Tool[object].from_schema(called, tool.name, tool.description, tool.arguments.model_json_schema())
             for tool in app.gate.tools
         ]
-        self._agent = Agent(InstantModel(), instructions=app.config.model.instructions, tools=tools)
+        self._agent = Agent[object, str](InstantModel(), instructions=app.config.model.instructions, tools=tools)
 
     def talk(self, text: str) -> _BareTalk:
         return _BareTalk(self._agent, text)

@@ -1,9 +1,9 @@
-"""A whole application for a benchmark: a channel that only notes when something is said, and a model without thought."""
+"""A whole application for a benchmark: a channel that notes when something is said, and a model without thought."""
 
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.app import App, Parts, open_app
 from bot.config.load import load_config
+from bot.sessions.values import DeliveryState
 from bot.tools import catalogue
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal
@@ -32,6 +33,7 @@ READ: Final = "read the two files"
 """What makes the model propose two calls; anything else is answered at once."""
 
 PATHS: Final = ("public/welcome.md", "internal/handbook.md")
+_UNSETTLED: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 ANSWER: Final = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
 
 
@@ -101,13 +103,14 @@ class Bench:
             await self.mouth.said.wait()
             taken = self.mouth.moment - begin
             sid = self.app.session_id(address)
-            while any(entry.state in {"pending", "sending"} for entry in await self.app.store.deliveries(sid)):
+            # The receipt is written after the answer was handed over, and nobody is told of it.
+            while any(entry.state in _UNSETTLED for entry in await self.app.store.deliveries(sid)):  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         return taken
 
 
 @asynccontextmanager
-async def bench(folder: Path, store: str = "") -> AsyncIterator[Bench]:
+async def bench(folder: Path, store: str = "") -> AsyncGenerator[Bench]:
     """Open an application with its worker in a folder, on the store at an address or on one of its own."""
     path = folder / "config.yaml"
     path.write_text(f"store: {{url: '{store}'}}\n" if store else "{}\n")
@@ -121,5 +124,3 @@ async def bench(folder: Path, store: str = "") -> AsyncIterator[Bench]:
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
-
-

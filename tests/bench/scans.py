@@ -82,7 +82,7 @@ def _bare() -> Callable[[bytes], object]:
 
 
 def _slow(redactor: Redactor, text: str) -> tuple[float, float, float]:
-    """Return how much longer 1 MB takes than 16 × 64 KB, and both in seconds."""
+    """Return how much longer 1 MB takes than sixteen times 64 KB, and both in seconds."""
     large, small = (text * (_LARGE // len(text) + 1))[:_LARGE], (text * (_SMALL // len(text) + 1))[:_SMALL]
 
     def sixteen() -> None:

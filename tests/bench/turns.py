@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
+from pydantic import JsonValue
 from redis.asyncio import Redis
 
 from bot.ids import Ids
@@ -67,7 +68,8 @@ async def _measured(folder: Path) -> list[float]:
     supervisor = Supervisor(folder)
     await supervisor.attach()
     store = await open_store(audit_key=_KEY, url=supervisor.url)
-    client = Redis.from_url(supervisor.url, protocol=2)
+    # The library leaves its signatures untyped.
+    client = cast("Any", Redis).from_url(supervisor.url, protocol=2)
     try:
         bare = await _bare(store, client)
         names = (f"s{number}" for number in itertools.count())
@@ -104,7 +106,9 @@ async def _batch(turn: Turns, names: Iterator[str]) -> float:
 
 async def _turn(store: RedisStore, sid: str) -> None:
     """Run one turn as the worker does, the model and the gate left out."""
-    await store.accept(NewItem(sid, "m1", "owner", PUBLIC, {"text": "hello", "account": "console:owner"}, _HOME, "owner"))
+    await store.accept(
+        NewItem(sid, "m1", "owner", PUBLIC, {"text": "hello", "account": "console:owner"}, _HOME, "owner")
+    )
     claim = await store.claim(sid, _IDS.owner())
     if claim is None:
         raise RuntimeError("a session with work could not be claimed")
@@ -121,7 +125,9 @@ async def _turn(store: RedisStore, sid: str) -> None:
 
 def _opening(claim: Claim) -> Write:
     told = NewEvent(EventType.TURN_STARTED, "worker", PUBLIC, {"attempt": 1}, Visibility.PROGRESS, turn="t")
-    heard = NewEvent(EventType.USER_MESSAGE, "owner", PUBLIC, {"text": "hello"}, Visibility.USER, admitted=True, turn="t")
+    heard = NewEvent(
+        EventType.USER_MESSAGE, "owner", PUBLIC, {"text": "hello"}, Visibility.USER, admitted=True, turn="t"
+    )
     return Write(
         _IDS.op(),
         claim.state.seq,
@@ -151,7 +157,13 @@ def _ending(claim: Claim, seq: int, now: int) -> Write:
 
 
 def _row(hook: str, **more: str) -> AuditRow:
-    facts = {"verdict": "ALLOW", "rules": [], "before": "PUBLIC", "after": "PUBLIC", "policy": "a" * 64}
+    facts: dict[str, JsonValue] = {
+        "verdict": "ALLOW",
+        "rules": [],
+        "before": "PUBLIC",
+        "after": "PUBLIC",
+        "policy": "a" * 64,
+    }
     return AuditRow("decision", "owner", {"hook": hook, **facts, **more})
 
 
@@ -167,13 +179,13 @@ class _Recorder:
         return await self.link.script(script, keys, args, *hints)
 
 
-async def _bare(store: RedisStore, client: Redis) -> Turns:
+async def _bare(store: RedisStore, client: Any) -> Turns:  # noqa: ANN401 - redis-py's client, see above
     """Return a turn by bare scripts, with the arguments of a turn that the store runs once before."""
-    sid, link = "recorded", store._link
-    recorder = _Recorder(link)
-    store._link = cast("Link", recorder)
+    sid, inside = "recorded", cast("Any", store)
+    recorder = _Recorder(inside._link)
+    inside._link = recorder
     await _turn(store, sid)
-    store._link = link
+    inside._link = recorder.link
     scripts = load_scripts()
     for script in {call[0] for call in recorder.calls}:
         await client.script_load(scripts[script].text)

@@ -250,3 +250,28 @@ def folder_of_files(path: Path) -> FileRoot:
         (path / "files" / name).mkdir(parents=True)
     (path / "workspaces").mkdir()
     return FileRoot(path / "files", path / "workspaces", TOP)
+
+
+def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
+    """Return what a tool is told of a session of the owner's at the console; everything may enter it."""
+    facts: dict[str, object] = {
+        "sid": "s1",
+        "generation": 1,
+        "turn": "t1",
+        "key": "s1/1/c1",
+        "principal": "owner",
+        "role": Role.OWNER,
+        "ceiling": TOP,
+        "taint": taint,
+        "home": HOME,
+        "document": document(),
+        "now": NOW,
+        "permits": lambda _: True,
+        "simulate": _nothing,
+        **changes,
+    }
+    return Scene(**facts)  # pyright: ignore[reportArgumentType] - as above
+
+
+async def _nothing(tool: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    return {"tool": tool, "arguments": dict(arguments)}

@@ -38,11 +38,11 @@ def test_bad_lines_are_told_and_the_next_line_is_taken(machine: Machine) -> None
 
 
 def test_a_misspelt_field_is_told_with_path_line_and_nearest_name(machine: Machine) -> None:
-    (machine.folder / "config.yaml").write_text("policy:\n  channels:\n    console:\n      clasification: top\n")
+    (machine.folder / "config.yaml").write_text("policy:\n  channels:\n    console:\n      classifikation: top\n")
     for command in ("check", "chat", "doctor"):
         ended = machine.run(command)
         assert (ended.code, ended.out) == (2, "")
-        assert "config.yaml:4: unknown field `clasification`, did you mean `classification`?" in ended.err
+        assert "config.yaml:4: unknown field `classifikation`, did you mean `classification`?" in ended.err
         assert "Traceback" not in ended.err
 
 
@@ -54,8 +54,8 @@ def test_a_misspelt_field_is_told_with_path_line_and_nearest_name(machine: Machi
         (("simulate", "message", "["), "the arguments are not JSON at character 2\n"),
         (("simulate", "message", "[]"), "the arguments are not a JSON object\n"),
         (
-            ("simulate", "message", "{}", "--taint", "INTERNALL"),
-            "unknown level `INTERNALL`, did you mean `INTERNAL`?\n",
+            ("simulate", "message", "{}", "--taint", "INTERNALS"),
+            "unknown level `INTERNALS`, did you mean `INTERNAL`?\n",
         ),
         (("simulate", "message", "{}", "--taint", "INTERNAL{hr}"), "unknown compartment `hr`\n"),
         (("explain", "nonsense"), "`nonsense` is not a decision\n"),

@@ -3,11 +3,11 @@
 import random
 from dataclasses import replace
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.decision import Verdict
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC, Integrity, Label, parse
 from policy.request import Effect, Hook, Request, Tool
 from policy.rules import Rule
 from tests.policy.strategies import NOW, TOP, engine, labels, maybe_labels, requests, rule_sets, tools
@@ -105,12 +105,14 @@ def test_unknown_is_worst(request: Request, rules: tuple[Rule, ...]) -> None:
 @given(requests(CALLS), rule_sets(), tools)
 def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], tool: Tool) -> None:
     """Once UNTRUSTED data was admitted, a consequential call needs an approval."""
-    assume(request.taint.untrusted)
-    call = replace(request, tool=replace(tool, consequential=True), approved=False)
+    untrusted = request.taint.join(parse("PUBLIC~"))
+    call = replace(request, taint=untrusted, tool=replace(tool, consequential=True), approved=False)
     decision = engine(*rules).decide(call, NOW)
     assert decision.verdict >= Verdict.REQUIRE_APPROVAL
     assert "untrusted_cannot_command" in decision.rules
-    assert "untrusted_cannot_command" not in engine(*rules).decide(replace(call, approved=True), NOW).rules
+    trusted = replace(untrusted, integrity=Integrity.TRUSTED)
+    for lifted in (replace(call, approved=True), replace(call, taint=trusted)):
+        assert "untrusted_cannot_command" not in engine(*rules).decide(lifted, NOW).rules
 
 
 @given(requests(READS), rule_sets())

@@ -191,10 +191,10 @@ def test_time_is_linear_in_hostile_text(piece: str) -> None:
     seconds: list[float] = []
     for size in (8_000, 64_000):
         text = (piece * (size // len(piece) + 1))[:size]
-        began = time.perf_counter()
+        began = time.process_time()
         OWN.redact(text, OWN.names)
-        seconds.append(time.perf_counter() - began)
-    # eight times the text: twice the linear time, and half a second for a machine that does other things
+        seconds.append(time.process_time() - began)
+    # eight times the text in at most sixteen times the processor time, of which half a second may be imports
     assert seconds[1] < 16 * seconds[0] + 0.5
 
 
@@ -205,6 +205,6 @@ def test_time_is_linear_in_pathological_patterns(pattern: str) -> None:
     assert fault(pattern) is None
     redactor = Redactor({"own": pattern})
     for piece in ("x", "a", "ab"):
-        began = time.perf_counter()
+        began = time.process_time()
         redactor.redact(piece * (50_000 // len(piece)), ("own",))
-        assert time.perf_counter() - began < 10
+        assert time.process_time() - began < 10

@@ -1,6 +1,7 @@
 """The audit chain's arithmetic, its key and its anchors, without a store."""
 
-import os
+# pyright: reportPrivateUsage=false
+
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def test_an_anchor_of_another_record_shows() -> None:
     head = (2, records[1].hash)
     assert verify("c", records, head, (1, "f" * 64), KEY) == Broken(1, "record 1 is not the one that was anchored")
     assert isinstance(verify("c", [], EMPTY, EMPTY, KEY), Intact)
+    assert verify("c", records[1:], head, EMPTY, KEY) == Broken(1, "record 1 is missing")
     assert verify("c", records, EMPTY, EMPTY, KEY) == Broken(1, "the chain ends at 2, the session's record says 0")
 
 
@@ -52,7 +54,7 @@ def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
     key = load_or_create_key(path)
     assert (len(key), path.stat().st_mode & 0o777) == (32, 0o600)
     assert load_or_create_key(path) == key
-    assert os.listdir(path.parent) == ["key"]
+    assert [one.name for one in path.parent.iterdir()] == ["key"]
 
 
 def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:

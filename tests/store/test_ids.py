@@ -12,8 +12,8 @@ TEXT = st.text(st.characters(exclude_categories=()))
 
 def test_ids_come_from_the_given_bytes() -> None:
     ids = Ids(lambda length: bytes(range(length)))
-    assert ids.op() == ids.owner() == "aaaqeayeaudaocaj"
-    assert len(ids.approval()) == 8
+    assert ids.op() == ids.owner() == ids.turn() == "aaaqeayeaudaocaj"
+    assert len(ids.approval()) == len(ids.reference()) == 8
 
 
 def test_ids_do_not_repeat() -> None:

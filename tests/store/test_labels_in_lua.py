@@ -1,5 +1,7 @@
 """The scripts join labels as the policy does."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 from collections.abc import Iterator
 
@@ -31,7 +33,7 @@ def runner(server: Supervisor) -> Iterator[tuple[asyncio.Runner, RedisStore]]:
         loop.run(store.close())
 
 
-@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=50))
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=10))
 def test_join_in_lua_is_join_in_python(
     runner: tuple[asyncio.Runner, RedisStore], pairs: list[tuple[Label, Label]]
 ) -> None:

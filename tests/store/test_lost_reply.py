@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -238,16 +239,13 @@ async def test_lost_reply_never_duplicates(
 
 async def sizes(store: RedisStore) -> Counter[str]:
     """Count everything in the store, by kind of key; the sets of hints by whether they are there."""
-    names = await command(store, "KEYS", "lg:{*")
-    assert isinstance(names, list)
+    names: list[bytes] = await command(store, "KEYS", "lg:{*")
     counted: Counter[str] = Counter()
     for name in map(bytes.decode, names):
         kind = name.partition("}:")[2].partition(":")[0]
         length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN"}
-        what = await command(store, "TYPE", name)
-        assert isinstance(what, bytes)
-        size = await command(store, length[what.decode()], name)
-        assert isinstance(size, int)
+        what: bytes = await command(store, "TYPE", name)
+        size: int = await command(store, length[what.decode()], name)
         counted[kind] += 1 if kind in {"op", "state"} else size
     return counted
 
@@ -260,7 +258,7 @@ def outline(answered: object) -> object:
         case Approval():
             return answered.state, answered.resolved_by
         case tuple():
-            return tuple(outline(one) for one in answered)
+            return tuple(map(outline, cast("tuple[object, ...]", answered)))
         case _ if hasattr(answered, "taint"):
             return getattr(answered, "seq", 0), getattr(answered, "stop", None), getattr(answered, "generation", None)
         case _ if hasattr(answered, "key"):

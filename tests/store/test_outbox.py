@@ -93,9 +93,8 @@ async def test_a_settled_entry_is_forgotten_in_time(store: RedisStore) -> None:
     sid = await said(store, "console::ann:", sender="me")
     (entry,) = await store.deliveries(sid)
     await store.settle(entry, "me", DeliveryState.WITHHELD)
-    left = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 1, "k0")
-    assert isinstance(left, list)
-    assert 0 < int(left[0]) <= StoreOptions().keep_ms
+    left: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 1, "k0")
+    assert 0 < left[0] <= StoreOptions().keep_ms
 
 
 async def test_nothing_to_take(store: RedisStore) -> None:
@@ -117,8 +116,7 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
 
 async def test_a_newer_entry_is_refused(store: RedisStore) -> None:
     sid = await said(store, "console::ann:")
-    record = await command(store, "HGET", keys(sid).outbox, "k0")
-    assert isinstance(record, bytes)
+    record: bytes = await command(store, "HGET", keys(sid).outbox, "k0")
     await command(store, "HSET", keys(sid).outbox, "k0", b"2" + record[1:])
     with pytest.raises(SchemaError):
         await store.deliveries(sid)

@@ -1,5 +1,7 @@
 """A store that is gone, full, read-only, locked or unfit: one clear sentence, and nothing is lost."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -119,6 +121,7 @@ async def test_a_user_without_permission(own: RedisStore) -> None:
     await command(own, "CONFIG", "SET", "requirepass", "secret")
     with pytest.raises(StoreRefusedError, match="demands a password"):
         await open_store(audit_key=KEY, url=own.server.url)
+    await command(own, "CONFIG", "SET", "requirepass", "")
 
 
 async def test_another_refusal_is_told_as_it_is(store: RedisStore) -> None:

@@ -1,6 +1,9 @@
 """The embedded server: one per data folder, outliving its owner, gone with its last client."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -15,7 +18,7 @@ import pytest
 from bot.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store import binary
 from bot.store.opening import open_store
-from bot.store.supervisor import ServerFiles, Supervisor, _complaint
+from bot.store.supervisor import ServerFiles, Supervisor, _complaint, _unusable
 from tests.store.world import KEY, fresh, item, kill, lives, pid_of
 
 pytestmark = pytest.mark.anyio
@@ -120,7 +123,6 @@ async def test_everything_killed_comes_back_with_its_data(data: Path) -> None:
 
 
 async def test_what_it_leaves_readable(data: Path) -> None:
-    os.umask(os.umask(0))
     supervisor = Supervisor(data)
     with pytest.raises(StoreError, match="not started"):
         _ = supervisor.url
@@ -196,6 +198,30 @@ async def test_files_of_a_newer_server_are_one_sentence(data: Path) -> None:
     base.write_bytes(head[:6] + b"999" + head[9:] if head.startswith(b"VALKEY") else head[:5] + b"9999" + head[9:])
     with pytest.raises(StoreRefusedError, match="newer server"):
         await open_store(audit_key=KEY, data=data)
+
+
+async def test_no_place_for_a_socket(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path / ("long" * 50), runtime=tmp_path / "nowhere", fallback=tmp_path / ("deep" * 30))
+    with pytest.raises(StoreRefusedError, match="no folder for the store's socket"):
+        await supervisor.attach()
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    assert "is full" in str(_unusable(tmp_path, OSError(errno.ENOSPC, "No space left on device")))
+
+
+async def test_a_server_that_is_just_dying_is_replaced(data: Path) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    pid = pid_of(store)
+    os.kill(pid, signal.SIGSTOP)
+    second = Supervisor(data)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(second.attach())
+        await asyncio.sleep(0.2)
+        kill(pid)
+    assert pid_of(store) != pid
+    await second.detach()
+    await store.close()
 
 
 def test_what_the_log_says_becomes_a_sentence(tmp_path: Path) -> None:

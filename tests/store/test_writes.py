@@ -264,11 +264,12 @@ async def test_only_an_approved_one_can_be_spent(store: RedisStore, state: Appro
 
 
 async def test_one_past_its_time_cannot_be_spent(store: RedisStore) -> None:
-    claim, asked = await suspended(store, lasts=300)
+    claim, asked = await suspended(store)
     await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
     resumed = await claimed(store, claim.sid)
-    late = str(await command(store, "HGET", keys(claim.sid).approvals, asked.id), "utf-8")  # pyright: ignore[reportArgumentType, reportCallIssue]
-    await command(store, "HSET", keys(claim.sid).approvals, asked.id, late.replace(str(asked.expires_at), "1", 1))
+    stored: bytes = await command(store, "HGET", keys(claim.sid).approvals, asked.id)
+    late = stored.replace(str(asked.expires_at).encode(), b"1", 1)
+    await command(store, "HSET", keys(claim.sid).approvals, asked.id, late)
     with pytest.raises(NotFoundError):
         await store.record(resumed, Write(fresh(), resumed.state.seq, use=asked.id))
     (read,) = await store.approvals(claim.sid)
@@ -298,8 +299,7 @@ async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> N
     first, second = await store.events(claim.sid, after=written.seq)
     (said,) = await store.deliveries(claim.sid)
     assert (first.body, second.body, said.text) == ({"text": long}, {"text": long}, long)
-    found = await command(store, "KEYS", f"{keys(claim.sid).prefix}body:*")
-    assert isinstance(found, list)
+    found: list[bytes] = await command(store, "KEYS", f"{keys(claim.sid).prefix}body:*")
     assert len(found) == 2
     for key in found:
         await command(store, "DEL", key)

@@ -1,8 +1,9 @@
 """Short ways to say what the store's tests do again and again."""
 
+# pyright: reportPrivateUsage=false
+
 import os
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 
 from bot.ids import Ids
@@ -24,6 +25,7 @@ from bot.sessions.values import (
     YieldReason,
 )
 from bot.store.keys import SessionKeys, session_keys
+from bot.store.link import Reply
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Label, parse
 
@@ -127,7 +129,7 @@ async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Appr
     return claim, asked
 
 
-async def command(store: RedisStore, *words: str | bytes | int) -> object:
+async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
     """Say something to the server directly."""
     (reply,) = await store._link.commands(words)
     return reply
@@ -135,9 +137,8 @@ async def command(store: RedisStore, *words: str | bytes | int) -> object:
 
 async def dump(store: RedisStore, sid: str) -> dict[str, object]:
     """Return everything stored about a session, but answers kept for retries."""
-    found = await command(store, "KEYS", f"{session_keys(sid).prefix}*")
-    assert isinstance(found, list)
-    names = sorted(bytes(name).decode() for name in found if b":op:" not in bytes(name))
+    found: list[bytes] = await command(store, "KEYS", f"{session_keys(sid).prefix}*")
+    names = sorted(name.decode() for name in found if b":op:" not in name)
     return {name: await command(store, "DUMP", name) for name in names}
 
 
@@ -166,8 +167,3 @@ def lives(pid: int) -> bool:
     """Say whether a process is there and no zombie."""
     status = Path(f"/proc/{pid}/stat")
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def positions(sequence: Sequence[object]) -> list[int]:
-    """Return the numbers 1, 2, 3 … as many as there are things."""
-    return list(range(1, len(sequence) + 1))

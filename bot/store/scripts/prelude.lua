@@ -92,6 +92,7 @@ end
 
 -- Audit chain ------------------------------------------------------------------------------------------
 -- ARGV: count, and if not 0: expected n, expected hash, then per row ts, kind, actor, body, hash.
+-- record: `v ts hash #kind #actor\n` kind actor body; its number is its place in the list
 
 local function read_audit()
   local rows = {n = num(), list = {}}
@@ -111,7 +112,8 @@ end
 local function append_audit(key, rows)
   for _, row in ipairs(rows.list) do
     set('an', count('an') + 1)
-    redis.call('XADD', key, S.an .. '-0', 'v', SCHEMA, 'ts', row[1], 'k', row[2], 'a', row[3], 'b', row[4], 'h', row[5])
+    local head = table.concat({SCHEMA, row[1], row[5], #row[2], #row[3]}, ' ')
+    redis.call('RPUSH', key, head .. '\n' .. row[2] .. row[3] .. row[4])
     set('ah', row[5])
   end
 end

@@ -1,0 +1,77 @@
+"""The offline model does what it is told, the same every time."""
+
+import json
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.offline import OfflineModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def said(*messages: ModelMessage) -> ModelResponse:
+    return await OfflineModel().request(list(messages), None, ModelRequestParameters())
+
+
+def typed(text: str) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(text)])
+
+
+def text_of(response: ModelResponse) -> str:
+    (part,) = response.parts
+    assert isinstance(part, TextPart)
+    return part.content
+
+
+async def test_it_quotes_what_was_said_and_cuts_what_is_long() -> None:
+    assert text_of(await said(typed("hello"))) == "You said: hello"
+    assert text_of(await said(typed("x" * 300))) == f"You said: {'x' * 200} …"
+
+
+async def test_a_line_proposes_a_call() -> None:
+    response = await said(typed('!read_file {"path": "public/welcome.md"}'))
+    (part,) = response.parts
+    assert isinstance(part, ToolCallPart)
+    assert (part.tool_name, part.args) == ("read_file", '{"path": "public/welcome.md"}')
+
+
+async def test_several_lines_propose_several_calls_in_order() -> None:
+    response = await said(typed('!a\nnot a call\n  !b {"x": 1}\n!c {}'))
+    assert [part.tool_name for part in response.parts if isinstance(part, ToolCallPart)] == ["a", "b", "c"]
+    assert [part.args for part in response.parts if isinstance(part, ToolCallPart)] == ["{}", '{"x": 1}', "{}"]
+
+
+@pytest.mark.parametrize("text", ["!read_file {broken", "!read_file path", "!a {}\n!b {"])
+async def test_arguments_that_are_not_json_propose_nothing(text: str) -> None:
+    assert "needs JSON arguments" in text_of(await said(typed(text)))
+
+
+@pytest.mark.parametrize("text", ["!", "! ", "!!", "!§"])
+async def test_a_line_that_names_no_tool_tells_how(text: str) -> None:
+    assert "looks like" in text_of(await said(typed(text)))
+
+
+async def test_deep_arguments_are_no_crash() -> None:
+    assert "needs JSON arguments" in text_of(await said(typed("!a " + "[" * 200_000)))
+
+
+async def test_results_are_told_with_their_tools_and_cut() -> None:
+    results = ModelRequest(parts=[ToolReturnPart("a", "one", "1"), ToolReturnPart("b", "y" * 3_000, "2")])
+    told = text_of(await said(typed("!a"), results))
+    assert told == f"a: one\nb: {'y' * 2_000} …"
+
+
+async def test_after_its_own_words_it_has_nothing_to_say() -> None:
+    assert text_of(await said(ModelResponse(parts=[TextPart("hi")]))) == ""
+
+
+async def test_it_counts_words_and_says_who_it_is() -> None:
+    call = ModelResponse(parts=[ToolCallPart("a", json.dumps({"x": "y z"}), "1")])
+    response = await said(typed("one two"), call, ModelRequest(parts=[ToolReturnPart("a", "three four five", "1")]))
+    assert response.usage.input_tokens == 5
+    assert response.usage.output_tokens == 4
+    model = OfflineModel()
+    assert (model.model_name, model.system, response.model_name) == ("offline", "offline", "offline")
+    assert (await said(typed("!a"))).usage.output_tokens == 1

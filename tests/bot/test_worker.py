@@ -1,0 +1,327 @@
+"""One turn after another: crashes that heal, leases that are lost, stops, resets, and bugs that stay in their turn."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pydantic_ai.messages import ModelResponse
+
+from bot import events
+from bot.agent.context import response_body
+from bot.ids import Ids
+from bot.sessions.values import Event, EventType, NewEvent, NewItem, Status, Turn, Write, YieldReason
+from bot.tools.base import Declared, Result, Scene
+from bot.worker import ATTEMPTS, STOPPED
+from policy.labels import PUBLIC, join_all, parse
+from policy.request import Effect
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    INTERNAL,
+    TOP,
+    Probe,
+    Scripted,
+    TextArguments,
+    bang,
+    parts,
+    policy,
+    proposed,
+    results,
+    standing,
+    unanswered,
+)
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+FAST = {"store": {"lease_seconds": 2}}
+CARD = "4111 1111 1111 1111"
+
+
+class Hanging:
+    """A tool body that hangs the first time it runs, and says how often it ran."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.times = 0
+
+    async def __call__(self, _arguments: TextArguments, _scene: Scene) -> Result:
+        self.times += 1
+        if self.times == 1:
+            self.started.set()
+            await asyncio.sleep(60)
+        return Result("done at last")
+
+
+@asynccontextmanager
+async def crashing(folder: Path, config: str, probe: Probe, body: Hanging, *replies: object) -> AsyncGenerator[Person]:
+    """Run a turn until a tool hangs, drop the worker there, and open the application anew."""
+    probe.does = body
+    model = Scripted(*replies) if replies else None  # pyright: ignore[reportArgumentType] - replies
+    async with running(folder, config, parts=parts(probe, model=model), serve=False) as owner:
+        serving = asyncio.create_task(owner.app.serve())
+        await owner.send(bang(probe.name))
+        await asyncio.wait_for(body.started.wait(), 20)
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+    async with running(folder, config, parts=parts(probe, model=model)) as owner:
+        yield owner
+
+
+def seqs(log: tuple[Event, ...]) -> list[int]:
+    return [event.seq for event in log]
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+async def test_crash_heals_between_call_and_result(tmp_path: Path, *, repeatable: bool) -> None:
+    body = Hanging()
+    probe = Probe(repeatable=repeatable, declared=Declared(result=INTERNAL))
+    async with crashing(tmp_path, policy(blocks=FAST), probe, body) as owner:
+        await owner.settled()
+        log = await owner.events()
+        assert results(log) == [("probe", "ok" if repeatable else "interrupted")]
+        assert body.times == (2 if repeatable else 1)
+        assert ("done at last" in owner.shown) is repeatable
+        assert ("nobody knows whether it took effect" in owner.shown) is not repeatable
+        state = await owner.state()
+        assert state.taint == INTERNAL == join_all(event.label for event in log if event.admitted)
+        assert state.last_turn is not None
+        assert (state.last_turn.attempt, state.usage.complete) == (2, False)
+        assert seqs(log) == list(range(1, len(log) + 1))
+        assert [event.type for event in log].count(EventType.AGENT_MESSAGE) == 1
+
+
+async def test_crash_heals_with_some_results_present_and_drops_none(tmp_path: Path) -> None:
+    body = Hanging()
+    slow = Probe("slow", effect=Effect.SEND, declared=Declared(clearance=TOP), repeatable=False)
+    step = [proposed("current_time"), proposed("slow"), proposed("current_time"), proposed("format_disk")]
+    async with crashing(tmp_path, policy(blocks=FAST), slow, body, step, "all done") as owner:
+        await owner.settled()
+        log = await owner.events()
+        assert [tool for tool, _ in results(log)] == ["current_time", "slow", "current_time", "format_disk"]
+        assert dict(results(log))["slow"] == "interrupted"
+        assert not unanswered(log)
+        assert "all done" in owner.shown
+
+
+async def test_a_call_that_a_person_approved_is_not_asked_again_after_a_crash(tmp_path: Path) -> None:
+    body = Hanging()
+    probe = Probe(
+        "post", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True), does=body, repeatable=False
+    )
+    config = policy(blocks=FAST)
+    async with running(tmp_path, config, parts=parts(probe), serve=False) as owner:
+        serving = asyncio.create_task(owner.app.serve())
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(bang("post"))
+        (asked,) = await owner.app.store.approvals(owner.sid)
+        await owner.send(f"/approve {asked.id}")
+        await asyncio.wait_for(body.started.wait(), 20)
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+    async with running(tmp_path, config, parts=parts(probe)) as owner:
+        await owner.settled()
+        assert results(await owner.events())[-1] == ("post", "interrupted")
+        assert len(await owner.app.store.approvals(owner.sid)) == 1
+        assert body.times == 1
+        state = await owner.state()
+        assert state.last_turn is not None
+        assert state.last_turn.attempt == 2  # a crash after the question is counted like any other
+
+
+async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path: Path) -> None:
+    config = policy(blocks=FAST)
+    async with running(tmp_path, config, serve=False) as owner:
+        await owner.send("hello")
+        claim = await owner.app.store.claim(owner.sid, Ids().owner())
+        assert claim is not None
+        turn = Turn("t", claim.items[0].position, claim.items[0].dedupe, "owner", claim.now, attempt=ATTEMPTS)
+        write = Write(Ids().op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING, events=dangling())
+        await owner.app.store.record(claim, write)
+        await owner.app.store.release(claim)
+    model = Scripted("never mind")
+    async with running(tmp_path, config, parts=parts(model=model)) as owner:
+        await owner.settled()
+        assert not model.asked
+        log = await owner.events()
+        assert f"given up after {ATTEMPTS} attempts" in str(log)
+        assert results(log) == [("probe", "interrupted")]
+        assert not unanswered(log)
+        assert "something went wrong here" in owner.shown
+        assert "never mind" in await owner.say("again")
+
+
+def dangling() -> tuple[NewEvent, ...]:
+    """Return what a crashed attempt left: a response whose call has no result."""
+    here = standing(turn="t")
+    response = ModelResponse(parts=[proposed("probe", name="t-0-0")])
+    return (events.user_message(here, "owner", "hello", PUBLIC), events.thinking(here, response_body(response)))
+
+
+async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
+    body = Hanging()
+    probe = Probe(does=body, declared=Declared(result=INTERNAL))
+    async with running(tmp_path, policy(blocks=FAST), parts=parts(probe)) as owner:
+        await owner.send(bang("probe"))
+        await asyncio.wait_for(body.started.wait(), 20)
+        before = await owner.events()
+        await owner.say("/reset confirm")  # raises the fence and begins a new generation
+        assert "You said: fresh" in await owner.say("fresh")
+        log = await owner.events()
+        assert log[: len(before)] == before
+        assert log[len(before)].type is EventType.SESSION_RESET
+        assert results(log) == []
+        assert (await owner.state()).taint == PUBLIC
+
+
+async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path) -> None:
+    cancelled = asyncio.Event()
+    started = asyncio.Event()
+
+    async def hang(_arguments: TextArguments, _scene: Scene) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    async with running(tmp_path, policy(blocks=FAST), parts=parts(Probe(does=hang))) as owner:
+        await owner.send(bang("probe"))
+        await asyncio.wait_for(started.wait(), 20)
+        before = await owner.events()
+        await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())  # nobody told the worker
+        await asyncio.wait_for(cancelled.wait(), 20)
+        assert "You said: fresh" in await owner.say("fresh")
+        log = await owner.events()
+        assert log[: len(before)] == before
+        assert results(log) == []
+
+
+async def test_a_stop_in_the_middle_of_a_slow_tool_ends_it_at_once(tmp_path: Path) -> None:
+    body = Hanging()
+    async with running(tmp_path, parts=parts(Probe(does=body))) as owner:
+        await owner.send(bang("probe"))
+        await asyncio.wait_for(body.started.wait(), 20)
+        async with asyncio.timeout(5):
+            shown = await owner.say("/stop")
+        assert STOPPED in shown
+        state = await owner.state()
+        assert state.last_turn is not None
+        assert (state.status, state.last_turn.reason) == (Status.IDLE, YieldReason.CANCELED)
+        assert not unanswered(await owner.events())
+
+
+async def test_a_stop_cancels_what_waits_too(tmp_path: Path) -> None:
+    body = Hanging()
+    async with running(tmp_path, parts=parts(Probe(does=body))) as owner:
+        await owner.send(bang("probe"))
+        await asyncio.wait_for(body.started.wait(), 20)
+        await owner.send("one")
+        await owner.send("two")
+        shown = await owner.say("/stop")
+        assert "2 waiting messages cancelled" in shown
+        assert "You said" not in owner.shown
+        assert (await owner.state()).waiting_items == 0
+
+
+async def test_accepted_once_in_order(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        for n in range(10):
+            await owner.send(f"number {n}")
+        await owner.settled()
+        said = [event.body["text"] for event in await owner.events() if event.type is EventType.USER_MESSAGE]
+        assert said == [f"number {n}" for n in range(10)]
+        shown = [line for line in owner.shown.splitlines() if "You said" in line]
+        assert shown == [f"  You said: number {n}" for n in range(10)]
+
+
+async def test_sessions_run_beside_one_another(tmp_path: Path) -> None:
+    body = Hanging()
+    guest = {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]}
+    top = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    config = policy(principals={"owner": top, "guest": guest})
+    async with running(tmp_path, config, parts=parts(Probe(does=body))) as owner:
+        other = Person(owner.app, owner.output, owner.address.__class__("console", "guest"), "console:guest")
+        await owner.send(bang("probe"))
+        await asyncio.wait_for(body.started.wait(), 20)
+        assert "→ guest: You said: hello" in await other.say("hello")
+        assert (await owner.state()).status is Status.RUNNING
+
+
+async def test_a_message_above_the_ceiling_is_rejected_and_not_admitted(tmp_path: Path) -> None:
+    config = policy(
+        channels={"console": {"classification": "top", "inbound": "CONFIDENTIAL"}},
+        principals={"owner": {"role": "owner", "clearance": "INTERNAL", "accounts": ["console:owner"]}},
+    )
+    model = Scripted("leak")
+    async with running(tmp_path, config, parts=parts(model=model)) as owner:
+        shown = await owner.say("the plan")
+        assert "read_is_decided_before_it_happens" in shown
+        assert not model.asked
+        log = await owner.events()
+        assert EventType.USER_MESSAGE not in [event.type for event in log]
+        state = await owner.state()
+        assert (state.taint, state.waiting_items, state.status) == (PUBLIC, 0, Status.IDLE)
+        rows = [row.body for row in await owner.app.store.records(owner.sid)]
+        assert [row["hook"] for row in rows if row["verdict"] == "BLOCK"] == ["PRE_CONTEXT_INJECTION"]
+
+
+async def test_redaction_of_a_message_is_real(tmp_path: Path) -> None:
+    rules = [{"id": "no-cards", "hook": "PRE_CONTEXT_INJECTION", "pattern": "payment-card", "action": "REDACT"}]
+    model = Scripted("thanks")
+    async with running(tmp_path, policy(rules=rules), parts=parts(model=model)) as owner:
+        await owner.say(f"charge {CARD}")
+        assert "charge [redacted: payment-card]" in model.read()
+        assert CARD not in str(await owner.events())
+
+
+async def test_a_message_raises_the_taint_to_its_label(tmp_path: Path) -> None:
+    config = policy(channels={"console": {"classification": "top", "inbound": "CONFIDENTIAL"}})
+    async with running(tmp_path, config) as owner:
+        await owner.say("hello")
+        assert (await owner.state()).taint == CONFIDENTIAL
+        assert "by message" in await owner.say("/taint")
+
+
+async def test_a_principal_who_is_gone_has_no_clearance_left(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+    heir = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    async with running(tmp_path, policy(principals={"heir": heir})) as owner:
+        shown = await owner.say("what did he read?")
+        assert "read_is_decided_before_it_happens" in shown
+        assert "You said" not in shown
+
+
+async def test_a_bug_in_one_turn_leaves_the_worker_running_and_the_chat_a_reference(tmp_path: Path) -> None:
+    async with running(tmp_path, parts=parts(model=Scripted(KeyError("hunter2"), "fine"))) as owner:
+        shown = await owner.say("go")
+        assert "hunter2" not in shown
+        (error,) = [event for event in await owner.events() if event.type is EventType.ERROR]
+        assert str(error.body["reference"]) in shown
+        assert "hunter2" in str(error.body["text"])
+        state = await owner.state()
+        assert state.last_turn is not None
+        assert state.last_turn.error == error.body["reference"]
+        assert "fine" in await owner.say("again")
+
+
+async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        item = NewItem(owner.sid, "d", "owner", PUBLIC, {"text": "hello"}, str(owner.address), "owner")
+        await owner.app.store.accept(item)
+        assert await owner.app.store.ready(wait=1) == (owner.sid,)  # the hint is lost here
+    async with running(tmp_path) as owner:
+        await owner.settled()
+        assert "You said: hello" in owner.shown
+
+
+async def test_taint_survives_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+    async with running(tmp_path) as owner:
+        assert (await owner.state()).taint == parse("CONFIDENTIAL~")
+        assert "CONFIDENTIAL~" in await owner.say("/taint")
