@@ -26,7 +26,6 @@ from bot.sessions.values import (
     YieldReason,
 )
 from bot.standing import Call
-from bot.tools.base import Declared
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
@@ -82,7 +81,7 @@ class Endings:
         if decision.verdict is Verdict.REQUIRE_APPROVAL and self._may_ask(turn, decision, call):
             if not answer.logged:
                 turn.note(events.thinking(standing, response_body(answer.response)))
-            return await self._ask(turn, (Prepared(call, decision, Declared(), bound),))
+            return await self._ask(turn, (Prepared(call, decision, bound),))
         said = decision.verdict in {Verdict.ALLOW, Verdict.REDACT}
         written = [events.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
@@ -94,9 +93,7 @@ class Endings:
                 f"{turn.record.id}-answer", str(standing.home), spoken.text, standing.taint, turn=turn.record.id
             )
         else:
-            deliver = self._notice(
-                turn, self._gate.explained(decision, _readers(turn), _ANSWER), _told(turn, decision)
-            )
+            deliver = self._notice(turn, self._gate.explained(decision, _readers(turn), _ANSWER), _told(turn, decision))
         row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
         return await self._completed(turn, ended, deliver, (row,), approvals.to_spend(approval))
 
@@ -233,7 +230,10 @@ class Endings:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What the end of a turn writes; `reference` names an error, `taken` is the position of an input the turn never let in."""
+    """What the end of a turn writes.
+
+    `reference` names an error, `taken` is the position of an input the turn never let in.
+    """
 
     reason: YieldReason
     status: ItemStatus

@@ -48,15 +48,15 @@ Audiences = Callable[[Address], Awaitable[Audience]]
 class Prepared:
     """A call with its decision.
 
-    `use` is the approval that its running spends, `approved` tells that one lifted it. `binding` is what an
-    approval for it must be bound to. `accepted` holds tool and checked arguments, None when the call names
-    nothing that could run.
+    `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
+    tells that one lifted it. `binding` is what an approval for it must be bound to. `accepted` holds tool and
+    checked arguments, None when the call names nothing that could run.
     """
 
     call: Call
     decision: Decision
-    declared: Declared
     binding: str
+    label: Label = PUBLIC
     use: str | None = None
     accepted: tuple[Tool, Arguments] | None = None
     approved: bool = False
@@ -104,6 +104,7 @@ class Gate:
         self._document = document
         self._engine = Engine.from_document(document)
         self._tools = {tool.name: tool for tool in tools}
+        self._offered = tuple(tool for tool in self._tools.values() if self._facts(tool, Declared()).result is not None)
         self._provider = document.provider(model)
         self._audiences = audiences
 
@@ -114,8 +115,8 @@ class Gate:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools there are, in the order they are offered."""
-        return tuple(self._tools.values())
+        """The tools a model is offered, in order; one that nobody labelled is not among them."""
+        return self._offered
 
     async def destination(self, address: Address) -> Destination:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
@@ -185,13 +186,13 @@ class Gate:
         tool = self._tools.get(call.tool)
         try:
             if tool is None:
-                return Prepared(call, self._unknown(standing, call), Declared(), "")
+                return Prepared(call, self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing.now), "")
             return self._prepared(standing, call, tool, approvals)
         except RefusedCallError as refusal:
             why = str(refusal)
         except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
             why = "this call could not be decided"
-        return Prepared(call, self._refused(standing, why), Declared(), "")
+        return Prepared(call, self._refused(standing, why), "")
 
     async def run(self, standing: Standing, prepared: Prepared) -> Result:
         """Run an accepted call; its decision must stand in the audit already.
@@ -214,8 +215,8 @@ class Gate:
         constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
         tells of the content and carries its label (law `unknown_is_worst`).
         """
-        facts = self._document.tool(Facts(prepared.call.tool, Effect.READ, prepared.declared.result))
-        label = result.label.join(facts.result or self._document.top)
+        facts = Facts(prepared.call.tool, Effect.READ, prepared.label)
+        label = result.label.join(prepared.label)
         request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), tool=facts, item=label, content=result.text)
         decision = self._decide(request, standing.now)
         rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
@@ -243,10 +244,12 @@ class Gate:
         text = self._engine.redact(result.text, decision)
         return Response(Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows))
 
-    async def simulate(self, standing: Standing, name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Report what `prepare` decides about a call; nothing is written and nothing is run."""
+    async def simulate(
+        self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
+    ) -> dict[str, JsonValue]:
+        """Report what `prepare` decides about a call, as far as `reader` may know; nothing is written or run."""
         prepared = self.prepare(standing, Call("simulated", name, arguments))
-        report = cast("dict[str, JsonValue]", explain.as_dict(prepared.decision, standing.taint))
+        report = cast("dict[str, JsonValue]", explain.as_dict(prepared.decision, reader))
         if prepared.accepted is not None and prepared.decision.verdict is not Verdict.BLOCK:
             report["depends"] = list(_DEPENDS.get(prepared.accepted[0].effect, ()))
         return report
@@ -282,10 +285,10 @@ class Gate:
         arguments = checked(tool, call.arguments)
         declared = tool.declare(arguments, scene)
         approval = live(approvals, bound, call.id, standing.now)
-        facts = Facts(call.tool, tool.effect, declared.result, declared.clearance, declared.consequential)
+        facts = self._facts(tool, declared)
         request = replace(
             self._request(Hook.PRE_TOOL_CALL, standing),
-            tool=self._document.tool(facts),
+            tool=facts,
             content="\n".join(strings(dict(call.arguments or {}))),
             approved=approval is not None,
         )
@@ -299,8 +302,20 @@ class Gate:
             if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
                 raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return Prepared(
-            call, decision, declared, bound, to_spend(approval), (tool, arguments), approved=approval is not None
+            call=call,
+            decision=decision,
+            binding=bound,
+            label=self._document.top if facts.result is None else facts.result,
+            use=to_spend(approval),
+            accepted=(tool, arguments),
+            approved=approval is not None,
         )
+
+    def _facts(self, tool: Tool, declared: Declared) -> Facts:
+        """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
+        known = Facts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential)
+        facts = self._document.tool(known)
+        return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
         return Request(
@@ -325,10 +340,6 @@ class Gate:
 
     def _decide(self, request: Request, now: int) -> Decision:
         return self._engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))
-
-    def _unknown(self, standing: Standing, call: Call) -> Decision:
-        facts = Facts(call.tool, Effect.READ, None)
-        return self._decide(replace(self._request(Hook.PRE_TOOL_CALL, standing), tool=facts), standing.now)
 
     def _refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
         """Return a BLOCK by `fails_closed`, keeping what the rules had said."""
@@ -357,7 +368,7 @@ class Gate:
             return self._may_enter(standing, call.tool, label)
 
         async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-            return await self.simulate(standing, name, arguments)
+            return await self.simulate(standing, name, arguments, standing.taint)
 
         return Scene(
             sid=standing.sid,

@@ -6,7 +6,7 @@ life. A lease that was lost, and a stop that a person asked for, interrupt the t
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 
 from bot.errors import LeaseLostError, StoreError
@@ -22,24 +22,22 @@ class LeaseKeeper:
     def __init__(self, open_store: OpenStore, lease: float) -> None:
         self._open_store = open_store
         self._lease = lease
-        self._turns: dict[OpenTurn, asyncio.AbstractEventLoop] = {}
-        self._guard = threading.Lock()
+        # Replaced, never changed, and by the main loop alone: the thread reads it without a lock.
+        self._turns: Mapping[OpenTurn, asyncio.AbstractEventLoop] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def hold(self, turn: OpenTurn) -> Generator[None]:
         """Renew a turn's lease until the block ends."""
-        with self._guard:
-            self._turns[turn] = asyncio.get_running_loop()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name="lease-keeper", daemon=True)
-                self._thread.start()
+        self._turns = {**self._turns, turn: asyncio.get_running_loop()}
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._main, name="lease-keeper", daemon=True)
+            self._thread.start()
         try:
             yield
         finally:
-            with self._guard:
-                self._turns.pop(turn, None)
+            self._turns = {held: loop for held, loop in self._turns.items() if held is not turn}
 
     async def close(self) -> None:
         """End the thread."""
@@ -61,9 +59,7 @@ class LeaseKeeper:
 
     async def _renew_all(self, store: SessionStore) -> None:
         while await self._pause():
-            with self._guard:
-                held = tuple(self._turns.items())
-            for turn, loop in held:
+            for turn, loop in self._turns.items():
                 await self._renew(store, turn, loop)
 
     async def _renew(self, store: SessionStore, turn: OpenTurn, loop: asyncio.AbstractEventLoop) -> None:

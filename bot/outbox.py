@@ -10,24 +10,27 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from bot.gate import Gate
-from bot.sessions.port import OutboxStore
+from bot.sessions.port import AuditStore, OutboxStore
 from bot.sessions.values import AuditRow, Delivery, DeliveryState
 from bot.standing import Standing
 from channels.base import AmbiguousSendError, Channel, ChannelError
 from channels.message import Address, Outbound, OutboundKind, Signal
 from policy.decision import Decision, Verdict
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
 WITHHELD_REPLY = "the answer may not be shown here"
-"""What is said instead of a reply whose label its readers are not cleared for."""
+"""What is said instead of a reply that may not be said, if at least this may."""
 
 
 class Outbox:
     """Sends over the channels of this process. `sender` is this process's name in the store."""
 
-    def __init__(self, store: OutboxStore, channels: Mapping[str, Channel], gate: Gate, sender: str) -> None:
+    def __init__(
+        self, store: OutboxStore, audit: AuditStore, channels: Mapping[str, Channel], gate: Gate, sender: str
+    ) -> None:
         self._store = store
+        self._audit = audit
         self._channels = channels
         self._gate = gate
         self.sender = sender
@@ -45,14 +48,19 @@ class Outbox:
         """Claim and say what waits in a session's outbox: after a crash, or committed by another process."""
         await self.deliver(await self._store.take(sid, self.sender, tuple(self._channels)))
 
-    async def reply(self, standing: Standing, text: str, label: Label) -> Decision:
-        """Answer a command at its address, now or never: a command is asked again if its answer is lost."""
+    async def reply(self, standing: Standing, text: str, label: Label) -> None:
+        """Answer a command at its address, now or never: a command is asked again if its answer is lost.
+
+        `label` is that of what the text tells. The decision is in the audit before anything is said.
+        """
         destination = await self._gate.destination(standing.home)
-        spoken = self._gate.reply(standing, destination, text, label)
-        allowed = spoken.decision.verdict in {Verdict.ALLOW, Verdict.REDACT}
-        said = Outbound(standing.home, spoken.text if allowed else WITHHELD_REPLY, standing.turn, OutboundKind.NOTICE)
-        await self._send(said)
-        return spoken.decision
+        for said, about in ((text, label), (WITHHELD_REPLY, PUBLIC)):
+            spoken = self._gate.reply(standing, destination, said, about)
+            row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+            await self._audit.append((row,))
+            if spoken.decision.verdict in {Verdict.ALLOW, Verdict.REDACT}:
+                await self._send(Outbound(standing.home, spoken.text, standing.turn, OutboundKind.NOTICE))
+                return
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that something is going on, where there is a channel for it."""

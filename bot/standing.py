@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from channels.message import Address
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
 
 
@@ -26,6 +26,11 @@ class Standing:
     destination: Destination
     taint: Label
     now: int
+
+    @property
+    def reader(self) -> Label:
+        """What the person asking here may know: his clearance meet that of the address that answers (law 3)."""
+        return self.ceiling.meet(self.destination.clearance or PUBLIC)
 
 
 @dataclass(frozen=True, slots=True)

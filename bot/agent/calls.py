@@ -46,9 +46,7 @@ class Calls:
             # A read that came after it may have raised the label at which a waiting call was decided.
             taint = turn.standing.taint
             left = tuple(
-                call
-                for call in left
-                if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
+                call for call in left if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
             )
         return tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
 

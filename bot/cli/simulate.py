@@ -36,7 +36,7 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
             taint=label,
             now=app.clock.wall_ms(),
         )
-        report = await app.gate.simulate(standing, tool, call)
+        report = await app.gate.simulate(standing, tool, call, standing.reader)
         body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
         await app.store.append((AuditRow("simulate", caller.principal, body),))
     if as_json:

@@ -41,7 +41,7 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
         raise BusyError
     state = await context.state()
     standing = await context.standing(state)
-    report = await context.gate.simulate(standing, tool, arguments)
+    report = await context.gate.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
     await context.store.append((AuditRow("simulate", context.caller.principal, body),))
     return Reply(rendered(report), standing.taint if state is None else state.visibility)

@@ -61,7 +61,8 @@ class Scene:
 class Declared:
     """What a call would be, known from configuration and its arguments alone, before anything is touched.
 
-    `result` is the label its result and its errors will carry at least. `clearance` is that of the
+    `result` is what this call adds to the tool's own label: its result and its errors carry at least their
+    join. `clearance` is that of the
     sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send.
     """
 
@@ -103,6 +104,11 @@ class Tool(Protocol):
     @property
     def effect(self) -> Effect:
         """What it does to the world outside its session."""
+        ...
+
+    @property
+    def label(self) -> Label | None:
+        """The least label of anything it returns, errors too; None if nobody has said, and then it blocks."""
         ...
 
     @property

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from bot.tools.base import Arguments, Declared, Result, Scene
+from policy.labels import PUBLIC
 from policy.request import Effect
 
 
@@ -16,6 +17,7 @@ class CurrentTime:
     name = "current_time"
     description = "Tell the current date and time in UTC."
     effect = Effect.NONE
+    label = PUBLIC
     repeatable = True
     arguments = NoArguments
 

@@ -54,6 +54,7 @@ class ReadFile:
     name = "read_file"
     description = "Read a text file. Folders have labels: what you read decides where you may speak afterwards."
     effect = Effect.READ
+    label = PUBLIC
     repeatable = True
     arguments = PathArguments
 
@@ -96,6 +97,7 @@ class ListFiles:
     name = "list_files"
     description = "List a folder of the file root, or of workspace/, the session's own folder."
     effect = Effect.READ
+    label = PUBLIC
     repeatable = True
     arguments = FolderArguments
 
@@ -133,6 +135,7 @@ class WriteFile:
     name = "write_file"
     description = "Write a text file, replacing it. A folder refuses what is labelled above it."
     effect = Effect.WRITE
+    label = PUBLIC
     repeatable = True
     arguments = WriteArguments
 

@@ -10,7 +10,7 @@ from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from bot.tools.base import Arguments, Declared, Result, Scene
 from channels.message import Address
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Effect
 
 
@@ -57,6 +57,7 @@ class SessionStatus:
     name = "session_status"
     description = "Tell the id, taint, clearance, status and usage of this session or another of yours."
     effect = Effect.READ
+    label = PUBLIC
     repeatable = True
     arguments = StatusArguments
 
@@ -83,6 +84,7 @@ class SimulateToolCall:
     name = "simulate_tool_call"
     description = "Tell what the gate would decide about a tool call, with every rule and what can be done about it."
     effect = Effect.NONE
+    label = PUBLIC
     repeatable = True
     arguments = SimulateArguments
 

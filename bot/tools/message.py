@@ -8,6 +8,7 @@ from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
 from channels.message import Address, OutboundKind
 from policy.document import Document
 from policy.errors import nearest
+from policy.labels import PUBLIC
 from policy.request import Effect
 
 
@@ -25,6 +26,7 @@ class Message:
     name = "message"
     description = "Send a message to a known recipient on a channel."
     effect = Effect.SEND
+    label = PUBLIC
     repeatable = True
     arguments = MessageArguments
 

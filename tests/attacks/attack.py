@@ -49,12 +49,16 @@ class GivenFile(_Data):
 
 
 class Given(_Data):
-    """`config` is put over the shipped configuration (or is a text of its own), `files` into the file root."""
+    """`config` is put over the shipped configuration (or is a text of its own), `files` into the file root.
+
+    `model` makes every answer of the model an error with this text.
+    """
 
     config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
     files: dict[str, GivenFile] = Field(default_factory=dict[str, GivenFile])
     tools: list[GivenTool] = Field(default_factory=list[GivenTool])
     served: bool = True
+    model: str = ""
 
 
 class Pending(_Data):
@@ -68,9 +72,11 @@ class Pending(_Data):
 class Step(_Data):
     """One thing that happens; exactly one field besides `by` and `at` is given.
 
-    `by` is the account and `at` the chat it happens at. `{approval}` in a text stands for the newest approval's id,
-    `{first}` for the oldest's, `{kept}` for what that was at the step `keep`, `{sid}` for the session of the chat `owner`, `{long}` for a hundred thousand characters. `restart` ends the
-    process and opens another one, with this put over the configuration; `serve` is whether a worker runs.
+    `by` is the account and `at` the chat it happens at. In a text `{approval}` stands for the newest approval's id,
+    `{first}` for the oldest's, `{kept}` for what the newest was at the step `keep`, `{sid}` for the session of the chat
+    `owner`, `{sid:ann}` for that of another, and a few words for what no data file can hold (see `stage`). `restart`
+    ends the process and opens another one, with this put over the configuration; `serve` is whether a worker runs, `serve_briefly` lets one run until
+    it has called a tool of the attacker's.
     """
 
     by: str = "console:owner"
@@ -84,6 +90,7 @@ class Step(_Data):
     restart: dict[str, JsonValue] | None = None
     expire: Literal["approvals", "lease"] | None = None
     serve: bool | None = None
+    serve_briefly: bool | None = None
     pending: Pending | None = None
     pause: float | None = None
     mark: bool | None = None
@@ -112,6 +119,7 @@ class Then(_Data):
     decisions: list[str] | None = None
     results: list[str] | None = None
     approvals: list[str] | None = None
+    inputs: list[str] | None = None
     files: dict[str, str | None] = Field(default_factory=dict[str, str | None])
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     called: dict[str, int] = Field(default_factory=dict[str, int])

@@ -72,6 +72,8 @@ async def _outside(stage: Stage, then: Then) -> None:
         _same([f"{Address.parse(one.address).chat} {one.state}" for one in said], then.deliveries)
     if then.approvals is not None:
         _same([approval.state.value for approval in await stage.approvals()], then.approvals)
+    if then.inputs is not None:
+        _same([status.value for status in await stage.inputs()], then.inputs)
     for name, text in then.files.items():
         path = stage.path(name)
         found = await asyncio.to_thread(lambda path=path: path.read_text("utf-8") if path.is_file() else None)

@@ -3,10 +3,12 @@
 import asyncio
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from pydantic import JsonValue
@@ -17,8 +19,10 @@ from bot.errors import ConfigError
 from bot.seed import FILES, WORKSPACES
 from bot.sessions.values import (
     Approval,
+    ApprovalState,
     AuditRow,
     Delivery,
+    DeliveryState,
     Event,
     EventType,
     ItemStatus,
@@ -35,10 +39,24 @@ from channels.message import Address, Inbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
-from tests.harness import HOME, Person
+from tests.harness import HOME
 
-LONG = "x" * 99_000
-_LATER = "9"
+_WORDS = MappingProxyType(
+    {
+        "long": "x" * 99_000,
+        "deep": "[" * 40_000 + "]" * 40_000,
+        "digits": "9" * 6_000,
+        "as": "a" * 50_000,
+        "xs": "x" * 400,
+        "spaces": " " * 50_000,
+        "surrogate": "\ud800",
+        "nul": "\x00",
+        "esc": "\x1b",
+        "rlo": "\u202e",
+    }
+)
+_PATIENCE = 15.0
+_UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 
 class Stage:
@@ -47,7 +65,7 @@ class Stage:
     def __init__(self, folder: Path, given: Given) -> None:
         self.folder = folder
         self.given = given
-        self.puppets = Puppets(given.tools)
+        self.puppets = Puppets(given.tools, given.model)
         self.output = io.StringIO()
         self.steps: list[str] = []
         self.refused: str | None = None
@@ -75,7 +93,9 @@ class Stage:
     async def open(self) -> None:
         """Open the application, unless its configuration is refused, and let a worker run if one shall."""
         path = self.folder / "config.yaml"
-        written = self._config if isinstance(self._config, str) else json.dumps(self._config)
+        written = json.dumps(self._config) if isinstance(self._config, dict) else self._config.replace(
+            "{deep}", _WORDS["deep"]
+        )
         await asyncio.to_thread(path.write_text, written, encoding="utf-8")
         try:
             environment = {"LOCKGATE_DATA_DIR": str(self.folder / "data")}
@@ -115,7 +135,8 @@ class Stage:
                 await self._say(step, text, authored=False)
                 await self.settled(step.at)
             case Step(twice=str(text)):
-                self._sent -= await self._say(step, text)
+                await self._say(step, text)
+                self._sent -= 1
                 await self._say(step, text)
                 await self.settled(step.at)
             case Step(send=str(text)):
@@ -126,6 +147,12 @@ class Stage:
                 await self.serve()
                 await self.settled(step.at)
             case Step(serve=False):
+                await self.halt()
+            case Step(serve_briefly=True):
+                self.puppets.called.clear()
+                await self.serve()
+                async with asyncio.timeout(_PATIENCE):
+                    await self.puppets.called.wait()
                 await self.halt()
             case Step(let_go=True):
                 self.puppets.let_go.set()
@@ -151,7 +178,20 @@ class Stage:
 
     async def settled(self, chat: str = "owner") -> None:
         """Wait until a chat's session has nothing to do but to wait for people."""
-        await Person(self.app, self.output, Address("console", chat)).settled()
+        sid = self.app.session_id(Address("console", chat))
+        async with asyncio.timeout(_PATIENCE):
+            while not await self._quiet(sid):
+                await asyncio.sleep(0.005)
+
+    async def _quiet(self, sid: str) -> bool:
+        state = await self.app.store.state(sid)
+        if state is None or self._serving is None:
+            return True
+        if any(one.state in _UNSAID for one in await self.app.store.deliveries(sid)):
+            return False
+        if state.status is Status.AWAITING_INPUT:
+            return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals(sid))
+        return state.status is Status.IDLE and not state.waiting_items
 
     async def state(self) -> SessionState | None:
         return await self.app.store.state(self.sid)
@@ -230,17 +270,17 @@ class Stage:
     def _tools(self) -> tuple[str, ...]:
         return (*catalogue.NAMES, *(tool.name for tool in self.given.tools))
 
-    async def _say(self, step: Step, text: str, *, authored: bool = True) -> int:
-        text = text.replace("{long}", LONG).replace("{kept}", self.kept)
-        if "{sid}" in text:
-            text = text.replace("{sid}", self.sid)
+    async def _say(self, step: Step, text: str, *, authored: bool = True) -> None:
+        text = text.replace("{kept}", self.kept).replace("{sid}", self.sid)
+        text = re.sub(r"\{sid:(\w+)\}", lambda found: self.app.session_id(Address("console", found[1])), text)
+        for name, stands_for in _WORDS.items():
+            text = text.replace(f"{{{name}}}", stands_for)
         if "{approval}" in text or "{first}" in text:
             asked = await self.approvals()
             text = text.replace("{approval}", asked[-1].id).replace("{first}", asked[0].id)
         self._sent += 1
         address = Address("console", step.at)
         await self.app.router.receive(Inbound(address, step.by, text, f"{step.by}-{self._sent}", authored=authored))
-        return 1
 
     async def _commit(self, pending: Pending) -> None:
         """Commit a turn whose answer is for a chat, as a worker does that dies before it sends."""

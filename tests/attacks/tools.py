@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import Counter
-from typing import cast
 
 from pydantic import ConfigDict
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 
+from bot.agent.offline import OfflineModel
 from bot.app import Parts
 from bot.sessions.values import NewDelivery
 from bot.tools.base import Arguments, Declared, Result, Scene
 from channels.message import Address
-from policy.labels import PUBLIC, Label, parse
+from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.attacks.attack import GivenTool
 
@@ -21,18 +24,37 @@ class Anything(Arguments):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
 
+class BrokenModel(OfflineModel):
+    """A model whose provider's library fails, with content in the error's text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    async def request(
+        self,
+        messages: list[ModelMessage],  # noqa: ARG002 - the base class's signature
+        model_settings: ModelSettings | None,  # noqa: ARG002 - as above
+        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+    ) -> ModelResponse:
+        raise RuntimeError(self._text)
+
+
 class Puppets:
     """What the attacker's tools share: `calls` counts them, `let_go` opens, `called` tells that one began."""
 
-    def __init__(self, given: list[GivenTool]) -> None:
+    def __init__(self, given: list[GivenTool], model: str) -> None:
         self.calls: Counter[str] = Counter()
         self.let_go = asyncio.Event()
         self.called = asyncio.Event()
         self._given = given
+        self._model = model
 
     def parts(self) -> Parts:
         """Return what is put beside the built-in tools."""
-        return Parts(tools=lambda _files, _sessions: tuple(Puppet(one, self) for one in self._given))
+        tools = tuple(Puppet(one, self) for one in self._given)
+        model = BrokenModel(self._model) if self._model else None
+        return Parts(lambda _files, _sessions: tools, None if model is None else lambda _name: model)
 
 
 class Puppet:
@@ -44,6 +66,7 @@ class Puppet:
     def __init__(self, data: GivenTool, shared: Puppets) -> None:
         self.name = data.name
         self.effect = Effect(data.effect)
+        self.label = None if data.result is None else parse(data.result)
         self.repeatable = data.repeatable
         self._data = data
         self._shared = shared
@@ -51,8 +74,6 @@ class Puppet:
     def declare(self, arguments: Anything, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
         said = next(iter(self._said()), None)
         return Declared(
-            # A tool whose author forgot the label gives None where the port says Label.
-            result=cast("Label", None if self._data.result is None else parse(self._data.result)),
             clearance=None if self._data.clearance is None else parse(self._data.clearance),
             consequential=self._data.consequential,
             says=said if self._data.tells_what_it_says else None,

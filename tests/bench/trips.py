@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,20 +88,22 @@ class _Proxy:
 
         async def there() -> None:
             nonlocal answered
-            while data := await reader.read(_CHUNK):
-                if answered:
-                    self.trips[self._name(data)] += 1
-                answered = False
-                to_server.write(data)
-                await to_server.drain()
+            with suppress(ConnectionError):  # either side may leave at any moment
+                while data := await reader.read(_CHUNK):
+                    if answered:
+                        self.trips[self._name(data)] += 1
+                    answered = False
+                    to_server.write(data)
+                    await to_server.drain()
             to_server.close()
 
         async def back() -> None:
             nonlocal answered
-            while data := await from_server.read(_CHUNK):
-                answered = True
-                writer.write(data)
-                await writer.drain()
+            with suppress(ConnectionError):
+                while data := await from_server.read(_CHUNK):
+                    answered = True
+                    writer.write(data)
+                    await writer.drain()
             writer.close()
 
         async with asyncio.TaskGroup() as tasks:

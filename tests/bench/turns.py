@@ -12,9 +12,8 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import JsonValue
 from redis.asyncio import Redis
 
 from bot.ids import Ids
@@ -44,6 +43,9 @@ from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_least
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 _TOGETHER: Final = 8
 _BATCH: Final = 48

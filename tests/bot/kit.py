@@ -114,6 +114,7 @@ class Probe:
     declared: Declared = field(default_factory=Declared)
     result: Result = field(default_factory=lambda: Result("done"))
     effect: Effect = Effect.READ
+    label: Label | None = PUBLIC
     repeatable: bool = True
     does: Callable[[TextArguments, Scene], Awaitable[Result | None]] | None = None
     description: str = "a probe"
@@ -275,3 +276,18 @@ def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
 
 async def _nothing(tool: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {"tool": tool, "arguments": dict(arguments)}
+
+
+@asynccontextmanager
+async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person, OpenTurn]]:
+    """Open a turn by hand, as a worker does."""
+    async with running(folder, config, serve=False) as owner:
+        await owner.send("hello")
+        claim = await owner.app.store.claim(owner.sid, Ids().owner())
+        assert claim is not None
+        item = claim.items[0]
+        record = Turn("t1", item.position, item.dedupe, item.sender, claim.now)
+        here = standing(sid=owner.sid, now=claim.now)
+        turn = OpenTurn(owner.app.store, Ids(), claim, record, here, owner.app.outbox)
+        await turn.write(take=item.position, turn=record, status=Status.RUNNING)
+        yield owner, turn

@@ -21,7 +21,7 @@ from bot.tools.message import Message
 from channels.base import Audience
 from channels.message import Address
 from policy.decision import Decision, Remedy, Verdict
-from policy.document import Document
+from policy.document import Document, load
 from policy.explain import shown
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook
@@ -234,6 +234,20 @@ async def test_the_configuration_raises_what_a_tool_declares() -> None:
     assert answer.label == INTERNAL
 
 
+async def test_unknown_is_worst_a_tool_without_a_label_is_not_offered_and_blocks() -> None:
+    probe = Probe(label=None)
+    keeper = gate([probe, CurrentTime()])
+    assert [tool.name for tool in keeper.tools] == ["current_time"]
+    assert blocked_by(keeper.prepare(standing(), call("probe")).decision) == {"unknown_is_worst"}
+
+
+async def test_a_tool_without_a_label_may_be_given_one_by_the_operator() -> None:
+    policy = load({"tools": {"probe": {"result": "INTERNAL"}}}, tools=("probe",))
+    keeper = gate([Probe(label=None)], policy)
+    assert [tool.name for tool in keeper.tools] == ["probe"]
+    assert keeper.prepare(standing(), call("probe")).decision.label_after == INTERNAL
+
+
 async def test_a_scene_tells_whether_a_label_may_enter() -> None:
     probe = Probe()
     keeper = gate([probe])
@@ -323,7 +337,9 @@ async def test_redact_on_what_enters_the_context() -> None:
 
 
 async def test_redact_on_a_result() -> None:
-    keeper = gate([Probe(result=Result(f"pay {CARD}"))], rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="REDACT"))
+    keeper = gate(
+        [Probe(result=Result(f"pay {CARD}"))], rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="REDACT")
+    )
     asked = keeper.prepare(standing(), call("probe"))
     answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
     assert (answer.text, answer.failed) == ("pay [redacted: payment-card]", False)
@@ -483,7 +499,7 @@ async def test_simulate_equals_enforce(tmp_path: Path, taint: Label, asked: Call
     )
     keeper, here = gate(built_in(tmp_path), policy), standing(taint)
     real = keeper.prepare(here, asked).decision
-    report = await keeper.simulate(here, asked.tool, asked.arguments or {})
+    report = await keeper.simulate(here, asked.tool, asked.arguments or {}, taint)
     assert report["verdict"] == real.verdict.name
     assert report["rules"] == [
         {"id": rule.rule, "verdict": rule.verdict.name, "fixed": rule.fixed, "message": rule.message}
@@ -496,11 +512,11 @@ async def test_simulate_equals_enforce(tmp_path: Path, taint: Label, asked: Call
 
 async def test_a_simulation_says_what_it_depends_on(tmp_path: Path) -> None:
     keeper = gate(built_in(tmp_path))
-    read = await keeper.simulate(standing(), "read_file", {"path": "public/x"})
+    read = await keeper.simulate(standing(), "read_file", {"path": "public/x"}, TOP)
     assert read["depends"] == ["the label of what is read"]
-    assert (await keeper.simulate(standing(), "current_time", {}))["depends"] == []
-    assert "depends" not in await keeper.simulate(standing(TOP), "message", dict(send("x").arguments or {}))
-    assert "depends" not in await keeper.simulate(standing(), "format_disk", {})
+    assert (await keeper.simulate(standing(), "current_time", {}, TOP))["depends"] == []
+    assert "depends" not in await keeper.simulate(standing(TOP), "message", dict(send("x").arguments or {}), TOP)
+    assert "depends" not in await keeper.simulate(standing(), "format_disk", {}, TOP)
 
 
 async def test_a_tool_can_ask_what_the_gate_would_decide() -> None:

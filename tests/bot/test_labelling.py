@@ -1,11 +1,10 @@
+import pytest
+
 from bot import labelling
 from channels.base import Audience
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
-
-import pytest
-
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
 
 OWNER = Audience(frozenset({"console:owner"}), complete=True)

@@ -115,13 +115,23 @@ def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], too
         assert "untrusted_cannot_command" not in engine(*rules).decide(lifted, NOW).rules
 
 
+def _resulting(request: Request) -> Label:
+    """The label the session would have after this read, written out once more."""
+    if request.hook in {Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE}:
+        return request.taint.join(TOP if request.item is None else request.item)
+    if request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL} and request.tool and request.tool.result:
+        return request.taint.join(request.tool.result)
+    return request.taint
+
+
 @given(requests(READS), rule_sets())
 def test_read_is_decided_before_it_happens(request: Request, rules: tuple[Rule, ...]) -> None:
     """The label that would result must flow to the ceiling and to the provider, else nothing is read."""
     decision = engine(*rules).decide(request, NOW)
-    if decision.verdict is not Verdict.BLOCK:
-        assert decision.label_after.flows_to(request.ceiling)
-        assert decision.label_after.flows_to(request.provider)
+    resulting = _resulting(request)
+    may = resulting.flows_to(request.ceiling) and resulting.flows_to(request.provider)
+    assert ("read_is_decided_before_it_happens" in decision.rules) == (not may)
+    assert decision.label_after == (request.taint if decision.verdict is Verdict.BLOCK else resulting)
 
 
 @given(requests(), rule_sets(), st.integers())
@@ -162,8 +172,7 @@ def test_overshoot(request: Request) -> None:
     """What could not be spoken at home afterwards is not read where `overshoot` says block."""
     if request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.PRE_CONTEXT_INJECTION}:
         decision = engine().decide(replace(request, overshoot="block"), NOW)
-        if decision.verdict is not Verdict.BLOCK:
-            assert decision.label_after.flows_to(request.home)
+        assert ("overshoot" in decision.rules) == (not _resulting(request).flows_to(request.home))
     assert "overshoot" not in engine().decide(replace(request, overshoot="allow"), NOW).rules
 
 

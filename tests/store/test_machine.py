@@ -1,13 +1,20 @@
 """The scripts against a model in plain Python: two workers, a person who stops, resets and answers, and crashes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from bot.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.values import (
@@ -121,8 +128,15 @@ class Machine(RuleBasedStateMachine):
             return LeaseLostError
         return None
 
-    def holds(self, name: str) -> bool:
-        return name in self.workers and self.standing(name) is None
+    @property
+    def holder(self) -> str:
+        """The worker whose claim holds, or nothing; lapsed or not, nobody took the session from it."""
+        return next((name for name in self.workers if self.standing(name) is None), "")
+
+    @property
+    def stale(self) -> list[str]:
+        """The workers whose claims do not hold any more."""
+        return [name for name in self.workers if self.standing(name) is not None]
 
     def write(self, name: str, write: Write, *, commit: bool = False, sender: str = "", again: bool = False) -> Written:
         worker = self.workers[name]
@@ -144,8 +158,20 @@ class Machine(RuleBasedStateMachine):
             model.holder = ""
         return written
 
-    @rule(label=LABELS)
-    def accept(self, label: Label) -> None:
+    @initialize(data=st.data())
+    def first(self, data: st.DataObject) -> None:
+        assert self.run(self.store.claim(self.sid, fresh(), idle=True)) is None
+        assert self.run(self.store.stop(self.sid, actor="ann")) == (False, 0)
+        self.accept(data)
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        """One rule for all: Hypothesis leaves out rules at random, and most need others to have run before."""
+        action = data.draw(st.sampled_from([name for name, may in ACTIONS if may(self)]))
+        getattr(self, action)(data)
+
+    def accept(self, data: st.DataObject) -> None:
+        label = data.draw(LABELS)
         position = len(self.model.items) + 1
         accepted = self.run(self.store.accept(item(self.sid, f"d{position}", label)))
         assert (accepted.position, accepted.duplicate) == (position, False)
@@ -154,16 +180,15 @@ class Machine(RuleBasedStateMachine):
         self.model.items[position] = ItemStatus.WAITING
         self.model.waiting.append(position)
 
-    @precondition(lambda self: self.model.items)
-    @rule(data=st.data())
     def redeliver(self, data: st.DataObject) -> None:
         position = data.draw(st.sampled_from(sorted(self.model.items)))
         accepted = self.run(self.store.accept(item(self.sid, f"d{position}")))
         assert (accepted.position, accepted.duplicate) == (position, True)
         assert accepted.status is self.model.items[position]
 
-    @rule(name=WORKERS, idle=st.booleans())
-    def claim(self, name: str, idle: bool) -> None:  # noqa: FBT001 - drawn
+    def claim(self, data: st.DataObject) -> None:
+        name = data.draw(WORKERS)
+        idle = data.draw(st.booleans())
         owner = fresh()
         claim = self.run(self.store.claim(self.sid, owner, idle=idle))
         model = self.model
@@ -181,18 +206,17 @@ class Machine(RuleBasedStateMachine):
         assert self.run(self.store.claim(self.sid, owner)) is not None
         self.workers[name] = Worker(claim, owner, model.seq)
 
-    @precondition(lambda self: self.model.held)
-    @rule()
-    def crash(self) -> None:
+    def claim_in_vain(self, _data: st.DataObject) -> None:
+        assert self.run(self.store.claim(self.sid, fresh(), idle=True)) is None
+
+    def crash(self, _data: st.DataObject) -> None:
         """The holder goes silent until its lease lapses; it may come back later with its old claim."""
         self.run(end_lease(self.store, self.sid))
         self.model.lapsed = True
 
-    @rule(name=WORKERS, again=st.booleans())
-    def open_turn(self, name: str, again: bool) -> None:  # noqa: FBT001 - drawn
-        model = self.model
-        if not self.holds(name) or model.turn is not None or not model.waiting:
-            return
+    def open_turn(self, data: st.DataObject) -> None:
+        again = data.draw(st.booleans())
+        name, model = self.holder, self.model
         position = model.waiting[0]
         turn = Turn(fresh(), position, f"d{position}", "ann", 1)
         opened = Write(
@@ -203,15 +227,11 @@ class Machine(RuleBasedStateMachine):
         model.items[position] = ItemStatus.TAKEN
         model.turn = turn
 
-    @rule(
-        name=WORKERS,
-        read=st.lists(st.tuples(LABELS, st.booleans()), max_size=3),
-        say=st.booleans(),
-        again=st.booleans(),
-    )
-    def record(self, name: str, read: list[tuple[Label, bool]], say: bool, again: bool) -> None:  # noqa: FBT001 - drawn
-        if not self.holds(name):
-            return
+    def record(self, data: st.DataObject) -> None:
+        read = data.draw(st.lists(st.tuples(LABELS, st.booleans()), max_size=3))
+        say = data.draw(st.booleans())
+        again = data.draw(st.booleans())
+        name = self.holder
         events = tuple(event(label, admitted=admitted) for label, admitted in read)
         key = fresh()
         deliver = (answer(key),) if say else ()
@@ -221,11 +241,9 @@ class Machine(RuleBasedStateMachine):
         if say:
             self.model.deliveries[key] = DeliveryState.PENDING
 
-    @rule(name=WORKERS)
-    def suspend(self, name: str) -> None:
-        model = self.model
-        if not self.holds(name) or model.turn is None or model.turn.suspended:
-            return
+    def suspend(self, _data: st.DataObject) -> None:
+        name, model = self.holder, self.model
+        assert model.turn is not None
         asked = replace(question(self.workers[name].claim, fresh()), generation=model.generation)
         turn = replace(model.turn, suspended=True)
         waiting = Write(fresh(), self.workers[name].seq, ask=(asked,), turn=turn, release=True)
@@ -238,10 +256,8 @@ class Machine(RuleBasedStateMachine):
         assert state is not None
         return wanted if state.status in {Status.RUNNING, wanted} else None
 
-    @rule(name=WORKERS, data=st.data())
-    def spend(self, name: str, data: st.DataObject) -> None:
-        if not self.holds(name) or not self.model.approvals:
-            return
+    def spend(self, data: st.DataObject) -> None:
+        name = self.holder
         asked = data.draw(st.sampled_from(sorted(self.model.approvals)))
         write = Write(fresh(), self.workers[name].seq, use=asked)
         if self.model.approvals[asked] is ApprovalState.APPROVED:
@@ -250,11 +266,11 @@ class Machine(RuleBasedStateMachine):
         else:
             self.refused(name, write, NotFoundError)
 
-    @rule(name=WORKERS, again=st.booleans(), claimed=st.booleans())
-    def commit(self, name: str, again: bool, claimed: bool) -> None:  # noqa: FBT001 - drawn
-        model = self.model
-        if not self.holds(name) or model.turn is None:
-            return
+    def commit(self, data: st.DataObject) -> None:
+        again = data.draw(st.booleans())
+        claimed = data.draw(st.booleans())
+        name, model = self.holder, self.model
+        assert model.turn is not None
         key, turn = fresh(), model.turn
         end = LastTurn(turn.id, YieldReason.COMPLETED, 1, 2, turn.attempt, 0, "", Usage(1, 1, 1))
         write = Write(
@@ -277,20 +293,16 @@ class Machine(RuleBasedStateMachine):
         assert state is not None
         assert state.status is (Status.QUEUED if model.waiting else Status.IDLE)
 
-    @rule(name=WORKERS)
-    def release(self, name: str) -> None:
-        if name not in self.workers:
-            return
-        holds = self.holds(name)
+    def release(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.workers)))
+        held = name == self.holder
         self.run(self.store.release(self.workers[name].claim))
-        if holds:
+        if held:
             self.model.holder = ""
 
-    @rule(name=WORKERS)
-    def renew(self, name: str) -> None:
-        if self.holds(name):
-            assert self.run(self.store.renew(self.workers[name].claim)) is self.model.stop
-            self.model.lapsed = False
+    def renew(self, _data: st.DataObject) -> None:
+        assert self.run(self.store.renew(self.workers[self.holder].claim)) is self.model.stop
+        self.model.lapsed = False
 
     def refused(self, name: str, write: Write, error: type[Exception]) -> None:
         before = self.run(dump(self.store, self.sid))
@@ -300,22 +312,21 @@ class Machine(RuleBasedStateMachine):
             assert caught.type is error
         assert self.run(dump(self.store, self.sid)) == before
 
-    @rule(name=WORKERS, label=LABELS)
-    def stale_fence_writes_nothing(self, name: str, label: Label) -> None:
-        if name not in self.workers or (error := self.standing(name)) is None:
-            return
+    def stale_fence_writes_nothing(self, data: st.DataObject) -> None:
+        label = data.draw(LABELS)
+        name = data.draw(st.sampled_from(self.stale))
+        error = self.standing(name)
+        assert error is not None
         late = Write(fresh(), self.model.seq, events=(event(label),), audit=(row(),), deliver=(answer(fresh()),))
         self.refused(name, late, error)
 
-    @rule(name=WORKERS, off=st.sampled_from([-1, 1]))
-    def wrong_cursor_writes_nothing(self, name: str, off: int) -> None:
-        if self.holds(name):
-            self.refused(name, Write(fresh(), self.model.seq + off, events=(event(),)), LeaseLostError)
+    def wrong_cursor_writes_nothing(self, data: st.DataObject) -> None:
+        off = data.draw(st.sampled_from([-1, 1]))
+        self.refused(self.holder, Write(fresh(), self.model.seq + off, events=(event(),)), LeaseLostError)
 
     # What people and senders may do ----------------------------------------------------------------
 
-    @rule()
-    def stop(self) -> None:
+    def stop(self, _data: st.DataObject) -> None:
         model = self.model
         running = model.turn is not None
         cancelled = model.cancel_waiting()
@@ -324,9 +335,7 @@ class Machine(RuleBasedStateMachine):
         if model.turn is not None and model.turn.suspended:
             model.cancel_questions()
 
-    @precondition(lambda self: self.model.exists)
-    @rule()
-    def reset(self) -> None:
+    def reset(self, _data: st.DataObject) -> None:
         state = self.run(self.store.reset(self.sid, op=fresh(), actor="ann", audit=(row(),)))
         model = self.model
         model.cancel_waiting()
@@ -345,9 +354,8 @@ class Machine(RuleBasedStateMachine):
         assert (state.generation, state.seq, state.generation_seq) == (model.generation, model.seq, model.seq)
         assert (state.taint, state.creation, state.inbox_label) == (PUBLIC, PUBLIC, PUBLIC)
 
-    @precondition(lambda self: self.model.approvals)
-    @rule(data=st.data(), state=st.sampled_from([ApprovalState.APPROVED, ApprovalState.DENIED]))
-    def resolve(self, data: st.DataObject, state: ApprovalState) -> None:
+    def resolve(self, data: st.DataObject) -> None:
+        state = data.draw(st.sampled_from([ApprovalState.APPROVED, ApprovalState.DENIED]))
         asked = data.draw(st.sampled_from(sorted(self.model.approvals)))
         resolved = self.run(self.store.resolve(self.sid, asked, state, actor="boss", audit=(row(),)))
         if self.model.approvals[asked] is ApprovalState.PENDING:
@@ -355,8 +363,7 @@ class Machine(RuleBasedStateMachine):
             self.model.audit += 1
         assert resolved.state is self.model.approvals[asked]
 
-    @rule()
-    def take(self) -> None:
+    def take(self, _data: st.DataObject) -> None:
         taken = self.run(self.store.take(self.sid, "me", CONSOLE))
         pending = [key for key, state in self.model.deliveries.items() if state is DeliveryState.PENDING]
         assert [one.key for one in taken] == pending
@@ -364,9 +371,8 @@ class Machine(RuleBasedStateMachine):
             self.model.deliveries[one.key] = DeliveryState.SENDING
             self.sending[one.key] = one
 
-    @precondition(lambda self: self.sending)
-    @rule(data=st.data(), state=st.sampled_from([DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.PENDING]))
-    def settle(self, data: st.DataObject, state: DeliveryState) -> None:
+    def settle(self, data: st.DataObject) -> None:
+        state = data.draw(st.sampled_from([DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.PENDING]))
         key = data.draw(st.sampled_from(sorted(self.sending)))
         held = self.run(self.store.settle(self.sending[key], "me", state, audit=(row(),)))
         was = self.model.deliveries[key]
@@ -420,8 +426,32 @@ class Machine(RuleBasedStateMachine):
         assert self.run(self.store.head(self.sid))[0] == model.audit
 
 
+ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
+    ("accept", lambda m: len(m.model.waiting) < 3),
+    ("redeliver", lambda m: m.model.items),
+    ("claim", lambda m: not m.model.held),
+    ("claim_in_vain", lambda m: m.model.held),
+    ("crash", lambda m: m.model.held),
+    ("open_turn", lambda m: m.holder and m.model.turn is None and m.model.waiting),
+    ("record", lambda m: m.holder),
+    ("suspend", lambda m: m.holder and m.model.turn and not m.model.turn.suspended),
+    ("spend", lambda m: m.holder and m.model.approvals),
+    ("commit", lambda m: m.holder and m.model.turn),
+    ("release", lambda m: m.workers),
+    ("renew", lambda m: m.holder),
+    ("stale_fence_writes_nothing", lambda m: m.stale),
+    ("wrong_cursor_writes_nothing", lambda m: m.holder),
+    ("stop", lambda m: m.model.turn or m.model.waiting),
+    ("reset", lambda m: m.model.seq >= 5 * m.model.generation),
+    ("resolve", lambda m: m.model.approvals),
+    ("take", lambda _: True),
+    ("settle", lambda m: m.sending),
+)
+"""What may happen next, and when it makes sense."""
+
+
 def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
     class OnServer(Machine):
         url = server.url
 
-    run_state_machine_as_test(OnServer, settings=settings(max_examples=25, stateful_step_count=40))
+    run_state_machine_as_test(OnServer, settings=settings(max_examples=50, stateful_step_count=50))

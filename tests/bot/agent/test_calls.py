@@ -132,7 +132,7 @@ async def test_a_question_is_bound_to_the_label_the_whole_step_left(tmp_path: Pa
     read = reader("read", INTERNAL)
     async with running(tmp_path, parts=parts(read)) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
-        await owner.say(f'{bang("write_file", path="internal/x.md", text="y")}\n{bang("read")}')
+        await owner.say(f"{bang('write_file', path='internal/x.md', text='y')}\n{bang('read')}")
         (asked,) = await owner.app.store.approvals(owner.sid)
         assert asked.label == parse("INTERNAL~")
         await owner.say(f"/approve {asked.id}")
@@ -264,7 +264,11 @@ async def test_one_question_for_all_calls_of_a_step_and_each_is_answered_by_itse
         await owner.say(f"/approve {first.id}")
         assert (await owner.state()).status is Status.AWAITING_INPUT
         shown = await owner.say(f"/deny {second.id}")
-        outcomes = {event.body["call"]: event.body["outcome"] for event in await owner.events() if event.type is EventType.TOOL_RESULT}
+        outcomes = {
+            event.body["call"]: event.body["outcome"]
+            for event in await owner.events()
+            if event.type is EventType.TOOL_RESULT
+        }
         assert outcomes[first.call] == "ok"
         assert outcomes[second.call] == "denied"
         assert not unanswered(await owner.events())
@@ -287,7 +291,9 @@ async def test_an_approval_is_used_once(tmp_path: Path) -> None:
 async def test_a_label_that_changed_while_people_thought_asks_again(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
-        await owner.say(f"{bang('write_file', path='internal/a.md', text='x')}\n{bang('write_file', path='internal/b', text='y')}")
+        await owner.say(
+            f"{bang('write_file', path='internal/a.md', text='x')}\n{bang('write_file', path='internal/b', text='y')}"
+        )
         first, second = await owner.app.store.approvals(owner.sid)
         assert first.binding != second.binding
         await owner.say(f"/approve {first.id}")

@@ -61,7 +61,8 @@ def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "shown"), [("ok", "success"), ("failed", "failed"), ("denied", "denied"), ("interrupted", "interrupted")]
+    ("outcome", "shown"),
+    [("ok", "success"), ("failed", "failed"), ("denied", "denied"), ("interrupted", "interrupted")],
 )
 def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> None:
     context = assemble(log(asked(), thought("a", "b"), result("a", outcome), result("b")))

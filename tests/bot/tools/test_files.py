@@ -1,6 +1,7 @@
 """`read_file`, `list_files`, `write_file`: what they declare, and what they tell."""
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +22,19 @@ from bot.tools.files import (
 )
 from bot.tools.labelled_files import FileRoot
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, bang, document, folder_of_files, note, results, scene
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    DIRTY,
+    INTERNAL,
+    RESTRICTED,
+    TOP,
+    bang,
+    document,
+    folder_of_files,
+    note,
+    results,
+    scene,
+)
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +46,13 @@ def root(tmp_path: Path) -> FileRoot:
 
 
 def put(root: FileRoot, path: str, label: Label, text: str = "text") -> None:
-    with ThreadPoolExecutor() as pool:  # a writer of its own, which does not block the loop
-        pool.submit(root.write, root.place(path, scene()), text, label).result()
+    """Write as another session would at the same moment: in a thread of its own."""
+    pool = ThreadPoolExecutor(1)
+    writing = pool.submit(root.write, root.place(path, scene()), text, label)
+    while not writing.done():  # a wait would be taken for a call that blocks the loop, and rightly
+        os.sched_yield()
+    pool.shutdown(wait=False)
+    assert writing.exception() is None
 
 
 def path(name: str) -> PathArguments:

@@ -175,7 +175,12 @@ def test_what_is_no_text_file_cannot_be_read(root: FileRoot) -> None:
     (folder / "large").write_bytes(b"x" * 10_000_000)
     os.mkfifo(folder / "pipe")
     (folder / "folder").mkdir()
-    for name, error in (("bytes", UnusableError), ("large", UnusableError), ("pipe", AbsentError), ("folder", AbsentError)):
+    for name, error in (
+        ("bytes", UnusableError),
+        ("large", UnusableError),
+        ("pipe", AbsentError),
+        ("folder", AbsentError),
+    ):
         with pytest.raises(error):
             root.read(root.place(f"public/{name}", scene()))
 

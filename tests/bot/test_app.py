@@ -1,0 +1,62 @@
+"""The composition root: secrets, chains, and an application that opens and closes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.app import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets, open_app
+from bot.audit import Broken, Intact
+from bot.config.load import load_config
+from bot.errors import OperatorError
+from bot.tools import catalogue
+from tests.bot.kit import HOME
+from tests.harness import running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_secrets_are_made_once_and_kept(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        first = owner.sid
+    async with running(tmp_path, serve=False) as owner:
+        assert owner.sid == first
+    keys = tmp_path / "data/keys"
+    assert sorted(path.name for path in keys.iterdir()) == ["audit", "session"]
+    assert {path.stat().st_mode & 0o777 for path in keys.iterdir()} == {0o600}
+
+
+async def test_secrets_may_come_from_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("{}\n")
+    environment = {"LOCKGATE_DATA_DIR": str(tmp_path / "data")}
+    config = await asyncio.to_thread(load_config, tmp_path / "config.yaml", environment, catalogue.NAMES)
+    given = {AUDIT_KEY_VARIABLE: "11" * 32, SESSION_KEY_VARIABLE: "22" * 32}
+    async with open_app(config, [], given) as app:
+        sid = app.session_id(HOME)
+    assert not (tmp_path / "data/keys").exists()
+    async with open_app(config, [], {**given, SESSION_KEY_VARIABLE: "33" * 32}) as app:
+        assert app.session_id(HOME) != sid
+    with pytest.raises(OperatorError):
+        Secrets.load(config, {AUDIT_KEY_VARIABLE: "short"})
+
+
+async def test_the_audit_of_a_conversation_is_intact_and_anchored(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        assert isinstance(await owner.app.verify(owner.sid), Intact)
+        await owner.app.anchor()
+        heads = await asyncio.to_thread(owner.app.anchors.heads)
+        assert heads[owner.sid][0] == 3
+        records = [record async for record in owner.app.records(owner.sid, after=1)]
+        assert [record.n for record in records] == [2, 3]
+
+
+async def test_a_chain_that_lost_records_is_broken(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        await owner.app.anchor()
+        found = await owner.app.verify("nobody")
+        assert isinstance(found, Intact)
+        heads = await asyncio.to_thread(owner.app.anchors.heads)
+        await asyncio.to_thread(owner.app.anchors.record, {**heads, "nobody": (3, "x")})
+        assert isinstance(await owner.app.verify("nobody"), Broken)

@@ -1,0 +1,101 @@
+"""The way in: who is let in, what is kept, and what a stranger learns."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.router import UNKNOWN_HERE, Outcome
+from bot.sessions.values import EventType
+from channels.message import Address, Inbound
+from policy.labels import PUBLIC
+from tests.bot.kit import DIRTY, GUEST, HOME, policy
+from tests.harness import running
+
+pytestmark = pytest.mark.anyio
+
+
+def typed(text: str, account: str = "console:owner", dedupe: str = "d1", address: Address = HOME) -> Inbound:
+    return Inbound(address, account, text, dedupe)
+
+
+@pytest.mark.parametrize("text", ["hello", "/status", "/approve abc", "/nonsense"])
+async def test_a_stranger_learns_one_sentence_whatever_he_tries(tmp_path: Path, text: str) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        receipt = await owner.app.router.receive(typed(text, "console:mallory", address=Address("console", "mallory")))
+        assert receipt.outcome is Outcome.REFUSED
+        assert owner.shown.strip() == f"→ mallory: {UNKNOWN_HERE}"
+        assert await owner.app.store.state(receipt.sid) is None
+        rows = await owner.app.store.records("audit")
+        refused, said = rows
+        assert (refused.kind, refused.body["account"]) == ("refused", "console:mallory")
+        assert refused.body["address"] == said.body["destination"] == "console::mallory:"
+
+
+async def test_a_guest_may_not_either(tmp_path: Path) -> None:
+    people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
+    async with running(tmp_path, policy(principals=people), serve=False) as owner:
+        assert (await owner.app.router.receive(typed("hello"))).outcome is Outcome.REFUSED
+        row, *_ = await owner.app.store.records("audit")
+        assert row.body["reason"] == "role guest is below member"
+
+
+async def test_a_message_is_in_the_store_when_it_is_acknowledged(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        receipt = await owner.app.router.receive(typed("hello"))
+        assert (receipt.outcome, receipt.sid) == (Outcome.ACCEPTED, owner.sid)
+        assert (await owner.state()).waiting_items == 1
+        assert owner.shown == ""
+
+
+async def test_accepted_once_the_same_update_again_is_the_same_message(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        for _ in range(3):
+            assert (await owner.app.router.receive(typed("hello"))).outcome is Outcome.ACCEPTED
+        assert (await owner.state()).waiting_items == 1
+        changed = await owner.app.router.receive(typed("hello!"))
+        assert changed.outcome is Outcome.ANSWERED
+        assert "came before with another content" in owner.shown
+
+
+async def test_a_message_too_long_or_too_many_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    limits = {"limits": {"message_characters": 10, "inbox_items": 2}}
+    async with running(tmp_path, policy(blocks=limits), serve=False) as owner:
+        assert (await owner.app.router.receive(typed("x" * 11))).outcome is Outcome.ANSWERED
+        assert "at most 10 characters" in owner.shown
+        for n in range(3):
+            receipt = await owner.app.router.receive(typed("x" * 10, dedupe=f"n{n}"))
+        assert receipt.outcome is Outcome.ANSWERED
+        assert "busy, try again in a moment" in owner.shown
+        assert (await owner.state()).waiting_items == 2
+
+
+async def test_a_command_is_answered_at_once_and_leaves_no_session(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        receipt = await owner.app.router.receive(typed("/whoami"))
+        assert receipt.outcome is Outcome.ANSWERED
+        assert "you are owner" in owner.shown
+        assert await owner.app.store.state(owner.sid) is None
+
+
+async def test_what_was_not_typed_by_its_sender_is_no_command_and_not_trusted(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        forwarded = Inbound(HOME, "console:owner", "/reset confirm", "f1", authored=False)
+        assert (await owner.app.router.receive(forwarded)).outcome is Outcome.ACCEPTED
+        state = await owner.settled()
+        assert state is not None
+        assert (state.taint, state.generation) == (DIRTY, 1)
+        assert "You said: /reset confirm" in owner.shown
+
+
+async def test_what_a_person_types_is_trusted_and_public_here(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        (said,) = [event for event in await owner.events() if event.type is EventType.USER_MESSAGE]
+        assert (said.label, said.actor, said.admitted) == (PUBLIC, "owner", True)
+
+
+async def test_different_addresses_are_different_sessions(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        one = await owner.app.router.receive(typed("hello"))
+        other = await owner.app.router.receive(typed("hello", address=GUEST))
+        assert one.sid != other.sid

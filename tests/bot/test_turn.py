@@ -1,0 +1,157 @@
+"""An open turn: it alone writes, what it writes is never torn, and what stops it does so once."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from bot import events
+from bot.errors import LeaseLostError, ResetError
+from bot.ids import Ids
+from bot.lease import LeaseKeeper
+from bot.sessions.port import SessionStore
+from bot.sessions.values import NewDelivery
+from bot.turn import StopRequestedError
+from policy.labels import PUBLIC
+from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, policy
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+
+def said(text: str, where: object = HOME) -> NewDelivery:
+    return NewDelivery(text, str(where), text, PUBLIC)
+
+
+async def test_what_is_noted_is_written_first_and_once(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        turn.note(events.user_message(turn.standing, "owner", "first", INTERNAL))
+        await turn.write(events=(events.user_message(turn.standing, "owner", "second", PUBLIC),))
+        await turn.write(events=(events.user_message(turn.standing, "owner", "third", CONFIDENTIAL),))
+        texts = [event.body["text"] for event in await owner.events() if "text" in event.body]
+        assert texts == ["first", "second", "third"]
+        assert turn.standing.taint == CONFIDENTIAL
+        assert (await owner.state()).taint == CONFIDENTIAL
+
+
+async def test_what_this_process_serves_is_claimed_by_the_write(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        (mine,) = await turn.write(deliver=(said("here"),))
+        assert (mine.state, mine.key) == ("sending", "here")
+        assert await turn.write(deliver=(said("here too"), said("there", "pigeon::7:"))) == ()
+        states = {entry.key: entry.state for entry in await owner.app.store.deliveries(owner.sid)}
+        assert states == {"here": "sending", "here too": "pending", "there": "pending"}
+
+
+async def test_a_stop_interrupts_after_the_write_that_learned_of_it(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        await owner.app.store.stop(owner.sid, actor="owner")
+        with pytest.raises(StopRequestedError), turn.interruptible():
+            await turn.write(events=(events.user_message(turn.standing, "owner", "kept", PUBLIC),))
+            await anyio.sleep(60)
+        assert "kept" in str(await owner.events())
+        await turn.end()
+
+
+async def test_the_last_write_comes_too_late_for_a_stop(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        await owner.app.store.stop(owner.sid, actor="owner")
+        await turn.end()
+        with turn.interruptible():
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
+        before = await owner.events()
+        with pytest.raises(ResetError), turn.interruptible():
+            await turn.write(events=(events.user_message(turn.standing, "owner", "late", CONFIDENTIAL),))
+        assert await owner.events() == before
+        assert (await owner.state()).taint == PUBLIC
+
+
+async def test_the_first_reason_counts_and_also_before_the_block_begins(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (_, turn):
+        turn.interrupt(LeaseLostError("first"))
+        turn.interrupt(StopRequestedError())
+        reached = False
+        with pytest.raises(LeaseLostError, match="first"), turn.interruptible():
+            await anyio.sleep(60)
+            reached = True
+        assert not reached
+
+
+async def test_what_a_block_raises_passes_unless_it_is_an_echo(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (_, turn):
+        with pytest.raises(ZeroDivisionError), turn.interruptible():
+            raise ZeroDivisionError
+        with pytest.raises(LeaseLostError), turn.interruptible():
+            turn.interrupt(LeaseLostError("gone"))
+            raise ZeroDivisionError
+
+
+async def test_decisions_and_writes_go_one_at_a_time(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+
+        async def raise_to(label: object, name: str) -> None:
+            async with turn.lock:
+                before = turn.standing.taint
+                await turn.write(events=(events.user_message(turn.standing, "owner", name, label),))  # pyright: ignore
+                assert turn.standing.taint == before.join(label)  # pyright: ignore
+
+        async with asyncio.TaskGroup() as tasks:
+            for n in range(20):
+                tasks.create_task(raise_to((PUBLIC, INTERNAL, CONFIDENTIAL)[n % 3], str(n)))
+        assert (await owner.state()).taint == CONFIDENTIAL
+
+
+# --- the keeper of leases --------------------------------------------------------------------------
+
+
+def keeper(owner: Person, lease: float) -> LeaseKeeper:
+    @asynccontextmanager
+    async def opened_again() -> AsyncGenerator[SessionStore]:
+        async with owner.app._open_own_store() as store:  # pyright: ignore[reportPrivateUsage] - as the app does
+            yield store
+
+    return LeaseKeeper(opened_again, lease)
+
+
+async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> None:
+    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
+        keeps = keeper(owner, 2)
+        with keeps.hold(turn):
+            await asyncio.sleep(0.1)
+            end = asyncio.get_running_loop().time() + 3
+            while asyncio.get_running_loop().time() < end:
+                pass  # nothing else runs on this loop meanwhile
+            await turn.end()
+        await keeps.close()
+
+
+async def test_a_stop_and_a_lost_lease_reach_the_turn_through_the_keeper(tmp_path: Path) -> None:
+    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
+        keeps = keeper(owner, 0.3)
+        with keeps.hold(turn):
+            await owner.app.store.stop(owner.sid, actor="owner")
+            with pytest.raises(StopRequestedError), turn.interruptible():
+                await anyio.sleep(20)
+        await keeps.close()
+    (tmp_path / "again").mkdir()
+    async with by_hand(tmp_path / "again") as (owner, turn):
+        keeps = keeper(owner, 0.3)
+        with keeps.hold(turn):
+            await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
+            with pytest.raises(ResetError), turn.interruptible():
+                await anyio.sleep(20)
+        await keeps.close()
+
+
+async def test_a_keeper_that_held_nothing_closes_too(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        await keeper(owner, 30).close()

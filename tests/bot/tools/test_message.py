@@ -1,0 +1,92 @@
+"""`message`: to places known by configuration, at the label of the session, without changing the route."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.tools.base import RefusedCallError
+from bot.tools.message import Message, MessageArguments
+from channels.message import Address
+from policy.labels import PUBLIC
+from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, bang, document, note, policy, results, scene
+from tests.harness import running
+
+pytestmark = pytest.mark.anyio
+
+CARD = "4111 1111 1111 1111"
+
+
+def to(recipient: str, text: str = "hi", channel: str = "console") -> MessageArguments:
+    return MessageArguments(channel=channel, recipient=recipient, text=text)
+
+
+def test_it_declares_where_it_leads_and_what_it_says() -> None:
+    declared = Message().declare(to("guest"), scene())
+    assert (declared.clearance, declared.consequential, declared.says) == (PUBLIC, True, (GUEST, "hi"))
+    assert declared.result == PUBLIC
+
+
+def test_a_word_to_ones_own_cleared_address_is_not_consequential() -> None:
+    assert not Message().declare(to("owner"), scene(TOP)).consequential
+    narrow = document(recipients={"owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"}})
+    assert Message().declare(to("owner"), scene(CONFIDENTIAL, document=narrow)).consequential
+    assert Message().declare(to("owner"), scene(home=Address("console", "elsewhere"))).consequential
+
+
+@pytest.mark.parametrize(
+    ("recipient", "channel"), [("gust", "console"), ("guest", "telegram"), ("console:guest", "console")]
+)
+def test_an_unknown_recipient_is_refused_with_the_nearest(recipient: str, channel: str) -> None:
+    with pytest.raises(RefusedCallError, match="unknown recipient"):
+        Message().declare(to(recipient, channel=channel), scene())
+
+
+async def test_its_key_is_the_calls_so_that_a_repetition_is_the_same_message() -> None:
+    first = await Message().run(to("guest"), scene(INTERNAL))
+    assert first == await Message().run(to("guest"), scene(INTERNAL))
+    (delivery,) = first.deliver
+    assert (delivery.key, delivery.address, delivery.label) == ("s1/1/c1", str(GUEST), INTERNAL)
+
+
+async def test_a_message_arrives_and_the_answer_stays_at_home(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        shown = await owner.say(note("guest", "hello"))
+        assert "→ guest: hello" in shown
+        assert "accepted for guest" in shown
+        sent = {(entry.address, entry.state) for entry in await owner.app.store.deliveries(owner.sid)}
+        assert sent == {(str(GUEST), "sent"), (str(HOME), "sent")}
+
+
+async def test_redaction_of_a_message_is_real(tmp_path: Path) -> None:
+    rules = [{"id": "no-cards", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "REDACT"}]
+    async with running(tmp_path, policy(rules=rules)) as owner:
+        await owner.say(note("guest", f"pay {CARD}"))
+        assert "→ guest: pay [redacted: payment-card]" in owner.shown
+        assert CARD not in owner.shown
+
+
+async def test_no_write_down_by_message(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        shown = await owner.say(note("guest", "the plan"))
+        assert "→ guest" not in owner.shown
+        assert "no_write_down" in shown
+        assert results(await owner.events())[-1] == ("message", "denied")
+
+
+async def test_a_place_this_process_does_not_serve_waits_for_one_that_does(tmp_path: Path) -> None:
+    config = policy(
+        channels={
+            "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
+            "pager": {"classification": "PUBLIC"},
+        },
+        recipients={"duty": {"channel": "pager", "chat": "7", "clearance": "PUBLIC"}},
+    )
+    async with running(tmp_path, config) as owner:
+        await owner.say(bang("message", channel="pager", recipient="duty", text="wake up"), wait=False)
+        async with asyncio.timeout(20):
+            while "accepted for duty" not in owner.shown:
+                await asyncio.sleep(0.01)
+        waiting = [entry for entry in await owner.app.store.deliveries(owner.sid) if entry.kind == "message"]
+        assert [(entry.address, entry.state) for entry in waiting] == [("pager::7:", "pending")]

@@ -1,0 +1,174 @@
+"""Kill processes at random instants while turns run, let a fresh one heal what they left, and look at all of it."""
+
+import asyncio
+import io
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from bot.app import App, open_app
+from bot.audit import Intact
+from bot.errors import StoreError
+from bot.sessions.values import DeliveryState, Event, EventType, ItemStatus, SessionState, Status
+from bot.store.keys import session_keys
+from channels.console import REPEATED, Console
+from channels.message import Inbound
+from policy.labels import PUBLIC, join_all, parse
+from tests.chaos.worker import parts, settings
+from tests.harness import HOME
+
+_ROOT = Path(__file__).parents[2]
+_LABELS = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
+_HEALED_SECONDS = 60.0
+_OPEN = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
+_UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
+
+
+@dataclass
+class Chaos:
+    """One installation being killed; `sent` is how many messages were accepted, `kills` what was killed."""
+
+    folder: Path
+    random: Random
+    sent: int = 0
+    kills: Counter[str] = field(default_factory=Counter[str])
+    _worker: asyncio.subprocess.Process | None = None
+
+    async def run(self, rounds: int) -> None:
+        """Let it be killed that many times, heal, and check."""
+        config = await asyncio.to_thread(settings, self.folder)
+        async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
+            for _ in range(rounds):
+                await self._start()
+                await self._feed(app, self.random.randint(1, 3))
+                await asyncio.sleep(self.random.uniform(0.5, 2.5))
+                await self._kill(app)
+            await self._start()
+            await self._healed(app)
+            await self._end()
+            await self._check(app)
+
+    async def _start(self) -> None:
+        if self._worker is None or self._worker.returncode is not None:
+            self._worker = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.chaos.worker", str(self.folder), cwd=_ROOT
+            )
+
+    async def _end(self) -> None:
+        if self._worker is not None:
+            if self._worker.returncode is None:
+                self._worker.kill()
+            await self._worker.wait()
+            self._worker = None
+
+    async def _feed(self, app: App, count: int) -> None:
+        for _ in range(count):
+            n = self.sent
+            label = self.random.choice(_LABELS)
+            text = "\n".join(
+                (
+                    f'!step {{"n": {n}, "label": "{label}"}}',
+                    f'!write_file {{"path": "workspace/{n}.md", "text": "text {n}"}}',
+                    f'!step {{"n": {n}}}',
+                    f'!message {{"channel": "console", "recipient": "owner", "text": "message-{n};"}}',
+                )
+            )
+            inbound = Inbound(HOME, "console:owner", text, f"message {n}")
+            # A platform delivers again what was not acknowledged, as often as it takes.
+            while True:
+                try:
+                    await app.router.receive(inbound)
+                    break
+                except StoreError:
+                    await asyncio.sleep(0.1)
+            self.sent += 1
+
+    async def _kill(self, app: App) -> None:
+        what = self.random.choice(("worker", "worker", "store", "both"))
+        self.kills[what] += 1
+        if what != "store":
+            await self._end()
+        if what != "worker":
+            assert app.store.server is not None
+            pid = int(await asyncio.to_thread(app.store.server.files.pid.read_text))
+            os.kill(pid, signal.SIGKILL)
+
+    async def _healed(self, app: App) -> None:
+        async with asyncio.timeout(_HEALED_SECONDS):
+            while not await self._quiet(app):
+                await asyncio.sleep(0.05)
+
+    async def _quiet(self, app: App) -> bool:
+        sid = app.session_id(HOME)
+        try:
+            state = await app.store.state(sid)
+            assert state is not None
+            unsaid = any(one.state in _UNSAID for one in await app.store.deliveries(sid))
+        except StoreError:
+            return False
+        return state.status is Status.IDLE and not state.waiting_items and not unsaid
+
+    async def _check(self, app: App) -> None:
+        sid = app.session_id(HOME)
+        state = await app.store.state(sid)
+        assert state is not None
+        events = await app.store.events(sid, limit=100_000)
+        _check_log(state, events, self.sent)
+        for chain in (sid, "audit"):
+            assert isinstance(await app.verify(chain), Intact)
+        statuses = await _statuses(app, sid)
+        assert len(statuses) == self.sent
+        assert not _OPEN.intersection(statuses)
+        ambiguous = [one.text for one in await app.store.deliveries(sid) if one.state is DeliveryState.AMBIGUOUS]
+        shown = await asyncio.to_thread((self.folder / "shown").read_text, "utf-8")
+        _check_shown(shown, events, "\n".join(ambiguous))
+        await asyncio.to_thread(self._check_files, sid, events)
+
+    def _check_files(self, sid: str, events: tuple[Event, ...]) -> None:
+        """Every write that is said to have happened is there, whole, at its label; nothing half written is."""
+        base = self.folder / "data" / "workspaces" / sid / "1"
+        for path in base.glob("*.md"):
+            assert path.read_text("utf-8") == f"text {path.stem}"
+        written = [event for event in events if event.body.get("tool") == "write_file" and event.body.get("outcome") == "ok"]
+        assert len(list(base.glob("*.md"))) >= len(written)
+        sides = [side for side in (base / ".labels").iterdir() if side.suffix != ".new"]
+        assert len(sides) >= len(list(base.glob("*.md")))
+        for side in sides:
+            parse(side.read_text("ascii").strip())
+
+
+def _check_log(state: SessionState, events: tuple[Event, ...], sent: int) -> None:
+    assert [event.seq for event in events] == list(range(1, state.seq + 1))
+    assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
+    said = [event for event in events if event.type is EventType.USER_MESSAGE]
+    order = [int(found[1]) for event in said if (found := re.search(r'"n": (\d+)', str(event.body["text"])))]
+    assert order == list(range(sent)), f"not once and in order: {order}"
+    ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
+    assert set(ended.values()) == {1}
+    assert len(ended) == sent
+    answers = Counter(event.turn for event in events if event.type is EventType.AGENT_MESSAGE)
+    assert set(answers.values()) <= {1}
+    results = Counter(str(event.body["call"]) for event in events if event.type is EventType.TOOL_RESULT)
+    assert set(results.values()) <= {1}
+    decided = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_CALL}
+    assert decided <= set(results), "a call that was decided has no result"
+    given_up = {event.turn for event in events if event.type is EventType.ERROR}
+    assert set(ended) - set(answers) <= given_up, "a turn ended without an answer and without an error"
+
+
+def _check_shown(shown: str, events: tuple[Event, ...], ambiguous: str) -> None:
+    """Every answer and message was shown once, or again with its mark, or stands as of unknown outcome."""
+    plain = Counter[str]()
+    for block in re.split(r"\n(?=  step: )", shown):
+        if REPEATED not in block:
+            plain.update(set(re.findall(r"answer-\d+;|message-\d+;", block)))
+    for event in events:
+        if event.type is EventType.AGENT_MESSAGE:
+            (name,) = set(re.findall(r"answer-\d+;", str(event.body["text"])))
+            assert plain[name] <= 1, f"{name} was shown {plain[name]} times without a mark"
+            assert name in shown or name in ambiguous, f"{name} was never shown"
