@@ -12,7 +12,8 @@ from bot import approvals, events
 from bot.agent.calls import INTERRUPTED, answered
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Waiting
-from bot.gate import Gate, Prepared
+from bot.crossings import Prepared
+from bot.gate import NOBODY, Gate
 from bot.ids import Ids
 from bot.sessions.values import (
     Approval,
@@ -78,10 +79,13 @@ class Endings:
         approval = approvals.live(turn.approvals, bound, call.id, standing.now)
         spoken = self._gate.speak(standing, standing.destination, text, approved=approval is not None)
         decision = spoken.decision
-        if decision.verdict is Verdict.REQUIRE_APPROVAL and self._may_ask(turn, decision, call):
-            if not answer.logged:
-                turn.note(events.thinking(standing, response_body(answer.response)))
-            return await self._ask(turn, (Prepared(call, decision, bound),))
+        if decision.verdict is Verdict.REQUIRE_APPROVAL:
+            refusal = self._refusal(turn, decision, call)
+            if refusal is None:
+                if not answer.logged:
+                    turn.note(events.thinking(standing, response_body(answer.response)))
+                return await self._ask(turn, (Prepared(call, decision, bound),))
+            decision = self._gate.refused(standing, refusal, decision)
         said = decision.verdict in {Verdict.ALLOW, Verdict.REDACT}
         written = [events.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
@@ -90,16 +94,23 @@ class Endings:
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         if said:
             deliver = NewDelivery(
-                f"{turn.record.id}-answer", str(standing.home), spoken.text, standing.taint, turn=turn.record.id
+                key=f"{turn.record.id}-answer",
+                address=str(standing.home),
+                text=spoken.text,
+                label=standing.taint,
+                turn=turn.record.id,
+                approved=approval is not None,
             )
         else:
             deliver = self._notice(turn, self._gate.explained(decision, _readers(turn), _ANSWER), _told(turn, decision))
         row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
         return await self._completed(turn, ended, deliver, (row,), approvals.to_spend(approval))
 
-    def _may_ask(self, turn: OpenTurn, decision: Decision, call: Call) -> bool:
-        eligible = approvals.someone_may_answer(self._gate.document, decision, turn.standing)
-        return eligible and answered(turn, call.id) is None
+    def _refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
+        """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
+        if approvals.someone_may_answer(self._gate.document, decision, turn.standing):
+            return answered(turn, call.id)
+        return NOBODY
 
     async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
         """Ask people, in one question for the whole step, and wait without holding a worker.
@@ -119,7 +130,15 @@ class Endings:
             for prepared in calls
         )
         key = f"{turn.record.id}-{asked[0].id}"
-        deliver = NewDelivery(key, str(standing.home), question, standing.taint, OutboundKind.QUESTION, turn.record.id)
+        deliver = NewDelivery(
+            key=key,
+            address=str(standing.home),
+            text=question,
+            label=standing.taint,
+            kind=OutboundKind.QUESTION,
+            turn=turn.record.id,
+            approved=True,
+        )
         return await turn.end(
             events=(
                 *(self._asked(turn, prepared) for prepared in calls),

@@ -8,7 +8,7 @@ from it. The gate writes nothing: whoever calls it records the decision before a
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, cast
@@ -17,11 +17,12 @@ from pydantic import JsonValue
 
 from bot import labelling
 from bot.approvals import binding, live, someone_may_answer, to_spend
+from bot.crossings import Prepared, Response, Spoken
 from bot.errors import LockgateError
 from bot.sessions.values import Approval, AuditRow, Delivery, NewDelivery
 from bot.standing import Call, Standing
 from bot.tools.arguments import changed, checked, strings
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene, Tool
+from bot.tools.base import Declared, RefusedCallError, Result, Scene, Tool
 from channels.base import Audience
 from channels.message import Address
 from policy import explain
@@ -35,6 +36,8 @@ from policy.request import Tool as Facts
 FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
+NOBODY: Final = "nobody may approve this"
+
 _DEPENDS: Final = MappingProxyType(
     {Effect.READ: ("the label of what is read",), Effect.SEND: ("who reads there at the moment of sending",)}
 )
@@ -42,59 +45,6 @@ _DEPENDS: Final = MappingProxyType(
 
 Audiences = Callable[[Address], Awaitable[Audience]]
 """Ask the channels who reads at an address now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A call with its decision.
-
-    `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
-    tells that one lifted it. `binding` is what an approval for it must be bound to. `accepted` holds tool and
-    checked arguments, None when the call names nothing that could run.
-    """
-
-    call: Call
-    decision: Decision
-    binding: str
-    label: Label = PUBLIC
-    use: str | None = None
-    accepted: tuple[Tool, Arguments] | None = None
-    approved: bool = False
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether it may simply run again after a crash."""
-        return self.accepted is not None and self.accepted[0].repeatable
-
-    @property
-    def barrier(self) -> bool:
-        """Whether it must run alone: whatever reaches others waits for the reads before it."""
-        return self.accepted is None or self.accepted[0].effect in {Effect.SEND, Effect.WRITE}
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A result on its way into the context: the text and label to admit, what to deliver, the audit rows.
-
-    `hook` is where `decision` was made: on the result itself or on something it wanted said.
-    """
-
-    hook: Hook
-    decision: Decision
-    text: str
-    label: Label
-    failed: bool
-    deliver: tuple[NewDelivery, ...]
-    audit: tuple[AuditRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A text on its way out: `text` is what may be said, redacted where a rule asks for it."""
-
-    decision: Decision
-    text: str
-    destination: Destination
 
 
 class Gate:
@@ -159,7 +109,7 @@ class Gate:
     def recheck(self, delivery: Delivery, destination: Destination) -> Spoken:
         """Decide again on a text at the moment of sending, against who reads there now.
 
-        An approval that was asked for at commit stands; everything else is decided afresh.
+        An approval given for it stands; everything else is decided afresh, by the policy in force now.
         """
         request = Request(
             hook=Hook.PRE_OUTPUT,
@@ -172,7 +122,7 @@ class Gate:
             home=destination.clearance or PUBLIC,
             destination=destination,
             content=delivery.text,
-            approved=True,
+            approved=delivery.approved,
         )
         decision = self._decide(request, delivery.created_at)
         return Spoken(decision, self._engine.redact(delivery.text, decision), destination)
@@ -192,7 +142,7 @@ class Gate:
             why = str(refusal)
         except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
             why = "this call could not be decided"
-        return Prepared(call, self._refused(standing, why), "")
+        return Prepared(call, self.refused(standing, why), "")
 
     async def run(self, standing: Standing, prepared: Prepared) -> Result:
         """Run an accepted call; its decision must stand in the audit already.
@@ -231,16 +181,17 @@ class Gate:
                 audit=tuple(rows),
             )
         deliver = list[NewDelivery]()
+        after = replace(standing, taint=standing.taint.join(label))
         for delivery in result.deliver:
             address = await self.destination(Address.parse(delivery.address))
-            spoken = self.speak(standing, address, delivery.text, approved=prepared.approved)
+            spoken = self.speak(after, address, delivery.text, approved=prepared.approved)
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
                 denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
                 return Response(
                     Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
                 )
-            deliver.append(replace(delivery, text=spoken.text, label=standing.taint))
+            deliver.append(replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved))
         text = self._engine.redact(result.text, decision)
         return Response(Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows))
 
@@ -296,7 +247,7 @@ class Gate:
         if declared.says is not None:
             decision = self._with_output(standing, decision, *declared.says, approved=approval is not None)
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
-            decision = self._refused(standing, "nobody may approve this", decision)
+            decision = self.refused(standing, NOBODY, decision)
         if decision.redact:
             arguments = checked(tool, changed(call.arguments or {}, lambda text: self._engine.redact(text, decision)))
             if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
@@ -341,8 +292,8 @@ class Gate:
     def _decide(self, request: Request, now: int) -> Decision:
         return self._engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))
 
-    def _refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
-        """Return a BLOCK by `fails_closed`, keeping what the rules had said."""
+    def refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
+        """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
         return Decision(
             verdict=Verdict.BLOCK,
             outcomes=(

@@ -9,6 +9,8 @@ the adapter can mark it as perhaps seen; elsewhere it is reported.
 from collections.abc import Mapping
 from contextlib import suppress
 
+import anyio
+
 from bot.gate import Gate
 from bot.sessions.port import AuditStore, OutboxStore
 from bot.sessions.values import AuditRow, Delivery, DeliveryState
@@ -42,7 +44,9 @@ class Outbox:
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
         """Say what this process claimed, in order."""
         for delivery in deliveries:
-            await self._deliver(delivery)
+            # A stop in mid-send would leave a text of which nobody knows whether it was said.
+            with anyio.CancelScope(shield=True):
+                await self._deliver(delivery)
 
     async def collect(self, sid: str) -> None:
         """Claim and say what waits in a session's outbox: after a crash, or committed by another process."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import anyio
+import anyio.lowlevel
 
 from bot.errors import LeaseLostError
 from bot.ids import Ids
@@ -93,7 +94,10 @@ class OpenTurn:
 
         Raises LeaseLostError: the session is somebody else's now.
         """
-        return await self._written(self._write(deliver=deliver, **change), final=False)
+        deliveries = await self._written(self._write(deliver=deliver, **change), final=False)
+        # A stop takes effect here, before what was just decided can begin.
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        return deliveries
 
     async def end(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - as above
         """Write for the last time and give the lease back; as `write` otherwise, but a stop comes too late."""
@@ -168,4 +172,5 @@ class OpenTurn:
             created_at=now,
             attempt=1,
             generation=self.standing.generation,
+            approved=new.approved,
         )

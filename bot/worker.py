@@ -20,7 +20,7 @@ from bot.ids import Ids
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
 from bot.sessions.port import SessionStore, Wake
-from bot.sessions.values import Claim, Delivery, InboxItem, Status, Turn, YieldReason
+from bot.sessions.values import AuditRow, Claim, Delivery, InboxItem, Status, Turn, YieldReason
 from bot.standing import Standing
 from bot.turn import OpenTurn, StopRequestedError
 from channels.message import Address, Signal
@@ -29,6 +29,7 @@ from policy.labels import PUBLIC
 from policy.request import Hook, Role
 
 STOPPED: Final = "stopped"
+NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
 ATTEMPTS: Final = 3
 """How often a turn is begun: one that takes its worker down every time would go on forever."""
 
@@ -104,8 +105,9 @@ class Worker:
             while True:
                 self._again.discard(sid)
                 try:
-                    await self._outbox.collect(sid)
                     claim = await self._store.claim(sid, self._ids.owner())
+                    if claim is None or claim.state.undelivered:
+                        await self._outbox.collect(sid)
                     if claim is not None:
                         # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
                         await self._turn(claim)
@@ -162,8 +164,9 @@ class Worker:
 
         Raises LeaseLostError: somebody else has the session, so there is nothing to end.
         """
-        if turn.record.attempt > ATTEMPTS:
-            return GivenUp(YieldReason.ERROR, error=f"given up after {ATTEMPTS} attempts")
+        obstacle = self._obstacle(turn, item)
+        if obstacle is not None:
+            return obstacle
         try:
             with turn.interruptible():
                 text = None
@@ -181,6 +184,17 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not take the worker down
             return _broken(error)
+
+    def _obstacle(self, turn: OpenTurn, item: InboxItem | None) -> GivenUp | None:
+        """Return the ending of a turn that is not to be run at all, None for one that is."""
+        if turn.standing.principal not in self._gate.document.principals:
+            row = AuditRow("refused", turn.standing.principal, {"reason": "no such principal any more"})
+            return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
+        if turn.claim.state.stopping:
+            return GivenUp(YieldReason.CANCELED, STOPPED)
+        if turn.record.attempt > ATTEMPTS:
+            return GivenUp(YieldReason.ERROR, error=f"given up after {ATTEMPTS} attempts")
+        return None
 
     async def _resume(self, turn: OpenTurn) -> None:
         """Go on with a turn that waited for people: tell what they answered, and that it runs again."""

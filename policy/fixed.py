@@ -191,7 +191,7 @@ LAWS: Final[Mapping[Hook, FixedLaws]] = MappingProxyType(
         Hook.PRE_CONTEXT_INJECTION: (_with_item, (_may_be_read, _stays_speakable)),
         Hook.PRE_TOOL_CALL: _CALL,
         Hook.MCP_TOOL_CALL: _CALL,
-        Hook.POST_TOOL_RESPONSE: (_with_item, (_tool_is_known, _may_be_read)),
+        Hook.POST_TOOL_RESPONSE: (_with_item, (_tool_is_known, _may_be_read, _stays_speakable)),
         Hook.PRE_OUTPUT: (_unchanged, (_destination_is_known, _output_flows)),
         Hook.SECRET_ACCESS: (_unchanged, (_tool_is_known,)),
         Hook.SESSION_RESET: (_reset, (_reset_is_confirmed,)),

@@ -25,6 +25,9 @@ from policy.request import Hook
 
 _E = TypeVar("_E", bound=Enum)
 
+WORKSPACE: Final = "workspace"
+"""The folder name that every session's own folder has, so that no configured one may."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SELECTOR = re.compile(r"\s*([^\sA-Za-z]*)\s*(\S*)\s*\Z")
 _OPERATORS: Final[Mapping[str, Callable[[Level, Level], bool]]] = MappingProxyType(
@@ -180,9 +183,11 @@ def account(value: str, known: Known) -> str:
 
 def folder(value: str) -> str:
     """Read the name of a folder directly under the file root."""
-    if value and "/" not in value and value not in {".", ".."}:
+    if value == WORKSPACE:
+        raise refusal(f"`{value}` is every session's own folder, choose another name")
+    if value and "/" not in value and not value.startswith("."):
         return value
-    raise refusal(f"`{value}` is not a folder, name one directly under the file root, without `/`")
+    raise refusal(f"`{value}` is not a folder, name one directly under the file root, without `/` or a leading dot")
 
 
 def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field

@@ -14,8 +14,9 @@ from pydantic import JsonValue
 
 from bot import events
 from bot.agent.context import Context
+from bot.crossings import Prepared, Response
 from bot.errors import StoreError
-from bot.gate import Gate, Prepared, Response
+from bot.gate import Gate
 from bot.outbox import Outbox
 from bot.sessions.values import ApprovalState, AuditRow
 from bot.standing import Call, Standing

@@ -9,7 +9,8 @@ from bot import events
 from bot.agent.calls import Calls
 from bot.agent.context import Context, assemble, response_body, text_of
 from bot.agent.models import Asker, ModelError
-from bot.gate import Gate, Prepared
+from bot.crossings import Prepared
+from bot.gate import Gate
 from bot.sessions.values import ApprovalState, AuditRow, EventType, Usage, YieldReason
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict

@@ -205,7 +205,11 @@ class LastTurn:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session's record. `seq` is the head of its log; events from `generation_seq` on are of this generation."""
+    """A session's record.
+
+    `seq` is the head of its log; events from `generation_seq` on are of this generation. `undelivered` counts
+    what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop.
+    """
 
     sid: str
     generation: int
@@ -223,6 +227,8 @@ class SessionState:
     turn: Turn | None
     last_turn: LastTurn | None
     usage: Usage
+    undelivered: int = 0
+    stopping: bool = False
 
     @property
     def visibility(self) -> Label:
@@ -279,7 +285,10 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """Something to be said: `key` is its idempotency key, `address` an address' text, `kind` how it is rendered."""
+    """Something to be said: `key` is its idempotency key, `address` an address' text, `kind` how it is rendered.
+
+    `approved` tells that people approved it, so that it is not held for them again when it is sent.
+    """
 
     key: str
     address: str
@@ -287,6 +296,7 @@ class NewDelivery:
     label: Label
     kind: str = "answer"
     turn: str = ""
+    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +314,7 @@ class Delivery:
     created_at: int
     attempt: int
     generation: int
+    approved: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from bot.sessions.values import (
     InboxItem,
     JsonObject,
     LastTurn,
+    NewDelivery,
     SessionState,
     Status,
     Turn,
@@ -161,6 +162,8 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         turn=_turn(got[b"turn"]) if b"turn" in got else None,
         last_turn=_last_turn(got[b"last"]) if b"last" in got else None,
         usage=_usage(got[b"usage"].split()) if b"usage" in got else Usage(),
+        undelivered=number(b"out"),
+        stopping=b"stop" in got,
     )
 
 
@@ -305,9 +308,9 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 # Outbox ---------------------------------------------------------------------------------------------------
 
 
-def delivery_tail(address: str, labelled: Label, kind: str, turn_id: str, body: bytes) -> bytes:
+def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    return dump([address, str(labelled), kind, turn_id]) + b"\n" + body
+    return dump([new.address, str(new.label), new.kind, new.turn, new.approved]) + b"\n" + body
 
 
 def delivery_body(stored: bytes) -> bytes:
@@ -321,7 +324,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     version, word, number, generation, created_at, attempt, _, _, _, length = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
-    address, labelled, kind, turn_id = _strings(facts)
+    address, labelled, kind, turn_id, approved = cast("tuple[str, str, str, str, bool]", json.loads(text(facts)))
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -334,6 +337,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         created_at=int(created_at),
         attempt=int(attempt),
         generation=int(generation),
+        approved=approved,
     )
 
 

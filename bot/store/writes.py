@@ -39,7 +39,7 @@ def delivery_args(write: Write, bodies: Bodies, *, sender: str, op: str, lease_m
         args += [
             raw(new.key),
             channel_of(new.address),
-            wire.delivery_tail(new.address, new.label, new.kind, new.turn, body),
+            wire.delivery_tail(new, body),
         ]
     return args
 

@@ -1,6 +1,7 @@
 """`read_file`, `list_files` and `write_file`: the shared file root and the session's own workspace."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from pydantic import Field
@@ -11,11 +12,10 @@ from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
 
 ABSENT: Final = "there is no such file"
-"""The answer for what does not exist and for what is above the principal alike (law `no_read_up`)."""
+"""The answer for what does not exist and for what the person or the model may not know of (law `no_read_up`)."""
 
 UNUSABLE: Final = "that cannot be read as UTF-8 text of at most 1 MB"
 NOT_WRITTEN: Final = "that could not be written"
-WITHHELD: Final = "that file's label may not enter this session"
 
 
 class PathArguments(Arguments):
@@ -48,6 +48,11 @@ def _sink(place: Place, scene: Scene) -> Label | None:
     return scene.document.folder(place.folder).clearance
 
 
+def _known(label: Label, scene: Scene) -> bool:
+    """Say whether what has this label is there at all for the person, the model and the address it answers at."""
+    return label.flows_to(scene.ceiling) and scene.permits(label)
+
+
 class ReadFile:
     """Read one text file; its label is the folder's floor joined with its writer's."""
 
@@ -77,18 +82,21 @@ class ReadFile:
             after = floor.join(await asyncio.to_thread(self._files.label, place))
             while True:
                 label = after
-                if not label.flows_to(scene.ceiling):
+                if not _known(label, scene):
                     return Result(ABSENT, floor, failed=True)
-                if not scene.permits(label):
-                    return Result(WITHHELD, floor, failed=True)
-                text = await asyncio.to_thread(self._files.read, place)
+                text = await asyncio.to_thread(self._text, place)
                 after = floor.join(await asyncio.to_thread(self._files.label, place))
                 if after == label:
-                    return Result(text, label)
+                    return Result(UNUSABLE, label, failed=True) if text is None else Result(text, label)
         except AbsentError:
             return Result(ABSENT, floor, failed=True)
+
+    def _text(self, place: Place) -> str | None:
+        """Return a file's text, None if it is none; that too is told under the file's label."""
+        try:
+            return self._files.read(place)
         except UnusableError:
-            return Result(UNUSABLE, floor, failed=True)
+            return None
 
 
 class ListFiles:
@@ -117,13 +125,16 @@ class ListFiles:
         place = self._files.place(arguments.path, scene)
         floor = _floor(place, scene)
         try:
+            label = floor.join(await asyncio.to_thread(self._files.label, place)) if place.parts else floor
+            if not _known(label, scene):
+                return Result(ABSENT, floor, failed=True)
             entries = await asyncio.to_thread(self._files.list, place)
         except AbsentError:
             return Result(ABSENT, floor, failed=True)
-        label, names = floor, list[str]()
+        names = list[str]()
         for name, stored in entries:
             joined = label.join(stored)
-            if joined.flows_to(scene.ceiling) and scene.permits(joined):
+            if _known(joined, scene):
                 label = joined
                 names.append(name)
         return Result("\n".join(names) or "(empty)", label)
@@ -152,8 +163,10 @@ class WriteFile:
     async def run(self, arguments: WriteArguments, scene: Scene) -> Result:
         """Write label and text; a failure may tell of what is there, so it carries the folder's floor."""
         place = self._files.place(arguments.path, scene)
+        configured = place.workspace or place.folder in scene.document.folders
+        write = partial(self._files.write, ceiling=scene.ceiling, make_base=configured)
         try:
-            await asyncio.to_thread(self._files.write, place, arguments.text, scene.taint)
+            await asyncio.to_thread(write, place, arguments.text, scene.taint)
         except UnusableError:
             return Result(NOT_WRITTEN, _floor(place, scene), failed=True)
         return Result("written")

@@ -22,13 +22,13 @@ from typing import Final, Self
 from bot.tools.base import RefusedCallError, Scene
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
+from policy.reading import WORKSPACE
 
 LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
 
 _LABELS: Final = ".labels"
 _LOCK: Final = ".lock"
-_WORKSPACE: Final = "workspace"
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG})
 
 
@@ -77,9 +77,9 @@ class FileRoot:
             raise RefusedCallError(
                 "a path is relative, without `..`, control characters or names that begin with a dot"
             )
-        if parts[0] == _WORKSPACE:
+        if parts[0] == WORKSPACE:
             base = self._workspaces / scene.sid / str(scene.generation)
-            return Place(base, _WORKSPACE, parts[1:], workspace=True)
+            return Place(base, WORKSPACE, parts[1:], workspace=True)
         return Place(self._shared / parts[0], parts[0], parts[1:], workspace=False)
 
     def label(self, place: Place) -> Label:
@@ -128,10 +128,11 @@ class FileRoot:
             (f"{name}/" if folder else name, self._stored(place.base, (*place.parts, name))) for name, folder in found
         )
 
-    def write(self, place: Place, text: str, label: Label) -> None:
+    def write(self, place: Place, text: str, label: Label, *, ceiling: Label, make_base: bool) -> None:
         """Write a file whose content has this label, which is joined with the label of what it replaces.
 
-        The label's side file is on disk before the text is, and the names of new folders get it too.
+        The label's side file is on disk before the text is, and the names of new folders get it too. What is
+        labelled above `ceiling` is not replaced. With `make_base` the base folder is made when it is missing.
 
         Raises UnusableError: it cannot be written, or is larger than LIMIT bytes.
         """
@@ -139,10 +140,12 @@ class FileRoot:
         if len(content) > LIMIT or not place.parts:
             raise UnusableError
         try:
-            if place.workspace:
+            if make_base:
                 place.base.mkdir(parents=True, exist_ok=True)
             folder = Place(place.base, place.folder, (), place.workspace)
             with _open(folder, os.O_RDONLY | os.O_DIRECTORY) as base, _alone(base.number):
+                if not self._stored(place.base, place.parts).flows_to(ceiling):
+                    raise UnusableError
                 for depth in range(1, len(place.parts) + 1):
                     self._keep_label(place, place.parts[:depth], label)
                 _write_below(base.number, place.parts, content)

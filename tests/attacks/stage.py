@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -56,6 +57,7 @@ _WORDS = MappingProxyType(
     }
 )
 _PATIENCE = 15.0
+_GROWS = ("seq", "updated_at", "last_turn", "usage")
 _UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 
@@ -228,8 +230,15 @@ class Stage:
             "others": sorted([str(other) async for other in self.app.store.sessions() if other.sid != self.sid]),
             "approvals": [str(approval) for approval in await self.approvals()],
             "said to others": [str(one) for one in await self.deliveries() if one.address != str(HOME)],
-            "files": await asyncio.to_thread(self._files),
+            "files": await asyncio.to_thread(self.on_disk),
         }
+
+    async def everything(self) -> dict[str, object]:
+        """Return all that is stored, but what may grow: log, audit, usage, and what was said and asked of it."""
+        state = await self.state()
+        kept = {} if state is None else {**asdict(state), **dict.fromkeys(_GROWS)}
+        events = [event for event in await self.generation() if event.type is EventType.TAINT_RAISED]
+        return {**await self.dump(), "state": kept, "raised": events}
 
     def path(self, name: str) -> Path:
         """Return where a file of the file root, or of the owner's workspace, is on disk."""
@@ -263,7 +272,8 @@ class Stage:
         folder, _, rest = name.partition("/")
         return self.folder / "data" / FILES / folder / ".labels" / sha256(rest.encode()).hexdigest()
 
-    def _files(self) -> dict[str, bytes]:
+    def on_disk(self) -> dict[str, bytes]:
+        """Return every file of the file root and the workspaces."""
         found = (self.folder / "data" / name for name in (FILES, WORKSPACES))
         return {str(path): path.read_bytes() for root in found for path in sorted(root.rglob("*")) if path.is_file()}
 

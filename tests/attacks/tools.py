@@ -67,6 +67,7 @@ class Puppet:
         self.name = data.name
         self.effect = Effect(data.effect)
         self.label = None if data.result is None else parse(data.result)
+        self.label = None if data.result is None else parse(data.result)
         self.repeatable = data.repeatable
         self._data = data
         self._shared = shared

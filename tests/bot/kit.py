@@ -1,8 +1,9 @@
-"""What tests of the application are put together from: documents, standings, scripted models, tools that are watched."""
+"""What tests of the application are made of: documents, standings, scripted models, tools that are watched."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,18 +25,22 @@ from pydantic_ai.usage import RequestUsage
 from bot.app import Parts
 from bot.clock import SystemClock
 from bot.gate import Gate
+from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.sessions.port import SessionStore
-from bot.sessions.values import Event, EventType
+from bot.sessions.values import Event, EventType, Status, Turn
 from bot.standing import Call, Standing
 from bot.tools import catalogue
 from bot.tools.base import Arguments, Declared, Result, Scene, Tool
 from bot.tools.labelled_files import FileRoot
+from bot.turn import OpenTurn
 from channels.base import Audience
 from channels.message import Address
+from policy.decision import Decision, Verdict
 from policy.document import Document, load
 from policy.labels import PUBLIC, Label, parse, top
 from policy.request import Destination, Effect, Role
+from tests.harness import Person, running
 
 TOP = top(())
 HOME = Address("console", "owner")
@@ -137,7 +142,7 @@ class Probe:
 def parts(*tools: Tool, model: Model | None = None) -> Parts:
     """Return parts with some tools beside the built-in ones, and a model in the offline one's place."""
 
-    def made(files: FileRoot, sessions: SessionStore) -> tuple[Tool, ...]:
+    def made(_files: FileRoot, _sessions: SessionStore) -> tuple[Tool, ...]:
         return tools
 
     return Parts(tools=made, model=None if model is None else lambda _: model)
@@ -267,11 +272,15 @@ def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
         "home": HOME,
         "document": document(),
         "now": NOW,
-        "permits": lambda _: True,
+        "permits": _anything,
         "simulate": _nothing,
         **changes,
     }
     return Scene(**facts)  # pyright: ignore[reportArgumentType] - as above
+
+
+def _anything(_label: Label) -> bool:
+    return True
 
 
 async def _nothing(tool: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
@@ -291,3 +300,23 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         turn = OpenTurn(owner.app.store, Ids(), claim, record, here, owner.app.outbox)
         await turn.write(take=item.position, turn=record, status=Status.RUNNING)
         yield owner, turn
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if await holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+def rule(**fields: object) -> Document:
+    """Return the shipped policy with one rule."""
+    return document(rules=[{"id": "mine", **fields}])
+
+
+def blocked_by(decision: Decision) -> set[str]:
+    """Return the rules that block, of a decision that does."""
+    assert decision.verdict is Verdict.BLOCK
+    return {outcome.rule for outcome in decision.outcomes if outcome.verdict is Verdict.BLOCK}

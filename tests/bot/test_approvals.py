@@ -1,4 +1,4 @@
-"""Approvals from question to answer: bound, used once, in time, by somebody entitled and cleared; durable all the while."""
+"""Approvals from question to answer: bound, used once, in time, by somebody entitled and cleared; durable."""
 
 import asyncio
 from dataclasses import replace
@@ -10,6 +10,7 @@ from bot import approvals
 from bot.endings import NOBODY_ASKED
 from bot.ids import Ids
 from bot.sessions.values import Approval, ApprovalState, EventType, Status, YieldReason
+from bot.tools.message import Message
 from channels.message import Inbound
 from policy.decision import Verdict
 from policy.document import Document
@@ -61,7 +62,7 @@ async def pending(person: Person) -> Approval:
 
 
 @pytest.mark.parametrize(
-    ("asked", "who", "may"),
+    "asked, who, may",
     [
         pytest.param(question(), "boss", True, id="an approver, a configured rule"),
         pytest.param(question(), "owner", False, id="the asker himself, a configured rule"),
@@ -84,15 +85,15 @@ def test_nobody_eligible_means_nobody_is_asked() -> None:
 
 
 def test_what_is_asked_names_only_the_rules_that_ask() -> None:
-    from bot.tools.message import Message
-
     decision = gate([Message()]).prepare(standing(DIRTY), send("x")).decision
     assert decision.verdict is Verdict.REQUIRE_APPROVAL
     assert approvals.asking(decision) == ("untrusted_cannot_command",)
 
 
 def test_the_binding_does_not_depend_on_the_order_of_arguments() -> None:
-    one, other = send("x"), replace(send("x"), arguments=dict(reversed((send("x").arguments or {}).items())))
+    one = send("x")
+    other = replace(one, arguments={"text": "x", "recipient": "guest", "channel": "console"})
+    assert list(one.arguments or {}) != list(other.arguments or {})
     assert approvals.binding(standing(), one) == approvals.binding(standing(), other)
 
 

@@ -18,7 +18,7 @@ from bot.tools import catalogue
 from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.message import Address, Outbound, OutboundKind, Signal
 from policy.labels import PUBLIC, Label
-from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, policy, standing
+from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, eventually, policy, standing
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -114,9 +114,11 @@ async def test_an_answer_is_withheld_when_its_place_was_lowered_since_it_was_com
         await commit(app, "the plan", CONFIDENTIAL)
     lowered = policy(recipients={"owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"}})
     async with running(tmp_path, lowered) as owner:
-        async with asyncio.timeout(20):
-            while await states(owner.app) != [DeliveryState.WITHHELD]:
-                await asyncio.sleep(0.01)
+
+        async def withheld() -> bool:
+            return await states(owner.app) == [DeliveryState.WITHHELD]
+
+        await eventually(withheld)
         assert "the plan" not in owner.shown
         assert "withheld" in [row.kind for row in await owner.app.store.records(owner.sid)]
 
@@ -145,7 +147,7 @@ async def test_redaction_is_decided_again_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "state"),
+    "failure, state",
     [
         (ChannelError("nobody saw it"), DeliveryState.FAILED),
         (AmbiguousSendError("who knows"), DeliveryState.AMBIGUOUS),
@@ -172,7 +174,18 @@ async def test_a_send_whose_sender_vanished_is_repeated_only_where_it_can_be_mar
     async with opened(tmp_path, wire) as app:
         sid = app.session_id(HOME)
         entry = Delivery(
-            sid, "k", str(HOME), "hello", PUBLIC, "answer", "t", DeliveryState.AMBIGUOUS, app.clock.wall_ms(), 1, 1
+            sid,
+            "k",
+            str(HOME),
+            "hello",
+            PUBLIC,
+            "answer",
+            "t",
+            DeliveryState.AMBIGUOUS,
+            app.clock.wall_ms(),
+            1,
+            1,
+            approved=False,
         )
         await app.outbox.deliver((entry,))
         assert [said.repeated for said in wire.sent] == ([True] if marks else [])

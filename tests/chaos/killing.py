@@ -42,16 +42,21 @@ class Chaos:
     async def run(self, rounds: int) -> None:
         """Let it be killed that many times, heal, and check."""
         config = await asyncio.to_thread(settings, self.folder)
-        async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
-            for _ in range(rounds):
+        try:
+            async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
+                for _ in range(rounds):
+                    await self._start()
+                    await self._feed(app, self.random.randint(1, 3))
+                    await asyncio.sleep(self.random.uniform(0.5, 2.5))
+                    await self._kill(app)
+                await self._end()
+                await _expire_sends(app)
                 await self._start()
-                await self._feed(app, self.random.randint(1, 3))
-                await asyncio.sleep(self.random.uniform(0.5, 2.5))
-                await self._kill(app)
-            await self._start()
-            await self._healed(app)
+                await self._healed(app)
+                await self._end()
+                await self._check(app)
+        finally:
             await self._end()
-            await self._check(app)
 
     async def _start(self) -> None:
         if self._worker is None or self._worker.returncode is not None:
@@ -72,9 +77,9 @@ class Chaos:
             label = self.random.choice(_LABELS)
             text = "\n".join(
                 (
-                    f'!step {{"n": {n}, "label": "{label}"}}',
+                    f'!step {{"say": "answer-{n};", "label": "{label}"}}',
                     f'!write_file {{"path": "workspace/{n}.md", "text": "text {n}"}}',
-                    f'!step {{"n": {n}}}',
+                    f'!step {{"say": "{n} more"}}',
                     f'!message {{"channel": "console", "recipient": "owner", "text": "message-{n};"}}',
                 )
             )
@@ -142,11 +147,30 @@ class Chaos:
             parse(side.read_text("ascii").strip())
 
 
+async def _expire_sends(app: App) -> None:
+    """Let the minute pass after which a sender that vanished in mid-send counts as gone; nobody sends any more."""
+    key = session_keys(app.session_id(HOME)).outbox
+    (flat,) = await app.store._link.commands(("HGETALL", key))
+    for name, record in zip(flat[::2], flat[1::2], strict=True):
+        head, _, rest = bytes(record).partition(b"\n")
+        words = head.split(b" ")
+        if words[1] == b"sending":
+            words[6] = b"1"
+            await app.store._link.commands(("HSET", key, name, b" ".join(words) + b"\n" + rest))
+
+
+async def _statuses(app: App, sid: str) -> list[ItemStatus]:
+    """Return where every accepted input is, oldest first."""
+    (flat,) = await app.store._link.commands(("HGETALL", session_keys(sid).idem))
+    records = [bytes(record).split() for record in flat[1::2]]
+    return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
+
+
 def _check_log(state: SessionState, events: tuple[Event, ...], sent: int) -> None:
     assert [event.seq for event in events] == list(range(1, state.seq + 1))
     assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
     said = [event for event in events if event.type is EventType.USER_MESSAGE]
-    order = [int(found[1]) for event in said if (found := re.search(r'"n": (\d+)', str(event.body["text"])))]
+    order = [int(found[1]) for event in said if (found := re.search(r"answer-(\d+);", str(event.body["text"])))]
     assert order == list(range(sent)), f"not once and in order: {order}"
     ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
     assert set(ended.values()) == {1}
@@ -164,7 +188,7 @@ def _check_log(state: SessionState, events: tuple[Event, ...], sent: int) -> Non
 def _check_shown(shown: str, events: tuple[Event, ...], ambiguous: str) -> None:
     """Every answer and message was shown once, or again with its mark, or stands as of unknown outcome."""
     plain = Counter[str]()
-    for block in re.split(r"\n(?=  step: )", shown):
+    for block in re.split(r"\n(?=  step: answer-|  message-)", shown):
         if REPEATED not in block:
             plain.update(set(re.findall(r"answer-\d+;|message-\d+;", block)))
     for event in events:

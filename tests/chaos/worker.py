@@ -19,9 +19,9 @@ _PAUSE = 0.03
 
 
 class StepArguments(Arguments):
-    """Which message this is a step of, and what the step reads."""
+    """What the step says, and the label of what it reads."""
 
-    n: int
+    say: str
     label: str = "PUBLIC"
 
 
@@ -31,15 +31,16 @@ class Step:
     name = "step"
     description = "take a step"
     effect = Effect.READ
+    label = PUBLIC
     repeatable = True
     arguments = StepArguments
 
     def declare(self, arguments: StepArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-        return Declared(PUBLIC)
+        return Declared()
 
     async def run(self, arguments: StepArguments, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
         await asyncio.sleep(_PAUSE)
-        return Result(f"answer-{arguments.n};", parse(arguments.label))
+        return Result(arguments.say, parse(arguments.label))
 
 
 def settings(folder: Path) -> Config:

@@ -454,4 +454,4 @@ def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
     class OnServer(Machine):
         url = server.url
 
-    run_state_machine_as_test(OnServer, settings=settings(max_examples=50, stateful_step_count=50))
+    run_state_machine_as_test(OnServer, settings=settings(max_examples=25, stateful_step_count=50))

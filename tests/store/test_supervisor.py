@@ -160,9 +160,11 @@ async def test_the_runtime_folder_is_used(tmp_path: Path) -> None:
 
 
 async def test_a_runtime_folder_open_to_others_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "lockgate").mkdir(mode=0o755)
+    runtime = Path("/tmp") / fresh()  # noqa: S108 - short, and removed below
+    (runtime / "lockgate").mkdir(mode=0o755, parents=True)
     with pytest.raises(StoreRefusedError, match="not this user's alone"):
-        await Supervisor(tmp_path / "data", runtime=tmp_path).attach()
+        await Supervisor(tmp_path / "data", runtime=runtime).attach()
+    shutil.rmtree(runtime)
 
 
 async def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:

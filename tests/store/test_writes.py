@@ -285,10 +285,12 @@ async def test_an_approval_is_never_replaced(store: RedisStore) -> None:
 
 async def test_a_delivery_key_is_used_once(store: RedisStore) -> None:
     claim, written = await started(store)
-    written = await store.record(claim, Write(fresh(), written.seq, deliver=(answer(text="first"),)))
+    written = await store.record(
+        claim, Write(fresh(), written.seq, deliver=(replace(answer(text="first"), approved=True),))
+    )
     await store.record(claim, Write(fresh(), written.seq, deliver=(answer(text="second"),)))
     (kept,) = await store.deliveries(claim.sid)
-    assert (kept.text, kept.address) == ("first", HOME)
+    assert (kept.text, kept.address, kept.approved, kept.label, kept.kind) == ("first", HOME, True, PUBLIC, "answer")
 
 
 async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> None:

@@ -1,4 +1,4 @@
-"""One step's calls through the gate: labels that cannot be raced, results that are never missing, approvals that bind."""
+"""One step's calls through the gate: labels cannot be raced, no result is missing, approvals bind."""
 
 import asyncio
 from pathlib import Path
@@ -310,4 +310,4 @@ async def test_a_hundred_calls_in_one_step_are_each_decided_and_answered(tmp_pat
         assert len(results(log)) == len(probe.ran) == 100
         assert not unanswered(log)
         decided = [row for row in await owner.app.store.records(owner.sid) if row.body.get("hook") == "PRE_TOOL_CALL"]
-        assert len({row.body["call"] for row in decided}) == 100
+        assert len({str(row.body["call"]) for row in decided}) == 100

@@ -9,7 +9,6 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
-    UserPromptPart,
 )
 
 from bot.agent.context import assemble, call_of, response_body, response_from, text_of
@@ -61,7 +60,7 @@ def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "shown"),
+    "outcome, shown",
     [("ok", "success"), ("failed", "failed"), ("denied", "denied"), ("interrupted", "interrupted")],
 )
 def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> None:
@@ -87,7 +86,8 @@ def test_a_response_that_calls_is_not_an_answer() -> None:
 
 
 def test_other_events_do_not_enter_the_context() -> None:
-    others = [(kind, {"text": "x"}) for kind in (EventType.TAINT_RAISED, EventType.POLICY_DECISION, EventType.ERROR)]
+    body: dict[str, JsonValue] = {"text": "x"}
+    others = [(kind, body) for kind in (EventType.TAINT_RAISED, EventType.POLICY_DECISION, EventType.ERROR)]
     assert len(assemble(log(asked(), *others)).messages) == 1
 
 
@@ -105,15 +105,15 @@ def test_a_response_comes_back_as_it_was() -> None:
 
 
 def test_what_holds_no_response_is_refused() -> None:
-    request = ModelRequest(parts=[UserPromptPart("x")])
-    body = {"response": {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}}
-    assert request.kind == "request"
+    body: dict[str, JsonValue] = {
+        "response": {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}
+    }
     with pytest.raises(TypeError, match="no model response"):
         response_from(body)
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    "given, taken",
     [
         ('{"a": 1}', {"a": 1}),
         ({"a": 1}, {"a": 1}),

@@ -20,6 +20,7 @@ from tests.bot.kit import (
     Reply,
     Scripted,
     bang,
+    eventually,
     note,
     parts,
     policy,
@@ -93,6 +94,7 @@ async def test_a_resumed_turn_has_no_more_than_its_share_of_steps(tmp_path: Path
     model = Scripted([proposed("read_file", {"path": "public/welcome.md"})], [send])
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
         await owner.say("go")
+        shown = ""
         for _ in range(2):
             waiting = [known for known in await owner.app.store.approvals(owner.sid) if known.state == "pending"]
             shown = await owner.say(f"/approve {waiting[0].id}")
@@ -105,7 +107,7 @@ async def test_a_resumed_turn_has_no_more_than_its_share_of_steps(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    "failure, told",
     [
         pytest.param(ModelHTTPError(503, "m", "secret body"), "answered with status 503", id="status"),
         pytest.param(UnexpectedModelBehavior("secret body"), "the model did not answer", id="nonsense"),
@@ -247,9 +249,11 @@ async def test_a_stop_while_the_model_thinks_ends_the_turn_and_counts_the_reques
     model = Scripted("too late", wait=asyncio.Event())
     async with running(tmp_path, parts=parts(model=model)) as owner:
         await owner.send("go")
-        async with asyncio.timeout(10):
-            while not model.asked:
-                await asyncio.sleep(0.01)
+
+        async def asked() -> bool:
+            return bool(model.asked)
+
+        await eventually(asked)
         shown = await owner.say("/stop")
         assert "stopped" in shown
         assert "too late" not in shown
@@ -263,6 +267,7 @@ async def test_three_refusals_by_people_end_the_turn(tmp_path: Path) -> None:
     model = Scripted([proposed("read_file", {"path": "public/welcome.md"})], [send])
     async with running(tmp_path, parts=parts(model=model)) as owner:
         await owner.say("go")
+        shown = ""
         for _ in range(3):
             waiting = [known for known in await owner.app.store.approvals(owner.sid) if known.state == "pending"]
             shown = await owner.say(f"/deny {waiting[0].id}")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from bot.tools.files import (
     ABSENT,
     NOT_WRITTEN,
     UNUSABLE,
-    WITHHELD,
     FolderArguments,
     ListFiles,
     PathArguments,
@@ -48,11 +48,20 @@ def root(tmp_path: Path) -> FileRoot:
 def put(root: FileRoot, path: str, label: Label, text: str = "text") -> None:
     """Write as another session would at the same moment: in a thread of its own."""
     pool = ThreadPoolExecutor(1)
-    writing = pool.submit(root.write, root.place(path, scene()), text, label)
+    write = partial(root.write, ceiling=TOP, make_base=True)
+    writing = pool.submit(write, root.place(path, scene()), text, label)
     while not writing.done():  # a wait would be taken for a call that blocks the loop, and rightly
         os.sched_yield()
     pool.shutdown(wait=False)
     assert writing.exception() is None
+
+
+def internal(label: Label) -> bool:
+    return label.flows_to(INTERNAL)
+
+
+def dirty(label: Label) -> bool:
+    return label == DIRTY
 
 
 def path(name: str) -> PathArguments:
@@ -86,8 +95,8 @@ async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> N
 
 async def test_what_may_not_enter_is_not_read(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    withheld = await ReadFile(root).run(path("public/x.md"), scene(permits=lambda label: label.flows_to(INTERNAL)))
-    assert (withheld.text, withheld.label, withheld.failed) == (WITHHELD, DIRTY, True)
+    withheld = await ReadFile(root).run(path("public/x.md"), scene(permits=internal))
+    assert (withheld.text, withheld.label, withheld.failed) == (ABSENT, DIRTY, True)
 
 
 async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(root: FileRoot) -> None:
@@ -113,7 +122,7 @@ async def test_a_file_written_between_look_and_read_is_withheld_if_it_may_not_en
         return label.flows_to(INTERNAL)
 
     read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
-    assert (read.text, read.label) == (WITHHELD, DIRTY)
+    assert (read.text, read.label) == (ABSENT, DIRTY)
 
 
 async def test_what_is_no_text_is_told_at_the_folders_floor(root: FileRoot, tmp_path: Path) -> None:
@@ -140,7 +149,7 @@ async def test_a_listing_hides_what_is_above_the_ceiling_and_what_may_not_enter(
     assert (everything.text.split(), everything.label) == (["a.md", "b.md", "c.md"], parse("CONFIDENTIAL~"))
     below = await tool.run(folder, scene(ceiling=INTERNAL))
     assert (below.text.split(), below.label) == (["a.md", "c.md"], parse("INTERNAL~"))
-    least = await tool.run(folder, scene(permits=lambda label: label == DIRTY))
+    least = await tool.run(folder, scene(permits=dirty))
     assert (least.text.split(), least.label) == (["a.md"], DIRTY)
 
 

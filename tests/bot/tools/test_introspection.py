@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,9 @@ from channels.message import Address
 from policy.labels import parse
 from tests.bot.kit import CONFIDENTIAL, bang, often, policy, results, scene, standing
 from tests.harness import Person, running
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +35,7 @@ async def test_a_session_tells_of_itself(tmp_path: Path) -> None:
         assert (found["channel"], found["user"], found["taint"]) == ("console", "owner", "PUBLIC")
         assert (found["clearance"], found["status"], found["queued"]) == ("RESTRICTED~", "running", 0)
         assert found["usage"] == {"requests": 1, "input_tokens": 1, "output_tokens": 3, "complete": True}
-        assert found["last_turn"]["yield_reason"] == "completed"  # pyright: ignore
+        assert "'yield_reason': 'completed'" in str(found["last_turn"])
 
 
 async def test_a_session_that_just_began_has_no_last_turn(tmp_path: Path) -> None:
@@ -75,7 +79,7 @@ async def test_simulating_changes_nothing_and_equals_the_real_call(tmp_path: Pat
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="confidential/pipeline.md"))
         before = await owner.state()
-        message = {"channel": "console", "recipient": "guest", "text": "x"}
+        message: dict[str, JsonValue] = {"channel": "console", "recipient": "guest", "text": "x"}
         shown = await owner.say(bang("simulate_tool_call", tool_name="message", args=message))
         report = json.loads(shown.split("simulate_tool_call: ", 1)[1])
         real = await owner.app.gate.simulate(standing(before.taint, sid=owner.sid), "message", message, before.taint)

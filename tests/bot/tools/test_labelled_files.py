@@ -9,7 +9,7 @@ import pytest
 
 from bot.tools.base import RefusedCallError, Scene
 from bot.tools.labelled_files import LIMIT, AbsentError, FileRoot, Place, UnusableError
-from policy.labels import PUBLIC, parse
+from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, RESTRICTED, TOP, folder_of_files, scene
 
 
@@ -22,6 +22,11 @@ def disk(root: FileRoot, path: str) -> Path:
     """Return where a path is on disk."""
     found = root.place(path, scene())
     return found.base.joinpath(*found.parts)
+
+
+def write(root: FileRoot, place: Place, text: str, label: Label, ceiling: Label = TOP) -> None:
+    """Write as the tool does for somebody with this clearance."""
+    root.write(place, text, label, ceiling=ceiling, make_base=place.workspace)
 
 
 def put(root: FileRoot, path: str, text: str, where: Scene | None = None) -> Place:
@@ -68,7 +73,7 @@ def test_a_path_is_taken_apart_without_touching_anything(root: FileRoot) -> None
 
 def test_what_was_written_is_read_with_its_writers_label(root: FileRoot) -> None:
     place = root.place("public/new/deep/x.md", scene())
-    root.write(place, "hello ünïcode", CONFIDENTIAL)
+    write(root, place, "hello ünïcode", CONFIDENTIAL)
     assert root.read(place) == "hello ünïcode"
     assert root.label(place) == CONFIDENTIAL
     # and so do the names of the folders that were made for it
@@ -77,9 +82,25 @@ def test_what_was_written_is_read_with_its_writers_label(root: FileRoot) -> None
 
 def test_a_file_that_is_written_again_keeps_the_higher_label(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
-    root.write(place, "secret", CONFIDENTIAL)
-    root.write(place, "harmless", PUBLIC)
+    write(root, place, "secret", CONFIDENTIAL)
+    write(root, place, "harmless", PUBLIC)
     assert root.label(place) == CONFIDENTIAL
+
+
+def test_a_file_above_the_writer_is_not_replaced(root: FileRoot) -> None:
+    place = root.place("public/x.md", scene())
+    write(root, place, "secret", CONFIDENTIAL)
+    with pytest.raises(UnusableError):
+        write(root, place, "mine", PUBLIC, ceiling=INTERNAL)
+    assert (root.read(place), root.label(place)) == ("secret", CONFIDENTIAL)
+
+
+def test_a_configured_folder_that_is_missing_is_made(root: FileRoot) -> None:
+    place = root.place("new/x.md", scene())
+    with pytest.raises(UnusableError):
+        root.write(place, "x", PUBLIC, ceiling=TOP, make_base=False)
+    root.write(place, "x", PUBLIC, ceiling=TOP, make_base=True)
+    assert root.read(place) == "x"
 
 
 def test_a_file_of_the_operator_has_no_label_of_its_own(root: FileRoot) -> None:
@@ -87,7 +108,7 @@ def test_a_file_of_the_operator_has_no_label_of_its_own(root: FileRoot) -> None:
 
 
 def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRoot) -> None:
-    root.write(root.place("public/new/x.md", scene()), "x", INTERNAL)
+    write(root, root.place("public/new/x.md", scene()), "x", INTERNAL)
     beside = put(root, "public/new/y.md", "y")
     assert root.label(beside) == INTERNAL
 
@@ -95,17 +116,17 @@ def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRo
 @pytest.mark.parametrize("damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC"])
 def test_unknown_is_worst_for_a_damaged_label(root: FileRoot, damage: bytes) -> None:
     place = root.place("public/x.md", scene())
-    root.write(place, "x", PUBLIC)
+    write(root, place, "x", PUBLIC)
     (side,) = (place.base / ".labels").iterdir()
     side.write_bytes(damage)
     assert root.label(place) == TOP
-    root.write(place, "again", PUBLIC)
+    write(root, place, "again", PUBLIC)
     assert root.label(place) == TOP
 
 
 def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
-    root.write(place, "x", PUBLIC)
+    write(root, place, "x", PUBLIC)
     (side,) = (place.base / ".labels").iterdir()
     side.unlink()
     side.mkdir()
@@ -113,7 +134,7 @@ def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> Non
 
 
 def test_names_that_one_file_system_takes_for_one_share_their_label(root: FileRoot) -> None:
-    root.write(root.place("public/caf\u00e9.md", scene()), "x", CONFIDENTIAL)
+    write(root, root.place("public/caf\u00e9.md", scene()), "x", CONFIDENTIAL)
     for name in ("public/CAFE\u0301.md", "public/Cafe\u0301.MD"):
         assert root.label(put(root, name, "x")) == CONFIDENTIAL
 
@@ -125,7 +146,7 @@ def test_a_crash_between_label_and_text_leaves_the_label_too_high_never_too_low(
     place.base.joinpath("x.md").unlink()
     place.base.joinpath("x.md").mkdir()  # so the rename onto it fails
     with pytest.raises(UnusableError):
-        root.write(place, "after", CONFIDENTIAL)
+        write(root, place, "after", CONFIDENTIAL)
     assert [label for _, label in root.list(root.place("public", scene()))] == [CONFIDENTIAL]
 
 
@@ -143,14 +164,14 @@ def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
         root.list(root.place("public/up", scene()))
     assert root.list(root.place("public", scene())) == ()
     with pytest.raises(UnusableError):
-        root.write(root.place("public/up/new", scene()), "x", PUBLIC)
+        write(root, root.place("public/up/new", scene()), "x", PUBLIC)
     assert not (tmp_path / "new").exists()
 
 
 def test_writing_onto_a_link_replaces_the_link(root: FileRoot, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (disk(root, "public") / "link").symlink_to(tmp_path / "secret")
-    root.write(root.place("public/link", scene()), "mine", PUBLIC)
+    write(root, root.place("public/link", scene()), "mine", PUBLIC)
     assert (tmp_path / "secret").read_text() == "secret"
     assert root.read(root.place("public/link", scene())) == "mine"
 
@@ -165,7 +186,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(root: FileRoot, tmp_path: Pat
     with pytest.raises(AbsentError):
         root.read(root.place("public/x.md", scene()))
     with pytest.raises(UnusableError):
-        root.write(root.place("public/y.md", scene()), "x", PUBLIC)
+        write(root, root.place("public/y.md", scene()), "x", PUBLIC)
     assert not (elsewhere / "y.md").exists()
 
 
@@ -203,17 +224,17 @@ def test_what_may_not_be_touched_is_missing(root: FileRoot) -> None:
 
 def test_the_largest_file_is_a_million_bytes(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
-    root.write(place, "x" * LIMIT, PUBLIC)
+    write(root, place, "x" * LIMIT, PUBLIC)
     assert len(root.read(place)) == LIMIT
     with pytest.raises(UnusableError):
-        root.write(place, "x" * (LIMIT + 1), PUBLIC)
+        write(root, place, "x" * (LIMIT + 1), PUBLIC)
     with pytest.raises(UnusableError):
-        root.write(place, "ü" * (LIMIT // 2 + 1), PUBLIC)
+        write(root, place, "ü" * (LIMIT // 2 + 1), PUBLIC)
 
 
 def test_half_characters_are_written_as_marks(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
-    root.write(place, "a\ud800b", PUBLIC)
+    write(root, place, "a\ud800b", PUBLIC)
     assert root.read(place) == "a?b"
 
 
@@ -221,11 +242,11 @@ def test_half_characters_are_written_as_marks(root: FileRoot) -> None:
 def test_what_cannot_be_written_is_not(root: FileRoot, path: str) -> None:
     put(root, "public/taken", "a file, not a folder")
     with pytest.raises(UnusableError):
-        root.write(root.place(path, scene()), "x", PUBLIC)
+        write(root, root.place(path, scene()), "x", PUBLIC)
 
 
 def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -> None:
-    root.write(root.place("workspace/x.md", scene()), "mine", RESTRICTED)
+    write(root, root.place("workspace/x.md", scene()), "mine", RESTRICTED)
     assert root.read(root.place("workspace/x.md", scene())) == "mine"
     for other in (replace(scene(), sid="s2"), replace(scene(), generation=2)):
         with pytest.raises(AbsentError):
@@ -235,7 +256,7 @@ def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -
 
 def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
     for generation in (1, 2, 3):
-        root.write(root.place("workspace/x.md", replace(scene(), generation=generation)), "x", PUBLIC)
+        write(root, root.place("workspace/x.md", replace(scene(), generation=generation)), "x", PUBLIC)
     root.forget("s1", 3)
     root.forget("s1", 3)
     root.forget("nobody", 3)
@@ -255,7 +276,7 @@ def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> 
     for name in ("b.md", "a.md", ".secret", "c\nd"):
         (folder / name).write_text("x")
     (folder / "sub").mkdir()
-    root.write(root.place("public/z.md", scene()), "x", INTERNAL)
+    write(root, root.place("public/z.md", scene()), "x", INTERNAL)
     assert root.list(root.place("public", scene())) == (
         ("a.md", PUBLIC),
         ("b.md", PUBLIC),
@@ -270,5 +291,5 @@ async def test_writers_at_once_leave_a_label_that_covers_all_of_them(root: FileR
     labels = [parse(text) for text in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")]
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
-            tasks.create_task(asyncio.to_thread(root.write, place, str(n), labels[n % 4]))
+            tasks.create_task(asyncio.to_thread(write, root, place, str(n), labels[n % 4]))
     assert await asyncio.to_thread(root.label, place) == RESTRICTED

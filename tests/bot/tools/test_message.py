@@ -1,6 +1,5 @@
 """`message`: to places known by configuration, at the label of the session, without changing the route."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,20 @@ from bot.tools.base import RefusedCallError
 from bot.tools.message import Message, MessageArguments
 from channels.message import Address
 from policy.labels import PUBLIC
-from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, bang, document, note, policy, results, scene
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    GUEST,
+    HOME,
+    INTERNAL,
+    TOP,
+    bang,
+    document,
+    eventually,
+    note,
+    policy,
+    results,
+    scene,
+)
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +47,7 @@ def test_a_word_to_ones_own_cleared_address_is_not_consequential() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipient", "channel"), [("gust", "console"), ("guest", "telegram"), ("console:guest", "console")]
+    "recipient, channel", [("gust", "console"), ("guest", "telegram"), ("console:guest", "console")]
 )
 def test_an_unknown_recipient_is_refused_with_the_nearest(recipient: str, channel: str) -> None:
     with pytest.raises(RefusedCallError, match="unknown recipient"):
@@ -85,8 +97,10 @@ async def test_a_place_this_process_does_not_serve_waits_for_one_that_does(tmp_p
     )
     async with running(tmp_path, config) as owner:
         await owner.say(bang("message", channel="pager", recipient="duty", text="wake up"), wait=False)
-        async with asyncio.timeout(20):
-            while "accepted for duty" not in owner.shown:
-                await asyncio.sleep(0.01)
+
+        async def accepted() -> bool:
+            return "accepted for duty" in owner.shown
+
+        await eventually(accepted)
         waiting = [entry for entry in await owner.app.store.deliveries(owner.sid) if entry.kind == "message"]
         assert [(entry.address, entry.state) for entry in waiting] == [("pager::7:", "pending")]

@@ -1,0 +1,306 @@
+"""What the gate lets be read and said: redaction, speaking, resets, simulations, audit rows."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+from bot.errors import StoreGoneError
+from bot.crossings import Prepared
+from bot.gate import Gate
+from bot.sessions.values import Delivery, DeliveryState, NewDelivery
+from bot.standing import Call
+from bot.tools.base import Arguments, Declared, Result, Tool
+from bot.tools.clock import CurrentTime
+from bot.tools.files import ListFiles, ReadFile, WriteFile
+from bot.tools.introspection import SimulateToolCall
+from bot.tools.message import Message
+from channels.base import Audience
+from channels.message import Address
+from policy.decision import Remedy, Verdict
+from policy.explain import shown
+from policy.labels import PUBLIC, Label
+from policy.request import Destination, Effect, Hook
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    DIRTY,
+    GUEST,
+    HOME,
+    INTERNAL,
+    NOW,
+    RESTRICTED,
+    TOP,
+    Probe,
+    blocked_by,
+    call,
+    document,
+    folder_of_files,
+    gate,
+    often,
+    rule,
+    send,
+    standing,
+)
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+pytestmark = pytest.mark.anyio
+
+CARD = "4111 1111 1111 1111"
+
+
+def delivery(text: str = "hello", label: Label = PUBLIC) -> Delivery:
+    return Delivery(
+        "s1", "k", str(GUEST), text, label, "message", "t1", DeliveryState.SENDING, NOW, 1, 1, approved=False
+    )
+
+
+# --- redaction -------------------------------------------------------------------------------------
+
+
+async def test_redact_on_what_enters_the_context() -> None:
+    keeper = gate([], rule(hook="PRE_CONTEXT_INJECTION", pattern="payment-card", action="REDACT"))
+    spoken = keeper.admit(standing(), PUBLIC, f"pay {CARD} now")
+    assert spoken.decision.verdict is Verdict.REDACT
+    assert spoken.text == "pay [redacted: payment-card] now"
+
+
+async def test_redact_on_a_result() -> None:
+    keeper = gate(
+        [Probe(result=Result(f"pay {CARD}"))], rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="REDACT")
+    )
+    asked = keeper.prepare(standing(), call("probe"))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    assert (answer.text, answer.failed) == ("pay [redacted: payment-card]", False)
+
+
+async def test_redact_on_arguments_however_deep_names_too() -> None:
+    probe = Probe()
+    keeper = gate([probe], rule(hook="PRE_TOOL_CALL", pattern="payment-card", action="REDACT"))
+    deep: dict[str, JsonValue] = {"text": CARD, "more": {"list": [{"a": f"x {CARD}"}, 7, None, True], CARD: "key"}}
+    asked = keeper.prepare(standing(), call("probe", deep))
+    assert asked.decision.verdict is Verdict.REDACT
+    await keeper.run(standing(), asked)
+    ((arguments,),) = (probe.said,)
+    assert CARD not in arguments.model_dump_json()
+    assert json.loads(arguments.model_dump_json())["more"]["list"][1:] == [7, None, True]
+
+
+async def test_redact_on_the_text_of_a_message() -> None:
+    keeper = gate([Message()], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
+    asked = keeper.prepare(standing(), send(f"pay {CARD}"))
+    assert asked.decision.verdict is Verdict.REDACT
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    assert [said.text for said in answer.deliver] == ["pay [redacted: payment-card]"]
+
+
+async def test_arguments_that_no_longer_fit_once_redacted_are_refused(tmp_path: Path) -> None:
+    policy = rule(hook="PRE_TOOL_CALL", pattern="payment-card", action="REDACT")
+    keeper = gate([ReadFile(folder_of_files(tmp_path))], policy)
+    path = f"public/{'x ' * 243}{CARD}"
+    assert len(path) == 512
+    asked = keeper.prepare(standing(), call("read_file", {"path": path}))
+    assert blocked_by(asked.decision) == {"fails_closed"}
+
+
+async def test_a_redaction_that_would_change_the_sink_is_refused(tmp_path: Path) -> None:
+    policy = document(
+        folders={
+            "internal": {"floor": "PUBLIC", "clearance": "INTERNAL"},
+            "[redacted: place]": {"floor": "PUBLIC", "clearance": "PUBLIC"},
+        },
+        patterns={"place": "internal"},
+        rules=[{"id": "mine", "hook": "PRE_TOOL_CALL", "pattern": "place", "action": "REDACT"}],
+    )
+    keeper = gate([WriteFile(folder_of_files(tmp_path))], policy)
+    asked = keeper.prepare(standing(INTERNAL), call("write_file", {"path": "internal/x", "text": "y"}))
+    assert blocked_by(asked.decision) == {"fails_closed"}
+
+
+async def test_redact_on_an_answer_lowers_no_label() -> None:
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
+    there = await keeper.destination(GUEST)
+    said = keeper.speak(standing(), there, CARD)
+    assert (said.decision.verdict, said.text) == (Verdict.REDACT, "[redacted: payment-card]")
+    assert blocked_by(keeper.speak(standing(INTERNAL), there, CARD).decision) == {"no_write_down"}
+
+
+# --- speaking --------------------------------------------------------------------------------------
+
+
+async def test_no_write_down_to_a_place_or_reader_that_is_not_cleared() -> None:
+    keeper = gate([])
+    assert blocked_by(keeper.speak(standing(INTERNAL), await keeper.destination(GUEST), "x").decision)
+    assert keeper.speak(standing(TOP), await keeper.destination(HOME), "x").decision.verdict is Verdict.ALLOW
+
+
+async def test_a_command_is_answered_by_what_it_tells_not_by_what_was_read() -> None:
+    keeper = gate([])
+    there = await keeper.destination(GUEST)
+    assert keeper.reply(standing(RESTRICTED), there, "hi", PUBLIC).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper.reply(standing(), there, "hi", INTERNAL).decision) == {"no_write_down"}
+
+
+async def test_a_delivery_is_decided_again_by_its_own_label() -> None:
+    keeper = gate([])
+    there = await keeper.destination(GUEST)
+    assert keeper.recheck(delivery(), there).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), there).decision) == {"no_write_down"}
+    nowhere = Destination("x", "console", None)
+    assert keeper.recheck(delivery(), nowhere).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), nowhere).decision) == {"no_write_down"}
+
+
+async def test_a_delivery_is_redacted_by_the_policy_in_force_when_it_leaves() -> None:
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
+    assert keeper.recheck(delivery(CARD), await keeper.destination(GUEST)).text == "[redacted: payment-card]"
+
+
+@pytest.mark.parametrize("error", [StoreGoneError("gone"), OSError("broken"), KeyError("no channel")])
+async def test_unknown_is_worst_for_a_channel_that_cannot_tell_its_readers(error: Exception) -> None:
+    async def cannot(_address: Address) -> Audience:
+        raise error
+
+    assert (await gate([], audiences=cannot).destination(HOME)).clearance is None
+
+
+async def test_a_message_is_refused_in_the_end_if_its_readers_changed_meanwhile() -> None:
+    policy = document(recipients={"guest": {"channel": "console", "chat": "guest", "clearance": "top"}})
+    keeper = gate([Message()], policy)
+    asked = keeper.prepare(standing(INTERNAL), send("hi"))
+    assert asked.decision.verdict is Verdict.ALLOW  # the place is cleared, but its reader is a stranger
+    answer = await keeper.respond(standing(INTERNAL), asked, await keeper.run(standing(INTERNAL), asked))
+    assert answer.hook is Hook.PRE_OUTPUT
+    assert (answer.deliver, answer.failed) == ((), True)
+    assert len(answer.audit) == 2
+
+
+async def test_what_is_sent_bears_the_sessions_label_whatever_the_tool_says() -> None:
+    said = NewDelivery("k", str(HOME), "x", PUBLIC)
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), result=Result("ok", deliver=(said,)))
+    keeper = gate([probe])
+    asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
+    answer = await keeper.respond(standing(CONFIDENTIAL), asked, await keeper.run(standing(CONFIDENTIAL), asked))
+    assert [out.label for out in answer.deliver] == [CONFIDENTIAL]
+
+
+# --- reset, simulate, audit ------------------------------------------------------------------------
+
+
+async def test_a_reset_needs_confirmation() -> None:
+    keeper = gate([])
+    asked = keeper.reset(standing(TOP), confirmed=False)
+    assert (asked.verdict, asked.remedies) == (Verdict.REQUIRE_APPROVAL, (Remedy.CONFIRM,))
+    done = keeper.reset(standing(TOP), confirmed=True)
+    assert (done.verdict, done.label_after) == (Verdict.ALLOW, PUBLIC)
+
+
+def built_in(tmp_path: Path) -> tuple[Tool, ...]:
+    files = folder_of_files(tmp_path)
+    return (ReadFile(files), ListFiles(files), WriteFile(files), CurrentTime(), Message(), SimulateToolCall(often()))
+
+
+CALLS = (
+    call("read_file", {"path": "confidential/pipeline.md"}),
+    call("read_file", {"path": "nowhere/x.md"}),
+    call("read_file", {"path": "../x"}),
+    call("read_file", {}),
+    call("list_files", {"path": ""}),
+    call("write_file", {"path": "public/x.md", "text": "y"}),
+    call("write_file", {"path": "workspace/x.md", "text": CARD}),
+    call("current_time"),
+    send("hi"),
+    send(CARD, recipient="owner"),
+    send("hi", recipient="nobody"),
+    call("format_disk", {"all": True}),
+    call("simulate_tool_call", {"tool_name": "message", "args": {}}),
+)
+
+
+@pytest.mark.parametrize("asked", CALLS, ids=lambda asked: f"{asked.tool} {json.dumps(asked.arguments)}"[:60])
+@pytest.mark.parametrize("taint", [PUBLIC, DIRTY, CONFIDENTIAL, TOP], ids=str)
+async def test_simulate_equals_enforce(tmp_path: Path, taint: Label, asked: Call) -> None:
+    policy = document(
+        rules=[
+            {"id": "no-cards", "hook": "PRE_TOOL_CALL", "pattern": "payment-card", "action": "REDACT"},
+            {"id": "ask-lists", "hook": "PRE_TOOL_CALL", "tools": ["list_*"], "action": "REQUIRE_APPROVAL"},
+        ]
+    )
+    keeper, here = gate(built_in(tmp_path), policy), standing(taint)
+    real = keeper.prepare(here, asked).decision
+    report = await keeper.simulate(here, asked.tool, asked.arguments or {}, taint)
+    assert report["verdict"] == real.verdict.name
+    assert report["rules"] == [
+        {"id": rule.rule, "verdict": rule.verdict.name, "fixed": rule.fixed, "message": rule.message}
+        for rule in real.outcomes
+    ]
+    assert report["taint_before"] == str(real.label_before)
+    assert report["taint_after"] == shown(real.label_after, taint)
+    assert report["remedies"] == [offered.value for offered in real.remedies]
+
+
+async def test_a_simulation_says_what_it_depends_on(tmp_path: Path) -> None:
+    keeper = gate(built_in(tmp_path))
+    read = await keeper.simulate(standing(), "read_file", {"path": "public/x"}, TOP)
+    assert read["depends"] == ["the label of what is read"]
+    assert (await keeper.simulate(standing(), "current_time", {}, TOP))["depends"] == []
+    assert "depends" not in await keeper.simulate(standing(TOP), "message", dict(send("x").arguments or {}), TOP)
+    assert "depends" not in await keeper.simulate(standing(), "format_disk", {}, TOP)
+
+
+async def test_a_tool_can_ask_what_the_gate_would_decide() -> None:
+    keeper = gate([SimulateToolCall(often()), Message()])
+    inner: dict[str, JsonValue] = {
+        "tool_name": "message",
+        "args": {"channel": "console", "recipient": "guest", "text": "x"},
+    }
+    asked = keeper.prepare(standing(INTERNAL), call("simulate_tool_call", inner))
+    told = json.loads((await keeper.run(standing(INTERNAL), asked)).text)
+    assert told["verdict"] == "BLOCK"
+    assert "no_write_down" in [known["id"] for known in told["rules"]]
+
+
+async def test_an_audit_row_names_rules_labels_and_policy_but_no_content() -> None:
+    keeper = gate([Message()])
+    asked = keeper.prepare(standing(INTERNAL), send("hunter2"))
+    row = keeper.row(standing(INTERNAL), Hook.PRE_TOOL_CALL, asked.decision, tool="message")
+    assert (row.kind, row.actor) == ("decision", "owner")
+    assert row.body["policy"] == document().digest
+    assert (row.body["before"], row.body["after"], row.body["tool"]) == ("INTERNAL", "INTERNAL", "message")
+    assert "hunter2" not in json.dumps(dict(row.body))
+
+
+async def test_an_explanation_shows_labels_only_to_a_reader_cleared_for_them() -> None:
+    decision = gate([Message()]).prepare(standing(RESTRICTED), send("x")).decision
+    assert "RESTRICTED" in Gate.explained(decision, RESTRICTED, "message")
+    assert "RESTRICTED" not in Gate.explained(decision, INTERNAL, "message")
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+async def test_whatever_reaches_others_is_a_barrier(effect: Effect) -> None:
+    probe = Probe(effect=effect, declared=Declared(clearance=TOP), repeatable=effect is Effect.NONE)
+    asked = gate([probe]).prepare(standing(), call("probe"))
+    assert asked.barrier is (effect in {Effect.SEND, Effect.WRITE})
+    assert asked.repeatable is probe.repeatable
+
+
+async def test_the_gate_tells_its_tools_and_document() -> None:
+    keeper = gate([CurrentTime()])
+    assert [tool.name for tool in keeper.tools] == ["current_time"]
+    assert keeper.document.digest == document().digest
+
+
+def test_no_built_in_argument_has_a_name_for_session_principal_or_label(tmp_path: Path) -> None:
+    for tool in built_in(tmp_path):
+        assert issubclass(tool.arguments, Arguments)
+        assert not {"sid", "principal", "label", "taint", "ceiling", "role"} & set(tool.arguments.model_fields)
+
+
+def test_the_verdict_of_a_prepared_call_is_frozen() -> None:
+    asked = gate([CurrentTime()]).prepare(standing(), call("current_time"))
+    with pytest.raises(AttributeError):
+        asked.decision = asked.decision  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(asked, Prepared)
+    assert get_args(Prepared) == ()
