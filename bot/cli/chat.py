@@ -126,7 +126,8 @@ class _Conversation:
         if state.waiting_items or (state.turn is not None and not await self._waits_for_people(state)):
             return False
         deliveries = await self._app.store.deliveries(self._sid)
-        return not any(delivery.state in _UNSAID for delivery in deliveries)
+        serves = self._app.outbox.serves
+        return not any(delivery.state in _UNSAID and serves(delivery.address) for delivery in deliveries)
 
     async def _waits_for_people(self, state: SessionState) -> bool:
         if state.turn is None or not state.turn.suspended:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from bot.errors import StoreGoneError
 from bot.crossings import Prepared
+from bot.errors import StoreGoneError
 from bot.gate import Gate
 from bot.sessions.values import Delivery, DeliveryState, NewDelivery
 from bot.standing import Call

@@ -153,6 +153,22 @@ def test_a_rule_of_selectors_that_fires_with_a_fixed_one_adds_its_remedies() -> 
     assert decision.remedies == (Remedy.APPROVER,)
 
 
+def test_selectors_look_at_what_leaves_not_only_at_the_session() -> None:
+    rule = Rule("high", Hook.PRE_OUTPUT, Verdict.BLOCK, levels=frozenset({Level.CONFIDENTIAL}))
+    output = replace(BASE, destination=replace(GUEST, clearance=TOP))
+    assert engine(rule).decide(output, NOW).rules == ()
+    assert engine(rule).decide(replace(output, item=CONFIDENTIAL), NOW).rules == ("high",)
+
+
+def test_the_order_of_rules_does_not_show() -> None:
+    rules = [Rule(name, Hook.PRE_OUTPUT, Verdict.BLOCK, pattern="email") for name in "ab"]
+    rules += [Rule(name, Hook.PRE_OUTPUT, Verdict.REQUIRE_APPROVAL) for name in "dc"]
+    output = replace(BASE, destination=GUEST, content="ann@example.org")
+    one, other = engine(*rules).decide(output, NOW), engine(*reversed(rules)).decide(output, NOW)
+    assert one == other
+    assert one.rules == ("a", "b", "c", "d")
+
+
 def test_redacts_what_its_decision_names_and_nothing_else() -> None:
     rule = Rule("no-ssn", Hook.PRE_OUTPUT, Verdict.REDACT, pattern="us-ssn")
     text = "536-90-4399 belongs to ann@example.org"

@@ -208,3 +208,11 @@ def test_time_is_linear_in_pathological_patterns(pattern: str) -> None:
         began = time.process_time()
         redactor.redact(piece * (50_000 // len(piece)), ("own",))
         assert time.process_time() - began < 10
+
+
+def test_more_matches_than_the_budget_pays_for_take_the_rest_along() -> None:
+    letter = Redactor({"z": "z"})
+    redacted = letter.redact("z." * 20_000, ("z",))
+    assert redacted.count(".") < 20_000
+    assert "z" not in redacted.replace("[redacted: z]", "")
+    assert letter.redact("z." * 1000, ("z",)) == "[redacted: z]." * 1000

@@ -2,11 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from bot.sessions.values import ApprovalState, EventType, Status, YieldReason
+from bot.agent.calls import Calls
+from bot.agent.context import Context
+from bot.errors import StoreGoneError
+from bot.ids import Ids
+from bot.sessions.port import SessionStore
+from bot.sessions.values import ApprovalState, Claim, EventType, Status, Write, Written, YieldReason
 from bot.tools.base import Declared, Result, Scene
+from bot.turn import OpenTurn
 from policy.labels import PUBLIC, Label, join_all, parse
 from policy.request import Effect
 from tests.bot.kit import (
@@ -18,6 +25,8 @@ from tests.bot.kit import (
     Scripted,
     TextArguments,
     bang,
+    by_hand,
+    call,
     note,
     parts,
     policy,
@@ -311,3 +320,25 @@ async def test_a_hundred_calls_in_one_step_are_each_decided_and_answered(tmp_pat
         assert not unanswered(log)
         decided = [row for row in await owner.app.store.records(owner.sid) if row.body.get("hook") == "PRE_TOOL_CALL"]
         assert len({str(row.body["call"]) for row in decided}) == 100
+
+
+class Gone:
+    """A store that answers reads and is gone when something is to be written."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def record(self, claim: Claim, write: Write, *, sender: str = "") -> Written:
+        raise StoreGoneError(f"gone before {write.op} of {claim.sid} by {sender}")
+
+
+async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        store = cast("SessionStore", Gone(owner.app.store))
+        lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, owner.app.outbox)
+        calls = tuple(call("current_time", name=name) for name in "ab")
+        with pytest.raises(StoreGoneError):
+            await Calls(owner.app.gate, owner.app.outbox).run(lost, Context(), calls)
