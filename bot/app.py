@@ -103,7 +103,7 @@ class App:
         self._serving: Worker | None = None
         tools = (*catalogue.built_in(self.files, store, self._simulations), *parts.tools(self.files, store))
         self.gate = Gate(config.policy, tools, config.model.name, self._audience)
-        self.outbox = Outbox(store, store, self._channels, self.gate, self.ids.owner())
+        self.outbox = Outbox(store, store, self._channels, self.gate, store.process)
         self.router = Router(
             store=store,
             audit=store,

@@ -105,7 +105,7 @@ class Worker:
             while True:
                 self._again.discard(sid)
                 try:
-                    claim = await self._store.claim(sid, self._ids.owner())
+                    claim = await self._store.claim(sid, f"{self._store.process}.{self._ids.owner()}")
                     if claim is None or claim.state.undelivered:
                         await self._outbox.collect(sid)
                     if claim is not None:

@@ -28,6 +28,15 @@ from bot.sessions.values import (
 class SessionStore(Protocol):
     """Durable sessions."""
 
+    @property
+    def process(self) -> str:
+        """This process's name at the store.
+
+        Its lease owners are `<process>.<nonce>` and its sender is `<process>`, so that what it holds can be
+        freed when it is gone, before the lease runs out.
+        """
+        ...
+
     async def accept(self, item: NewItem) -> Accepted:
         """Append an input to its session's inbox, creating the session, and mark the session ready.
 

@@ -33,6 +33,11 @@ class Part:
         # How far the store's clock is ahead of ours, as last seen; audit rows are stamped before they are sent.
         self._ahead = 0
 
+    @property
+    def process(self) -> str:
+        """This process's name at the store."""
+        return self._link.name
+
     def _saw_head(self, chain: str, head: Head) -> None:
         self._heads[chain] = head
         self._heads.move_to_end(chain)

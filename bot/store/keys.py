@@ -43,6 +43,9 @@ OPEN: Final = "lg:open"
 STATES: Final = "lg:{*}:state"
 """Pattern that finds every session's state."""
 
+PROCESS: Final = "p-"
+"""How a process's name begins: the name of its connections, of its lease owners up to a dot, and of its sender."""
+
 AUDIT_CHAIN: Final = "lg:{audit}:chain"
 AUDIT_HEAD: Final = "lg:{audit}:head"
 

@@ -68,9 +68,14 @@ class Link:
         scripts: dict[Script, ScriptText],
         *,
         timeout: float,
+        name: str,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Take a pool; `timeout` in seconds bounds each exchange, `revive` restarts an embedded server."""
+        """Take a pool whose connections the server knows by `name`.
+
+        `timeout` in seconds bounds each exchange, `revive` restarts an embedded server.
+        """
+        self.name = name
         self._pool = pool
         self._scripts = scripts
         self._timeout = timeout
@@ -151,10 +156,11 @@ class Link:
                 await self._revive()
 
 
-def make_pool(url: str, *, connections: int, timeout: float) -> BlockingConnectionPool:
+def make_pool(url: str, *, connections: int, timeout: float, name: str) -> BlockingConnectionPool:
     """Return a pool for `redis://`, `rediss://` or `unix://`; nothing is connected yet.
 
-    `timeout` in seconds is how long a caller waits for a free connection. Raises StoreError: not such an address.
+    `timeout` in seconds is how long a caller waits for a free connection, `name` what the server calls each.
+    Raises StoreError: not such an address.
     """
     try:
         return cast("Any", BlockingConnectionPool).from_url(
@@ -167,6 +173,7 @@ def make_pool(url: str, *, connections: int, timeout: float) -> BlockingConnecti
             protocol=2,
             decode_responses=False,
             driver_info=None,
+            client_name=name,
         )
     except ValueError as error:
         raise StoreError(

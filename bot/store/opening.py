@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bot.clock import Clock, SystemClock
 from bot.errors import StoreRefusedError
 from bot.ids import Ids
+from bot.store.keys import PROCESS
 from bot.store.options import StoreOptions
 from bot.store.scripts import Script, ScriptText, load_scripts
 from bot.store.supervisor import Supervisor
@@ -53,13 +54,16 @@ async def open_store(
     from bot.store.redis_store import RedisStore
 
     address = supervisor.url if supervisor else url
+    ids = ids or Ids()
+    process = f"{PROCESS}{ids.owner()}"
     link = Link(
-        make_pool(address, connections=options.connections, timeout=options.timeout),
+        make_pool(address, connections=options.connections, timeout=options.timeout, name=process),
         scripts,
         timeout=options.timeout,
+        name=process,
         revive=supervisor.attach if supervisor else None,
     )
-    store = RedisStore(link, options=options, audit_key=audit_key, clock=clock, ids=ids or Ids(), server=supervisor)
+    store = RedisStore(link, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
     if not supervisor:
         await _checked(store)
     return store

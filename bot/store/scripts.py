@@ -29,6 +29,7 @@ class Script(StrEnum):
     TAKE = "take"
     SETTLE = "settle"
     PROBE = "probe"
+    VANISH = "vanish"
     AUDIT_APPEND = "audit_append"
 
 

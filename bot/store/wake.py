@@ -6,11 +6,12 @@ it costs the same whatever the number of idle sessions, and a session both hints
 """
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bot.store.base import Part
-from bot.store.keys import OPEN, READY, STATES, session_keys, sid_of
+from bot.store.keys import OPEN, PROCESS, READY, STATES, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
 
@@ -19,12 +20,14 @@ _PAGE: Final = 500
 _BLOCK_SECONDS: Final = 5.0
 _NOTHING: Final = 0
 _NEEDS_SOMEBODY: Final = 2
+_NAME: Final = re.compile(r" name=(\S+)")
 
 
 class WakeHints(Part):
     """Implements the port `Wake`."""
 
     _sweep_cursor = b"0"
+    _missing = frozenset[str]()
 
     async def ready(self, *, wait: float) -> tuple[str, ...]:
         """Return sessions marked ready, waiting up to `wait` seconds for the first."""
@@ -43,31 +46,64 @@ class WakeHints(Part):
     async def sweep(self) -> tuple[str, ...]:
         """Find sessions with work and no live lease, or with something to send; mark them ready, return them."""
         found: dict[str, None] = {}
+        gone = await self._gone()
         cursor = b"0"
         while True:
             ((cursor, members),) = await self._link.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
-            found |= dict.fromkeys(await self._look([text(member) for member in members]))
+            found |= dict.fromkeys(await self._look([text(member) for member in members], gone))
             if cursor == b"0":
                 break
         for _ in range(0, self._options.sweep_keys, _PAGE):
             walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
             ((self._sweep_cursor, states),) = await self._link.commands(walk)
-            found |= dict.fromkeys(await self._look([sid_of(key) for key in states]))
+            found |= dict.fromkeys(await self._look([sid_of(key) for key in states], gone))
             if self._sweep_cursor == b"0":
                 break
         return tuple(found)
 
-    async def _look(self, sids: Sequence[str]) -> list[str]:
+    async def _gone(self) -> Callable[[str], bool]:
+        """Return a test for processes that had no connection at this sweep and at the one before.
+
+        Their leases need not be waited for. Twice, so that a server's restart, after which everybody connects
+        anew, takes nobody's work away; and only if we see ourselves, as behind a proxy nobody would be seen.
+        """
+        (listing,) = await self._link.commands(("CLIENT", "LIST"))
+        alive = {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
+        missing = self._missing if self.process in alive else frozenset[str]()
+        self._missing = frozenset[str]()
+
+        def gone(holder: str) -> bool:
+            process = holder.partition(".")[0]
+            if not process.startswith(PROCESS) or process in alive or self.process not in alive:
+                return False
+            self._missing |= {process}
+            return process in missing
+
+        return gone
+
+    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool]) -> list[str]:
         """Probe sessions, put both hints right, and return those with something to do."""
         if not sids:
             return []
         # Taken out before looking: an input accepted after the look puts the session in again.
         await self._link.commands(("SREM", OPEN, *map(raw, sids)))
         calls = [((keys.state, keys.approvals, keys.outbox), ()) for keys in map(session_keys, sids)]
-        needs = [int(reply[1]) for reply in await self._link.scripts(Script.PROBE, calls)]
-        still_open = [sid for sid, need in zip(sids, needs, strict=True) if need != _NOTHING]
-        ready = [sid for sid, need in zip(sids, needs, strict=True) if need == _NEEDS_SOMEBODY]
+        still_open, ready = list[str](), list[str]()
+        for sid, reply in zip(sids, await self._link.scripts(Script.PROBE, calls), strict=True):
+            need = int(reply[1])
+            freed = [await self._take_from(sid, holder) for holder in map(text, reply[2:]) if gone(holder)]
+            if need != _NOTHING:
+                still_open.append(sid)
+            if need == _NEEDS_SOMEBODY or any(freed):
+                ready.append(sid)
         if still_open:
             hints = [("SADD", OPEN, *map(raw, still_open)), *map(self._ready_hint, ready)]
             await self._link.commands(*hints)
         return ready
+
+    async def _take_from(self, sid: str, holder: str) -> bool:
+        """Free what a process that is gone holds of a session; return whether there is something to do now."""
+        keys = session_keys(sid)
+        names = [keys.state, keys.approvals, keys.outbox]
+        reply = await self._link.script(Script.VANISH, names, [raw(holder.partition(".")[0])])
+        return bool(reply[1])

@@ -132,7 +132,9 @@ async def _sent_after_decision(stage: Stage) -> None:
     """Whatever left has a decision in the audit that let it, made for that address."""
     rows = [record.body async for record in stage.app.records(stage.sid)]
     allowed = {
-        row.get("destination") for row in rows if row.get("hook") == "PRE_OUTPUT" and row["verdict"] in {"ALLOW", "REDACT"}
+        row.get("destination")
+        for row in rows
+        if row.get("hook") == "PRE_OUTPUT" and row["verdict"] in {"ALLOW", "REDACT"}
     }
     for one in await stage.deliveries():
         if one.state is DeliveryState.SENT and one.kind != "notice":
@@ -148,4 +150,3 @@ def _decision(event: Event) -> str:
 
 def _known(stage: Stage) -> list[str]:
     return ["audit", stage.sid]
-

@@ -95,8 +95,10 @@ class Stage:
     async def open(self) -> None:
         """Open the application, unless its configuration is refused, and let a worker run if one shall."""
         path = self.folder / "config.yaml"
-        written = json.dumps(self._config) if isinstance(self._config, dict) else self._config.replace(
-            "{deep}", _WORDS["deep"]
+        written = (
+            json.dumps(self._config)
+            if isinstance(self._config, dict)
+            else self._config.replace("{deep}", _WORDS["deep"])
         )
         await asyncio.to_thread(path.write_text, written, encoding="utf-8")
         try:
@@ -189,7 +191,8 @@ class Stage:
         state = await self.app.store.state(sid)
         if state is None or self._serving is None:
             return True
-        if any(one.state in _UNSAID for one in await self.app.store.deliveries(sid)):
+        serves = self.app.outbox.serves
+        if any(one.state in _UNSAID and serves(one.address) for one in await self.app.store.deliveries(sid)):
             return False
         if state.status is Status.AWAITING_INPUT:
             return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals(sid))

@@ -139,7 +139,9 @@ class Chaos:
         base = self.folder / "data" / "workspaces" / sid / "1"
         for path in base.glob("*.md"):
             assert path.read_text("utf-8") == f"text {path.stem}"
-        written = [event for event in events if event.body.get("tool") == "write_file" and event.body.get("outcome") == "ok"]
+        written = [
+            event for event in events if event.body.get("tool") == "write_file" and event.body.get("outcome") == "ok"
+        ]
         assert len(list(base.glob("*.md"))) >= len(written)
         sides = [side for side in (base / ".labels").iterdir() if side.suffix != ".new"]
         assert len(sides) >= len(list(base.glob("*.md")))

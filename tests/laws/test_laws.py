@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -24,9 +24,8 @@ from tests.attacks.stage import Stage, staged
 
 Call = tuple[str, dict[str, JsonValue]]
 
-_EXAMPLES = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+# An example takes half a second, so a failing one is not shrunk: it is short as it is.
+_EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 _POLICY: dict[str, JsonValue] = {
     "compartments": ["hr"],
     "principals": {
@@ -201,7 +200,7 @@ def test_denial_changes_nothing(dialogue: list[str], call: Call) -> None:
 @given(_dialogues, _calls, _rules)
 def test_simulate_equals_enforce(dialogue: list[str], call: Call, rules: list[dict[str, JsonValue]]) -> None:
     async def law(stage: Stage) -> None:
-        await _talk(stage, [*dialogue, "/stop"])
+        await _talk(stage, ["hello", *dialogue, "/stop"])
         tool, arguments = call
         before = await stage.everything()
         await stage.play(Step(say=_line("simulate_tool_call", {"tool_name": tool, "args": arguments})))
@@ -213,7 +212,8 @@ def test_simulate_equals_enforce(dialogue: list[str], call: Call, rules: list[di
         await stage.play(Step(say=_line(tool, arguments)))
         done = [record.body async for record in stage.app.records(stage.sid, records)]
         (real, *_) = [row for row in done if row.get("hook") == "PRE_TOOL_CALL"]
-        assert (told["verdict"], [rule["id"] for rule in told["rules"]]) == (real["verdict"], real["rules"])
+        telling = {rule["id"] for rule in told["rules"] if rule["verdict"] != "ALLOW"}
+        assert (told["verdict"], telling) == (real["verdict"], set(real["rules"]))
 
     _played(law, rules)
 

@@ -57,7 +57,7 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
     reads = hook in CALLS | ENTRIES | {"AGENT_INVOCATION"}
     if reads and not (flows(after, plain(request.ceiling)) and flows(after, plain(request.provider))):
         said["read_is_decided_before_it_happens"] = "BLOCK"
-    shy = request.overshoot == "block" and hook in CALLS | {"PRE_CONTEXT_INJECTION"}
+    shy = request.overshoot == "block" and hook in CALLS | ENTRIES
     said |= {"overshoot": "BLOCK"} if shy and not flows(after, plain(request.home)) else {}
     if hook == "SESSION_RESET":
         after = BOTTOM

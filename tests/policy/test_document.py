@@ -177,13 +177,22 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 ("recipients", "x", "clearance"),
                 "unknown compartment `hrr`, did you mean `hr`?, or add it to `compartments`",
             ),
-            (("folders", "a/b"), "`a/b` is not a folder, name one directly under the file root, without `/`"),
+            (
+                ("folders", "a/b"),
+                "`a/b` is not a folder, name one directly under the file root, without `/` or a leading dot",
+            ),
             (
                 ("folders", "a/b", "floor"),
                 "`3` is not a label, write one as `CONFIDENTIAL{acme,hr}` with `~` for UNTRUSTED",
             ),
-            (("folders", ""), "`` is not a folder, name one directly under the file root, without `/`"),
-            (("folders", ".."), "`..` is not a folder, name one directly under the file root, without `/`"),
+            (
+                ("folders", ""),
+                "`` is not a folder, name one directly under the file root, without `/` or a leading dot",
+            ),
+            (
+                ("folders", ".."),
+                "`..` is not a folder, name one directly under the file root, without `/` or a leading dot",
+            ),
             (("folders", "..", "integrity"), "unknown integrity `maybe`, known are `TRUSTED`, `UNTRUSTED`"),
             (("tools", "mesage"), "unknown tool `mesage`, did you mean `message`?"),
             (
@@ -270,6 +279,12 @@ def test_what_is_wrong_with_a_default_left_in_place_is_told() -> None:
             (("recipients", "guest", "channel"), "unknown channel `console`, known are `chat`"),
         ]
     )
+
+
+def test_the_workspace_is_no_configured_folder() -> None:
+    ((path, message),) = problems({"folders": {"workspace": {"floor": "PUBLIC"}}})
+    assert path == ("folders", "workspace")
+    assert message == "`workspace` is every session's own folder, choose another name"
 
 
 def test_too_many_patterns() -> None:

@@ -55,7 +55,7 @@ def test_every_rule_that_concerns_the_request_is_listed_fixed_ones_first(
             Hook.PRE_CONTEXT_INJECTION: {"read_is_decided_before_it_happens", "overshoot"},
             Hook.PRE_TOOL_CALL: CALL,
             Hook.MCP_TOOL_CALL: CALL,
-            Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens"},
+            Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens", "overshoot"},
             Hook.PRE_OUTPUT: {"unknown_is_worst", "no_write_down"},
             Hook.SECRET_ACCESS: {"unknown_is_worst"},
             Hook.SESSION_RESET: {"reset_is_confirmed"},

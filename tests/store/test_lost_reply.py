@@ -180,6 +180,17 @@ async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return swept
 
 
+async def vanishing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    assert await store.claim(sid, "p-gone.once") is not None
+
+    async def swept_twice(store: RedisStore) -> tuple[bool, bool]:
+        return sid in await store.sweep(), sid in await store.sweep()
+
+    return swept_twice
+
+
 async def appending(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     what = fresh()
 
@@ -205,6 +216,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.TAKE, taking),
     (Script.SETTLE, settling),
     (Script.PROBE, probing),
+    (Script.VANISH, vanishing),
     (Script.AUDIT_APPEND, appending),
 )
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.errors import LeaseLostError
 from bot.sessions.values import DeliveryState
 from bot.store.keys import OPEN, READY
 from bot.store.opening import open_store
@@ -55,6 +56,37 @@ async def test_the_sweep_finds_a_vanished_worker(own: RedisStore) -> None:
     assert await own.sweep() == ()
     await end_lease(own, claim.sid)
     assert await own.sweep() == (claim.sid,)
+
+
+async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(server: Supervisor) -> None:
+    sid = fresh()
+    gone = await open_store(audit_key=KEY, url=server.url)
+    await gone.accept(item(sid))
+    first = await claimed(gone, sid, owner=f"{gone.process}.a")
+    own = await open_store(audit_key=KEY, url=server.url)
+    assert sid not in await own.sweep()
+    assert sid not in await own.sweep()
+    await gone.close()
+    assert sid not in await own.sweep()
+    assert sid in await own.sweep()
+    assert (await claimed(own, sid)).fence == first.fence + 1
+    with pytest.raises(LeaseLostError):
+        await own.renew(first)
+    await own.close()
+
+
+async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(server: Supervisor) -> None:
+    gone = await open_store(audit_key=KEY, url=server.url)
+    claim, written = await started(gone)
+    await gone.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender=gone.process)
+    await gone.close()
+    own = await open_store(audit_key=KEY, url=server.url)
+    assert await own.take(claim.sid, own.process, ("console",)) == ()
+    assert claim.sid not in await own.sweep()
+    assert claim.sid in await own.sweep()
+    (back,) = await own.take(claim.sid, own.process, ("console",))
+    assert back.state is DeliveryState.AMBIGUOUS
+    await own.close()
 
 
 async def test_the_sweep_leaves_alone_what_waits_for_people(own: RedisStore) -> None:
