@@ -221,7 +221,8 @@ class AnchorFile:
         content, _, mac = line.rpartition(" ")
         if not hmac.compare_digest(_raw(mac), _raw(self._sign(self._mac, content))):
             raise OperatorError(
-                f"line {self._lines} of `{self._path}` was changed", next_step="restore the file from a backup"
+                f"line {self._lines} of `{self._path}` was changed, or the audit key is another one",
+                next_step="give the key it was written with, or restore the file from a backup",
             )
         chain, n, digest = cast("tuple[str, int, str]", json.loads(content))
         self._heads[chain] = (n, digest)

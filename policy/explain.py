@@ -24,7 +24,7 @@ _VERDICTS: Final[Mapping[Verdict, str]] = MappingProxyType(
 _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
     {
         Remedy.RESET: "start anew with `/reset` and send it again: a session that has read nothing may do this",
-        Remedy.CONFIRM: "confirm the reset when you are asked: type `/reset` and answer `yes`",
+        Remedy.CONFIRM: "confirm it: type `/reset confirm`",
         Remedy.APPROVER: "have it approved: `/approvals` lists what waits, `/approve` answers",
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",

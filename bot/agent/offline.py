@@ -61,14 +61,19 @@ class OfflineModel(Model):
 def _reply(request: ModelRequest) -> list[TextPart | ToolCallPart]:
     results = [part for part in request.parts if isinstance(part, ToolReturnPart)]
     if results:
-        said = "\n".join(f"{part.tool_name}: {_cut(str(part.content), _RESULT)}" for part in results)
-        return [TextPart(said)]
+        return [TextPart("\n".join(_told(part) for part in results))]
     text = "".join(
         part.content for part in request.parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)
     )
     if text.startswith("!"):
         return _calls(text)
     return [TextPart(f"You said: {_cut(text, _QUOTED)}")]
+
+
+def _told(result: ToolReturnPart) -> str:
+    """Return a result with its tool's name before it, once: a refusal begins with it already."""
+    content = _cut(str(cast("object", result.content)), _RESULT)
+    return content if content.startswith(f"{result.tool_name}: ") else f"{result.tool_name}: {content}"
 
 
 def _calls(text: str) -> list[TextPart | ToolCallPart]:

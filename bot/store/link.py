@@ -53,8 +53,8 @@ _REFUSALS: Final = MappingProxyType(
             "mend the replicas, or lower `min-replicas-to-write`",
         ),
         "MASTERDOWN": ("the store lost its primary", "wait for the failover, or mend the primary"),
-        "NOAUTH": ("the store demands a password", "put user and password in `store.url`"),
-        "WRONGPASS": ("the store refused the password", "mend user and password in `store.url`"),
+        "NOAUTH": ("the store demands a password", "put user and password into LOCKGATE_STORE_URL"),
+        "WRONGPASS": ("the store refused the password", "mend user and password in LOCKGATE_STORE_URL"),
     }
 )
 

@@ -180,15 +180,16 @@ def fence(flat: Sequence[bytes]) -> int:
 
 def turn(value: Turn) -> bytes:
     """Write an open turn."""
-    head = f"{value.attempt} {value.suspended:d} {value.position} {value.started_at}\n"
-    return head.encode("ascii") + dump([value.id, value.dedupe, value.sender])
+    numbers = (value.attempt, int(value.suspended), value.position, value.started_at, *usage(value.usage))
+    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.dedupe, value.sender])
 
 
 def _turn(stored: bytes) -> Turn:
     head, _, rest = stored.partition(b"\n")
-    attempt, suspended, position, started_at = map(int, head.split())
+    words = head.split()
+    attempt, suspended, position, started_at = map(int, words[:4])
     name, dedupe, sender = _strings(rest)
-    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended))
+    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), _usage(words[4:]))
 
 
 def last_turn(value: LastTurn) -> bytes:

@@ -75,8 +75,8 @@ class Step(_Data):
     `by` is the account and `at` the chat it happens at. In a text `{approval}` stands for the newest approval's id,
     `{first}` for the oldest's, `{kept}` for what the newest was at the step `keep`, `{sid}` for the session of the chat
     `owner`, `{sid:ann}` for that of another, and a few words for what no data file can hold (see `stage`). `restart`
-    ends the process and opens another one, with this put over the configuration; `serve` is whether a worker runs, `serve_briefly` lets one run until
-    it has called a tool of the attacker's.
+    ends the process and opens another one, with this put over the configuration; `serve` is whether a worker runs,
+    `serve_briefly` lets one run until it has called a tool of the attacker's.
     """
 
     by: str = "console:owner"

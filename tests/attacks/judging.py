@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 
 from bot.audit import Intact
 from bot.sessions.values import DeliveryState, Event, EventType, ItemStatus, Visibility
@@ -76,7 +77,7 @@ async def _outside(stage: Stage, then: Then) -> None:
         _same([status.value for status in await stage.inputs()], then.inputs)
     for name, text in then.files.items():
         path = stage.path(name)
-        found = await asyncio.to_thread(lambda path=path: path.read_text("utf-8") if path.is_file() else None)
+        found = await asyncio.to_thread(_text, path)
         assert found == text, f"{name}: {found!r}"
     for name, label in then.labels.items():
         _same(await asyncio.to_thread(stage.label, name), label)
@@ -104,9 +105,13 @@ async def sound(stage: Stage) -> None:
     await _sent_after_decision(stage)
 
 
+def _text(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.is_file() else None
+
+
 def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
     """Every call the model proposed has one result before the model, or a person, speaks again."""
-    waiting: set[object] = set()
+    waiting: set[str] = set()
     for event in log:
         match event.type:
             case EventType.AGENT_THINKING:
@@ -115,10 +120,12 @@ def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
                 assert isinstance(response, dict)
                 parts = response["parts"]
                 assert isinstance(parts, list)
-                waiting = {part["tool_call_id"] for part in parts if isinstance(part, dict) and "tool_call_id" in part}
+                waiting = {
+                    str(part["tool_call_id"]) for part in parts if isinstance(part, dict) and "tool_call_id" in part
+                }
             case EventType.TOOL_RESULT:
-                assert event.body["call"] in waiting, "a result that nobody waited for"
-                waiting.remove(event.body["call"])
+                assert str(event.body["call"]) in waiting, "a result that nobody waited for"
+                waiting.remove(str(event.body["call"]))
             case EventType.USER_MESSAGE:
                 assert not waiting, "a person was let in while calls had no result"
             case EventType.AGENT_MESSAGE if event.visibility is Visibility.USER:
@@ -132,7 +139,7 @@ async def _sent_after_decision(stage: Stage) -> None:
     """Whatever left has a decision in the audit that let it, made for that address."""
     rows = [record.body async for record in stage.app.records(stage.sid)]
     allowed = {
-        row.get("destination")
+        str(row.get("destination"))
         for row in rows
         if row.get("hook") == "PRE_OUTPUT" and row["verdict"] in {"ALLOW", "REDACT"}
     }

@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
 from hashlib import sha256
@@ -41,6 +41,7 @@ from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
 from tests.harness import HOME
+from tests.store.world import command, end_lease
 
 _WORDS = MappingProxyType(
     {
@@ -128,7 +129,7 @@ class Stage:
         await self._opened.aclose()
         self._app = None
 
-    async def play(self, step: Step) -> None:
+    async def play(self, step: Step) -> None:  # noqa: C901, PLR0912 - one case for each kind of step
         """Let one thing happen."""
         before = len(self.shown)
         match step:
@@ -184,7 +185,9 @@ class Stage:
         """Wait until a chat's session has nothing to do but to wait for people."""
         sid = self.app.session_id(Address("console", chat))
         async with asyncio.timeout(_PATIENCE):
-            while not await self._quiet(sid):
+            while True:
+                if await self._quiet(sid):
+                    return
                 await asyncio.sleep(0.005)
 
     async def _quiet(self, sid: str) -> bool:
@@ -220,8 +223,8 @@ class Stage:
 
     async def inputs(self) -> list[ItemStatus]:
         """Return where every accepted input is, oldest first."""
-        (flat,) = await self.app.store._link.commands(("HGETALL", session_keys(self.sid).idem))
-        records = [bytes(record).split() for record in flat[1::2]]
+        flat = cast("list[bytes]", await command(self.app.store, "HGETALL", session_keys(self.sid).idem))
+        records = [record.split() for record in flat[1::2]]
         return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
 
     async def dump(self) -> dict[str, object]:
@@ -331,16 +334,16 @@ class Stage:
 
     async def _expire(self, what: str) -> None:
         """Let the time pass after which nobody waits for an answer, or a silent worker counts as dead."""
-        keys, link = session_keys(self.sid), self.app.store._link
         if what == "lease":
-            await link.commands(("HSET", keys.state, "until", 1))
+            await end_lease(self.app.store, self.sid)
             return
-        (flat,) = await link.commands(("HGETALL", keys.approvals))
+        key = session_keys(self.sid).approvals
+        flat = cast("list[bytes]", await command(self.app.store, "HGETALL", key))
         for name, record in zip(flat[::2], flat[1::2], strict=True):
-            head, _, rest = bytes(record).partition(b"\n")
+            head, _, rest = record.partition(b"\n")
             words = head.split(b" ")
             words[3] = b"1"
-            await link.commands(("HSET", keys.approvals, name, b" ".join(words) + b"\n" + rest))
+            await command(self.app.store, "HSET", key, name, b" ".join(words) + b"\n" + rest)
 
 
 def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -356,7 +359,7 @@ def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str,
 
 
 @asynccontextmanager
-async def staged(folder: Path, given: Given) -> AsyncIterator[Stage]:
+async def staged(folder: Path, given: Given) -> AsyncGenerator[Stage]:
     """Open an installation, with the attack's files in its file root."""
     stage = Stage(folder, given)
     try:

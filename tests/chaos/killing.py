@@ -2,14 +2,13 @@
 
 import asyncio
 import io
-import os
 import re
-import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import cast
 
 from bot.app import App, open_app
 from bot.audit import Intact
@@ -21,6 +20,7 @@ from channels.message import Inbound
 from policy.labels import PUBLIC, join_all, parse
 from tests.chaos.worker import parts, settings
 from tests.harness import HOME
+from tests.store.world import command, kill, pid_of
 
 _ROOT = Path(__file__).parents[2]
 _LABELS = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
@@ -99,13 +99,13 @@ class Chaos:
         if what != "store":
             await self._end()
         if what != "worker":
-            assert app.store.server is not None
-            pid = int(await asyncio.to_thread(app.store.server.files.pid.read_text))
-            os.kill(pid, signal.SIGKILL)
+            kill(await asyncio.to_thread(pid_of, app.store))
 
     async def _healed(self, app: App) -> None:
         async with asyncio.timeout(_HEALED_SECONDS):
-            while not await self._quiet(app):
+            while True:
+                if await self._quiet(app):
+                    return
                 await asyncio.sleep(0.05)
 
     async def _quiet(self, app: App) -> bool:
@@ -152,19 +152,19 @@ class Chaos:
 async def _expire_sends(app: App) -> None:
     """Let the minute pass after which a sender that vanished in mid-send counts as gone; nobody sends any more."""
     key = session_keys(app.session_id(HOME)).outbox
-    (flat,) = await app.store._link.commands(("HGETALL", key))
+    flat = cast("list[bytes]", await command(app.store, "HGETALL", key))
     for name, record in zip(flat[::2], flat[1::2], strict=True):
-        head, _, rest = bytes(record).partition(b"\n")
+        head, _, rest = record.partition(b"\n")
         words = head.split(b" ")
         if words[1] == b"sending":
             words[6] = b"1"
-            await app.store._link.commands(("HSET", key, name, b" ".join(words) + b"\n" + rest))
+            await command(app.store, "HSET", key, name, b" ".join(words) + b"\n" + rest)
 
 
 async def _statuses(app: App, sid: str) -> list[ItemStatus]:
     """Return where every accepted input is, oldest first."""
-    (flat,) = await app.store._link.commands(("HGETALL", session_keys(sid).idem))
-    records = [bytes(record).split() for record in flat[1::2]]
+    flat = cast("list[bytes]", await command(app.store, "HGETALL", session_keys(sid).idem))
+    records = [record.split() for record in flat[1::2]]
     return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.chaos.killing import Chaos
 
-_ROUNDS = 12
-_RUNS = 2
+_ROUNDS = 25
+_RUNS = 4
 
 
 @pytest.mark.anyio

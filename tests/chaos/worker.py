@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from bot.app import Parts, open_app
@@ -47,8 +46,7 @@ def settings(folder: Path) -> Config:
     """Return the configuration all processes of a folder share."""
     path = folder / "config.yaml"
     path.write_text(SETTINGS, encoding="utf-8")
-    environment: Mapping[str, str] = {"LOCKGATE_DATA_DIR": str(folder / "data")}
-    return load_config(path, environment, (*catalogue.NAMES, Step.name))
+    return load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, (*catalogue.NAMES, Step.name))
 
 
 def parts() -> Parts:

@@ -1,8 +1,8 @@
 """The laws of DESIGN section 3 that only a whole application can keep, each a property of the same name.
 
-A dialogue is a few messages of a fully compromised model: calls of every tool with arguments that fit, nearly fit and do
-not fit, people's commands between them. Each example runs it on an application of its own. The policy core and the store
-prove the same laws of what they do alone.
+A dialogue is a few messages of a fully compromised model: calls of every tool with arguments that fit, nearly fit
+and do not fit, people's commands between them. Each example runs it on an application of its own. The policy core and
+the store prove the same laws of what they do alone.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -166,11 +167,11 @@ def test_every_effect_has_a_decision(dialogue: list[str]) -> None:
         await _talk(stage, dialogue)
         rows = [record.body async for record in stage.app.records(stage.sid)]
         allowed = [row for row in rows if row.get("verdict") in {"ALLOW", "REDACT"}]
-        calls = {row["call"] for row in allowed if row.get("hook") == "PRE_TOOL_CALL"}
-        places = {row["destination"] for row in allowed if row.get("hook") == "PRE_OUTPUT"}
+        calls = {str(row["call"]) for row in allowed if row.get("hook") == "PRE_TOOL_CALL"}
+        places = {str(row["destination"]) for row in allowed if row.get("hook") == "PRE_OUTPUT"}
         for event in await stage.events():
             if event.type is EventType.TOOL_RESULT and event.body["outcome"] in {"ok", "failed"}:
-                assert event.body["call"] in calls
+                assert str(event.body["call"]) in calls
         for one in await stage.deliveries():
             if one.state is DeliveryState.SENT and one.kind != "notice":
                 assert one.address in places
@@ -213,7 +214,7 @@ def test_simulate_equals_enforce(dialogue: list[str], call: Call, rules: list[di
         done = [record.body async for record in stage.app.records(stage.sid, records)]
         (real, *_) = [row for row in done if row.get("hook") == "PRE_TOOL_CALL"]
         telling = {rule["id"] for rule in told["rules"] if rule["verdict"] != "ALLOW"}
-        assert (told["verdict"], telling) == (real["verdict"], set(real["rules"]))
+        assert (told["verdict"], telling) == (real["verdict"], set(cast("list[str]", real["rules"])))
 
     _played(law, rules)
 

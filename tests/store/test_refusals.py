@@ -160,8 +160,9 @@ async def test_an_unfit_server_is_named(tmp_path: Path) -> None:
 )
 async def test_servers_that_are_too_old(tmp_path: Path, info: str, fit: bool) -> None:  # noqa: FBT001 - a case
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.read(1000):
-            writer.write(f"${len(info)}\r\n{info}\r\n".encode())
+        while asked := await reader.read(1000):
+            answer = f"${len(info)}\r\n{info}\r\n" if b"INFO" in asked else "+OK\r\n"
+            writer.write(answer.encode())
         writer.close()
 
     async with await asyncio.start_unix_server(play, str(tmp_path / "s")):

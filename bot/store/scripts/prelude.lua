@@ -199,7 +199,7 @@ local function cancel_approvals(key, by)
 end
 
 -- Turn and lease ---------------------------------------------------------------------------------------
--- turn: `attempt suspended pos started\n` the rest as JSON
+-- turn: `attempt suspended pos started`, its usage as four numbers, `\n`, the rest as JSON
 
 local function suspended()
   return S.turn and string.match(S.turn, '^%d+ (%d)') == '1'
