@@ -119,7 +119,18 @@ async def _turn(store: RedisStore, sid: str) -> None:
     written = await store.commit(claim, ending, sender=_SENDER)
     (said,) = ending.deliver
     sent = Delivery(
-        sid, said.key, said.address, said.text, PUBLIC, said.kind, said.turn, DeliveryState.SENDING, written.now, 1, 1
+        sid=sid,
+        key=said.key,
+        address=said.address,
+        text=said.text,
+        label=said.label,
+        kind=said.kind,
+        turn=said.turn,
+        state=DeliveryState.SENDING,
+        created_at=written.now,
+        attempt=1,
+        generation=1,
+        approved=said.approved,
     )
     if not await store.settle(sent, _SENDER, DeliveryState.SENT):
         raise RuntimeError("a delivery was not this sender's")

@@ -78,14 +78,20 @@ _calls: st.SearchStrategy[Call] = st.one_of(
 _commands = st.sampled_from(("/approve {approval}", "/deny {approval}", "/reset confirm", "/taint", "/why", "/stop"))
 _steps = st.lists(_calls, min_size=1, max_size=3).map(lambda calls: "\n".join(_line(*call) for call in calls))
 _dialogues = st.lists(st.one_of(_steps, _steps, _steps, _commands), min_size=1, max_size=5)
+# A rule on every tool would concern the asking itself: see the attack `knowing/asking-is-not-doing`.
 _rules = st.lists(
-    st.fixed_dictionaries(
-        {
-            "hook": st.sampled_from(("PRE_TOOL_CALL", "PRE_OUTPUT")),
-            "action": st.sampled_from(("BLOCK", "REQUIRE_APPROVAL", "REDACT")),
-            "taint": st.sampled_from((">= PUBLIC", ">= INTERNAL", "== PUBLIC")),
-            "pattern": st.just("us-ssn"),
-        }
+    st.one_of(
+        st.fixed_dictionaries({"hook": st.just("PRE_TOOL_CALL"), "tools": st.just(["message", "*_file", "leak"])}),
+        st.fixed_dictionaries({"hook": st.just("PRE_OUTPUT"), "channels": st.just(["console"])}),
+    ).flatmap(
+        lambda where: st.fixed_dictionaries(
+            {
+                **{name: st.just(value) for name, value in where.items()},
+                "action": st.sampled_from(("BLOCK", "REQUIRE_APPROVAL", "REDACT")),
+                "taint": st.sampled_from((">= PUBLIC", ">= INTERNAL", "== PUBLIC")),
+                "pattern": st.just("us-ssn"),
+            }
+        )
     ),
     max_size=2,
 ).map(lambda rules: [{"id": f"rule-{n}", **rule} for n, rule in enumerate(rules)])
@@ -186,7 +192,7 @@ def test_every_effect_has_a_decision(dialogue: list[str]) -> None:
 @given(_dialogues, _calls)
 def test_denial_changes_nothing(dialogue: list[str], call: Call) -> None:
     async def law(stage: Stage) -> None:
-        await _talk(stage, [*dialogue, "/stop"])
+        await _talk(stage, ["hello", *dialogue, "/stop"])
         before, log = await stage.dump(), len(await stage.events())
         await stage.play(Step(say=_line(*call)))
         after = (await stage.events())[log:]

@@ -134,8 +134,8 @@ def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> Non
 
 
 def test_names_that_one_file_system_takes_for_one_share_their_label(root: FileRoot) -> None:
-    write(root, root.place("public/caf\u00e9.md", scene()), "x", CONFIDENTIAL)
-    for name in ("public/CAFE\u0301.md", "public/Cafe\u0301.MD"):
+    write(root, root.place("public/a\u00e9.md", scene()), "x", CONFIDENTIAL)
+    for name in ("public/AE\u0301.md", "public/Ae\u0301.MD"):
         assert root.label(put(root, name, "x")) == CONFIDENTIAL
 
 
