@@ -17,6 +17,9 @@ from policy.document import Document
 from policy.labels import Label
 from policy.request import Role
 
+ANSWER: Final = "answer"
+"""What stands in a tool's place when an answer itself needs an approval."""
+
 _SELF: Final = frozenset({"untrusted_cannot_command"})
 """Fixed rules that the asker may lift for himself (SPEC B, approvals); a configured rule needs somebody else."""
 

@@ -41,8 +41,6 @@ WENT_WRONG: Final = "something went wrong here; the operator finds it under refe
 NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
 
 _MESSAGE: Final = "this message"
-_ANSWER: Final = "answer"
-"""What stands in a tool's place when an answer itself needs an approval."""
 
 
 class Endings:
@@ -74,7 +72,9 @@ class Endings:
         """Say the answer if its readers may hear it (hook PRE_OUTPUT)."""
         standing = turn.standing
         text = answer.text if answer.text.strip() else NO_ANSWER
-        call = Call(f"{turn.record.id}-{_ANSWER}", _ANSWER, {"text": text, "address": str(standing.home)})
+        call = Call(
+            f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
+        )
         bound = approvals.binding(standing, call)
         approval = approvals.live(turn.approvals, bound, call.id, standing.now)
         spoken = self._gate.speak(standing, standing.destination, text, approved=approval is not None)
@@ -89,8 +89,8 @@ class Endings:
         said = decision.verdict in {Verdict.ALLOW, Verdict.REDACT}
         written = [events.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
-            why = self._gate.explained(decision, standing.taint, _ANSWER)
-            written.insert(0, events.decided(standing, Hook.PRE_OUTPUT, decision, _ANSWER, why))
+            why = self._gate.explained(decision, standing.taint, approvals.ANSWER)
+            written.insert(0, events.decided(standing, Hook.PRE_OUTPUT, decision, approvals.ANSWER, why))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         if said:
             deliver = NewDelivery(
@@ -102,7 +102,9 @@ class Endings:
                 approved=approval is not None,
             )
         else:
-            deliver = self._notice(turn, self._gate.explained(decision, _readers(turn), _ANSWER), _told(turn, decision))
+            deliver = self._notice(
+                turn, self._gate.explained(decision, _readers(turn), approvals.ANSWER), _told(turn, decision)
+            )
         row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
         return await self._completed(turn, ended, deliver, (row,), approvals.to_spend(approval))
 
@@ -270,7 +272,7 @@ class _Ended:
 
 
 def _hook(prepared: Prepared) -> Hook:
-    return Hook.PRE_OUTPUT if prepared.call.tool == _ANSWER else Hook.PRE_TOOL_CALL
+    return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else Hook.PRE_TOOL_CALL
 
 
 def _readers(turn: OpenTurn) -> Label:
@@ -284,6 +286,12 @@ def _told(turn: OpenTurn, decision: Decision) -> Label:
 
 
 def _question(approval: Approval) -> str:
+    """Return what people are asked where the session lives; an answer that is held back is not shown there."""
+    if approval.tool == approvals.ANSWER:
+        return (
+            f"The answer is held back by {', '.join(f'`{rule}`' for rule in approval.rules)} until somebody entitled "
+            f"says so: `/approvals` shows it to them, `/approve {approval.id}` or `/deny {approval.id}`"
+        )
     arguments = json.dumps(approval.question["arguments"], ensure_ascii=False, indent=2)
     return (
         f"May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"

@@ -249,7 +249,12 @@ class Gate:
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
             decision = self.refused(standing, NOBODY, decision)
         if decision.redact:
-            arguments = checked(tool, changed(call.arguments or {}, lambda text: self._engine.redact(text, decision)))
+            replaced = changed(call.arguments or {}, lambda text: self._engine.redact(text, decision))
+            left = "\n".join(strings(replaced))
+            if self._engine.redact(left, decision) != left:
+                # A number, a field's name, or two texts that only together are what the rule looks for.
+                raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
+            arguments = checked(tool, replaced)
             if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
                 raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return Prepared(

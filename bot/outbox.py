@@ -63,7 +63,9 @@ class Outbox:
             row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
             await self._audit.append((row,))
             if spoken.decision.verdict in {Verdict.ALLOW, Verdict.REDACT}:
-                await self._send(Outbound(standing.home, spoken.text, standing.turn, OutboundKind.NOTICE))
+                # What the command did is done: a platform that cannot be told of it must not deliver it again.
+                with suppress(ChannelError):
+                    await self._send(Outbound(standing.home, spoken.text, standing.turn, OutboundKind.NOTICE))
                 return
 
     async def signal(self, address: Address, signal: Signal) -> None:

@@ -81,6 +81,10 @@ def _pattern(value: str | None, info: ValidationInfo) -> str | None:
     return reading.pattern(value, _known(info), info.data.get("hook"), info.data.get("action"))
 
 
+def _action(value: Verdict, info: ValidationInfo) -> Verdict:
+    return reading.action(value, info.data.get("hook"))
+
+
 def _overshoot(value: object) -> Overshoot:
     return cast("Overshoot", reading.one_of("overshoot", str(value), _OVERSHOOT))
 
@@ -157,7 +161,7 @@ class RuleEntry(_Entry):
 
     id: Annotated[str, AfterValidator(_with(reading.rule_id))]
     hook: Annotated[Hook, PlainValidator(reading.member("hook", {hook.value: hook for hook in Hook}))]
-    action: Annotated[Verdict, PlainValidator(reading.member("action", _ACTIONS))]
+    action: Annotated[Verdict, AfterValidator(_action), PlainValidator(reading.member("action", _ACTIONS))]
     tools: Annotated[tuple[str, ...], AfterValidator(_tool_globs)] = ()
     channels: Annotated[tuple[str, ...], AfterValidator(_channel_globs)] = ()
     taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)

@@ -43,6 +43,7 @@ _TOOL_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_
 _CONTENT_HOOKS = frozenset(
     {Hook.PRE_CONTEXT_INJECTION, Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.PRE_OUTPUT}
 )
+_ASKING_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.PRE_OUTPUT})
 _MOST_PATTERNS = 100
 _LONGEST_MESSAGE = 400
 
@@ -233,6 +234,13 @@ def tool_globs(value: tuple[str, ...], known: Known, hook: Hook | None) -> tuple
     if hook is not None and hook not in _TOOL_HOOKS:
         raise refusal(f"no tool is called at hook `{hook}`, so the rule could never apply, leave `tools` out")
     return globs("tool", value, known.tools)
+
+
+def action(value: Verdict, hook: Hook | None) -> Verdict:
+    """Read what a rule does: people can be asked about a call or a text that is to be said, and nothing else."""
+    if value is Verdict.REQUIRE_APPROVAL and hook is not None and hook not in _ASKING_HOOKS:
+        raise refusal(f"nobody can be asked at hook `{hook}`, use `BLOCK` there")
+    return value
 
 
 def globs(kind: str, value: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ not exist (law `no_read_up`).
 import json
 from typing import Final
 
-from bot.approvals import may_answer
+from bot.approvals import ANSWER, may_answer
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import NotFoundError
 from bot.sessions.values import Approval, ApprovalState, AuditRow
@@ -25,7 +25,7 @@ async def approvals(context: CommandContext, argument: str) -> Reply:
     if not pending:
         return Reply("nothing waits for an answer")
     label = join_all(approval.label for approval in pending)
-    return Reply("\n".join(_line(approval, context.now) for approval in pending), label)
+    return Reply("\n".join(_line(approval, context) for approval in pending), label)
 
 
 async def approve(context: CommandContext, argument: str) -> Reply:
@@ -78,10 +78,12 @@ def _settled(approval: Approval, answer: ApprovalState) -> str:
     return f"{approval.id} was {approval.state.value} already"
 
 
-def _line(approval: Approval, now: int) -> str:
-    minutes = max(0, -(-(approval.expires_at - now) // _MINUTE))
+def _line(approval: Approval, context: CommandContext) -> str:
+    minutes = max(0, -(-(approval.expires_at - context.now) // _MINUTE))
     question = json.dumps(approval.question, ensure_ascii=False)
     shown = question if len(question) <= _LONGEST else f"{question[:_LONGEST]}… ({len(question)} characters)"
+    if approval.tool == ANSWER and not may_answer(context.gate.document, approval, context.caller.principal):
+        shown = "is held back"
     return (
         f"{approval.id} `{approval.tool}` {shown}\n"
         f"- asked by {', '.join(approval.rules)}, label {approval.label}, {minutes} min left\n"

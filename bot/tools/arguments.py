@@ -22,9 +22,11 @@ def checked(tool: Tool, arguments: Mapping[str, JsonValue] | None) -> Arguments:
 
 
 def strings(value: JsonValue) -> Iterator[str]:
-    """Walk every text in a value, names of fields too: what rules' patterns look at."""
+    """Walk every text in a value, names of fields and numbers too: what rules' patterns look at."""
     if isinstance(value, str):
         yield value
+    elif isinstance(value, int | float):
+        yield str(value)
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield key

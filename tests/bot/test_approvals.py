@@ -215,7 +215,11 @@ def boss(owner: Person) -> Person:
 async def test_an_answer_that_a_rule_holds_back_is_said_once_another_person_allows_it(tmp_path: Path) -> None:
     config = policy(principals={"owner": OWNER, "boss": BOSS}, rules=[{**ANSWERS, "channels": ["console"]}])
     async with running(tmp_path, config) as owner:
-        assert "May `answer` run" in await owner.say("hello")
+        told = await owner.say("hello")
+        assert "held back by `boss-reads`" in told
+        assert "You said" not in told
+        assert "You said" not in await owner.say("/approvals")
+        assert "You said: hello" in await boss(owner).say("/approvals")
         asked = await pending(owner)
         assert (asked.tool, asked.rules) == ("answer", ("boss-reads",))
         assert (await owner.state()).status is Status.AWAITING_INPUT

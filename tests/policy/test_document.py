@@ -379,3 +379,10 @@ def test_an_operator_labels_a_tool_that_has_no_label() -> None:
 @pytest.mark.parametrize("effect", [Effect.SEND, Effect.WRITE])
 def test_an_unknown_sink_stays_public(effect: Effect) -> None:
     assert _with_tool(clearance="top").tool(Tool("message", effect, PUBLIC)).clearance == PUBLIC
+
+
+@pytest.mark.parametrize("hook", ["PRE_CONTEXT_INJECTION", "POST_TOOL_RESPONSE", "AGENT_INVOCATION", "SESSION_RESET"])
+def test_a_rule_cannot_ask_where_nobody_can_be_asked(hook: str) -> None:
+    rule = {"id": "r", "hook": hook, "action": "REQUIRE_APPROVAL"}
+    with pytest.raises(DocumentError, match=f"nobody can be asked at hook `{hook}`, use `BLOCK` there"):
+        load({"rules": [rule]}, tools=["read_file"])
