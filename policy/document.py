@@ -161,7 +161,7 @@ class RuleEntry(_Entry):
 
     id: Annotated[str, AfterValidator(_with(reading.rule_id))]
     hook: Annotated[Hook, PlainValidator(reading.member("hook", {hook.value: hook for hook in Hook}))]
-    action: Annotated[Verdict, AfterValidator(_action), PlainValidator(reading.member("action", _ACTIONS))]
+    action: Annotated[Verdict, PlainValidator(reading.member("action", _ACTIONS)), AfterValidator(_action)]
     tools: Annotated[tuple[str, ...], AfterValidator(_tool_globs)] = ()
     channels: Annotated[tuple[str, ...], AfterValidator(_channel_globs)] = ()
     taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)

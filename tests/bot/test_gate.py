@@ -305,12 +305,3 @@ async def test_what_nobody_may_approve_is_blocked_without_offering_an_approver()
 async def test_a_word_to_oneself_at_a_cleared_address_is_not_consequential() -> None:
     keeper = gate([Message()])
     assert keeper.prepare(standing(TOP), send("hi", recipient="owner")).decision.verdict is Verdict.ALLOW
-
-
-@pytest.mark.parametrize("amount", [4111111111111111, 4111111111111111.0])
-def test_a_number_that_cannot_be_replaced_is_refused(amount: float) -> None:
-    rule = {"id": "no-cards", "hook": "PRE_TOOL_CALL", "pattern": "payment-card", "action": "REDACT"}
-    asked = call("simulate_tool_call", {"tool_name": "pay", "args": {"card": amount}})
-    decision = gate([SimulateToolCall(often())], document(rules=[rule])).prepare(standing(), asked).decision
-    assert decision.verdict is Verdict.BLOCK
-    assert "cannot be replaced" in decision.outcomes[-1].message
