@@ -92,6 +92,7 @@ class Endings:
             why = self._gate.explained(decision, standing.taint, approvals.ANSWER)
             written.insert(0, events.decided(standing, Hook.PRE_OUTPUT, decision, approvals.ANSWER, why))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
+        rows = [self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
             deliver = NewDelivery(
                 key=f"{turn.record.id}-answer",
@@ -102,11 +103,10 @@ class Endings:
                 approved=approval is not None,
             )
         else:
-            deliver = self._notice(
-                turn, self._gate.explained(decision, _readers(turn), approvals.ANSWER), _told(turn, decision)
-            )
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
-        return await self._completed(turn, ended, deliver, (row,), approvals.to_spend(approval))
+            why = self._gate.explained(decision, _readers(turn), approvals.ANSWER)
+            deliver, row = self._notice(turn, why, _told(turn, decision))
+            rows.append(row)
+        return await self._completed(turn, ended, deliver, tuple(rows), approvals.to_spend(approval))
 
     def _refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
         """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
@@ -177,7 +177,8 @@ class Endings:
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = () if ending.rejected is None else (ending.rejected,)
-        return await self._completed(turn, ended, self._notice(turn, notice, label), rows)
+        deliver, row = self._notice(turn, notice, label)
+        return await self._completed(turn, ended, deliver, (*rows, row))
 
     async def _completed(
         self,
@@ -213,21 +214,23 @@ class Endings:
             use=use,
         )
 
-    def _notice(self, turn: OpenTurn, text: str, label: Label) -> NewDelivery | None:
-        """Return a constant or masked text as what is said, None if even that may not be said here."""
+    def _notice(self, turn: OpenTurn, text: str, label: Label) -> tuple[NewDelivery | None, AuditRow]:
+        """Return a constant or masked text as what is said, None if even that may not be, and the decision's row."""
+        home = str(turn.standing.home)
         spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
+        row = self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
         if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
-            return None
-        key = f"{turn.record.id}-notice"
-        return NewDelivery(
-            key=key,
-            address=str(turn.standing.home),
+            return None, row
+        notice = NewDelivery(
+            key=f"{turn.record.id}-notice",
+            address=home,
             text=spoken.text,
             label=label,
             kind=OutboundKind.NOTICE,
             turn=turn.record.id,
             approved=True,  # rules that ask for approvals ask about an agent's words, and these are ours
         )
+        return notice, row
 
     def _approval(self, turn: OpenTurn, prepared: Prepared) -> Approval:
         standing, call = turn.standing, prepared.call

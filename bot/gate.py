@@ -23,7 +23,7 @@ from bot.sessions.values import Approval, AuditRow, Delivery, NewDelivery
 from bot.standing import Call, Standing
 from bot.tools.arguments import changed, checked, strings
 from bot.tools.base import Declared, RefusedCallError, Result, Scene, Tool
-from channels.base import Audience
+from channels.base import Audience, ChannelError
 from channels.message import Address
 from policy import explain
 from policy.decision import Decision, Outcome, Remedy, Verdict, combined
@@ -72,7 +72,7 @@ class Gate:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
         try:
             audience = await self._audiences(address)
-        except (LockgateError, OSError, KeyError):
+        except (LockgateError, ChannelError, OSError, KeyError):
             audience = Audience(frozenset(), complete=False)
         return labelling.destination(self._document, address, audience)
 
@@ -248,7 +248,8 @@ class Gate:
             decision = self._with_output(standing, decision, *declared.says, approved=approval is not None)
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not someone_may_answer(self._document, decision, standing):
             decision = self.refused(standing, NOBODY, decision)
-        if decision.redact:
+        # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
+        if decision.redact and tool.effect is not Effect.NONE:
             replaced = changed(call.arguments or {}, lambda text: self._engine.redact(text, decision))
             left = "\n".join(strings(replaced))
             if self._engine.redact(left, decision) != left:

@@ -306,9 +306,14 @@ def test_the_verdict_of_a_prepared_call_is_frozen() -> None:
     assert get_args(Prepared) == ()
 
 
+class Paying(Arguments):
+    card: int
+
+
 def test_a_number_that_cannot_be_replaced_is_refused() -> None:
     rule = {"id": "no-cards", "hook": "PRE_TOOL_CALL", "pattern": "payment-card", "action": "REDACT"}
-    asked = call("simulate_tool_call", {"tool_name": "pay", "args": {"card": 4111111111111111}})
-    decision = gate([SimulateToolCall(often())], document(rules=[rule])).prepare(standing(), asked).decision
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), arguments=Paying)
+    asked = call("probe", {"card": 4111111111111111})
+    decision = gate([probe], document(rules=[rule])).prepare(standing(), asked).decision
     assert decision.verdict is Verdict.BLOCK
     assert "cannot be replaced" in decision.outcomes[-1].message

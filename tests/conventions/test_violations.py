@@ -92,7 +92,7 @@ HAND_WRITTEN = [
     Import("channels-layers", "channels.console", "channels.telegram.wire"),
     Import("channels-layers", "channels.telegram.wire", "channels.slack.wire"),
     Import("channels-layers", "channels.base", "channels.console"),
-    Import("channels-adapters", "bot.outbox", "channels.console"),
+    Import("channels-console", "bot.outbox", "channels.console"),
     Import("channels-adapters", "bot.cli.chat", "channels.telegram.adapter"),
     Import("policy-engine", "bot.app", "policy.engine"),
     Import("policy-engine", "bot.worker", "policy.engine"),
