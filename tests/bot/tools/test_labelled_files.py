@@ -213,15 +213,6 @@ def test_what_is_missing_is_missing(root: FileRoot, path: str) -> None:
         root.read(root.place(path, scene()))
 
 
-def test_what_may_not_be_touched_is_missing(root: FileRoot) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may touch everything")
-    place = put(root, "public/x.md", "x")
-    place.base.joinpath("x.md").chmod(0)
-    with pytest.raises(AbsentError):
-        root.read(place)
-
-
 def test_the_largest_file_is_a_million_bytes(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
     write(root, place, "x" * LIMIT, PUBLIC)
