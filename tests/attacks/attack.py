@@ -131,14 +131,10 @@ class Then(_Data):
 
 
 class Attack(_Data):
-    """One attack; `why` is a sentence for whoever answers for security.
-
-    `open` says why one still succeeds: its test must then fail, so that whoever mends it takes the word away.
-    """
+    """One attack; `why` is a sentence for whoever answers for security."""
 
     id: str
     why: str
-    open: str = ""
     given: Given = Given()
     when: list[Step] = Field(default_factory=list[Step])
     then: Then
