@@ -30,7 +30,7 @@ from policy import labels, reading
 from policy.decision import Verdict
 from policy.errors import DocumentError, Problem, nearest
 from policy.labels import PUBLIC, Integrity, Label, Level
-from policy.request import Destination, Effect, Hook, Overshoot, Role, Tool
+from policy.request import Effect, Hook, Overshoot, Role, Tool
 from policy.rules import Rule
 
 _T = TypeVar("_T")
@@ -221,14 +221,6 @@ class Document(_Entry):
         """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
         unknown = Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
         return self.channels.get(name, unknown)
-
-    def destination(self, alias: str) -> Destination | None:
-        """Return where an alias leads, with its effective clearance, `None` if there is no such alias."""
-        recipient = self.recipients.get(alias)
-        if recipient is None:
-            return None
-        clearance = recipient.clearance.meet(self.channel(recipient.channel).classification)
-        return Destination(f"{recipient.channel}:{recipient.chat}", recipient.channel, clearance)
 
     def folder(self, name: str) -> Folder:
         """Return a folder's entry; an unknown one holds the worst and nothing may be written to it."""

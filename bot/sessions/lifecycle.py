@@ -3,7 +3,6 @@
 from types import MappingProxyType
 from typing import Final
 
-from bot.errors import IllegalMoveError
 from bot.sessions.values import Status
 
 MOVES: Final = MappingProxyType(
@@ -16,13 +15,3 @@ MOVES: Final = MappingProxyType(
         Status.ARCHIVED: frozenset[Status](),
     }
 )
-
-
-def move(before: Status, after: Status) -> Status:
-    """Return `after` if the table allows the move; staying is always allowed.
-
-    Raises IllegalMoveError: for any other move.
-    """
-    if before is after or after in MOVES[before]:
-        return after
-    raise IllegalMoveError(before, after)

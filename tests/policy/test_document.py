@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from policy.document import Document, defaults, load
 from policy.errors import DocumentError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
-from policy.request import Destination, Effect, Role, Tool
+from policy.request import Effect, Role, Tool
 
 TOOLS = ("read_file", "list_files", "write_file", "message")
 
@@ -36,7 +36,6 @@ def test_the_defaults_are_a_complete_policy() -> None:
     assert document.top == top(())
     assert document.channel("console").classification == document.top
     assert document.channel("console").overshoot == "allow"
-    assert document.destination("guest") == Destination("console:guest", "console", PUBLIC)
     found = document.principal("console:owner")
     assert found is not None
     assert (found[0], found[1].role, found[1].clearance) == ("owner", Role.OWNER, document.top)
@@ -53,7 +52,6 @@ def test_what_is_not_known_is_answered_with_the_worst() -> None:
     assert document.channel("fax").overshoot == "block"
     assert document.folder("secret").label == highest
     assert document.folder("secret").clearance is None
-    assert document.destination("nobody") is None
     assert document.principal("console:nobody") is None
     assert document.provider("unheard-of") == PUBLIC
 
@@ -87,7 +85,6 @@ def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
     assert list(document.channels) == ["chat"]
     assert document.channel("chat").inbound == PUBLIC
     assert document.channel("chat").overshoot == "block"
-    assert document.destination("ann") == Destination("chat:7", "chat", parse("INTERNAL{hr}"))
     assert document.folder("open").label == PUBLIC
     (only,) = document.rules
     compiled = only.compiled()
