@@ -6,6 +6,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
+import platform
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,27 +18,41 @@ from bot.authorize import Caller
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
 from bot.config.model import Config
-from bot.errors import StoreError
-from bot.gate import Gate
+from bot.errors import StoreError, StoreGoneError
+from bot.exporting import Exporter
+from bot.gate.gate import Gate
 from bot.ids import Ids, session_id
 from bot.lease import LeaseKeeper
+from bot.mcp.servers import Servers
 from bot.outbox import Outbox
+from bot.post import Post
 from bot.rate import RateLimiter
+from bot.reload import Reloader, Tell
 from bot.router import Router
+from bot.secrets import Keyring
 from bot.seed import FILES, WORKSPACES, seed
+from bot.sessions.events import Event
+from bot.sessions.kin import Caps
 from bot.sessions.port import SessionStore
-from bot.sessions.values import AuditRecord
+from bot.sessions.records import AuditRecord
+from bot.sessions.summaries import Recapped
+from bot.spawning import Spawner
+from bot.standing import Standing
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.tools import catalogue
+from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
+from bot.tools.web_connection import Connector, Resolve, system_resolver
+from bot.tools.web_fetch import Bounds, WebFetch
 from channels.base import Audience, Channel
 from channels.message import Address
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from bot.agent.thinking import Thinking
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
 
@@ -50,16 +65,17 @@ _SWEEP_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The installation's own secrets: `audit` chains the records, `session` makes session ids."""
+    """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`."""
 
     audit: bytes
     session: bytes
+    keyring: Keyring
 
     @staticmethod
     def load(config: Config, environment: Mapping[str, str]) -> "Secrets":
-        """Return them: from the environment, else from files in the data directory, made at need.
+        """Return them: keys from the environment, else from files in the data directory, made at need.
 
-        Raises OperatorError: one of them cannot be read or made.
+        Raises OperatorError: one of them cannot be read or made, or a secret of the configuration is missing.
         """
         folder = config.data_dir / "keys"
 
@@ -67,27 +83,43 @@ class Secrets:
             written = environment.get(variable)
             return audit.parse_key(written) if written else audit.load_or_create_key(folder / name)
 
-        return Secrets(secret(AUDIT_KEY_VARIABLE, "audit"), secret(SESSION_KEY_VARIABLE, "session"))
+        return Secrets(
+            secret(AUDIT_KEY_VARIABLE, "audit"),
+            secret(SESSION_KEY_VARIABLE, "session"),
+            Keyring.load(config.secrets, environment, config.folder),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a developer adds: tools beside the built-in ones, and the model behind a name."""
+    """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up."""
 
     tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
     model: "Callable[[str], Model] | None" = None
+    resolve: Resolve = system_resolver
+
+
+async def _nobody(_line: str) -> None:
+    """Tell nobody: a process without a console is asked by the doctor."""
+
+
+def _named(process: str) -> str:
+    """Return how people find this process."""
+    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
 
 
 class App:
     """The running application: what the command line and, later, the API and the pages work with."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the outside gives the composition root
         self,
+        *,
         config: Config,
         secrets: Secrets,
         store: "RedisStore",
         channels: Sequence[Channel],
         clock: Clock,
+        environment: Mapping[str, str],
         parts: "Parts",
     ) -> None:
         self.config = config
@@ -97,23 +129,28 @@ class App:
         self.anchors = audit.AnchorFile(config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
+        self._environment = environment
         self._parts = parts
         self._channels = {channel.name: channel for channel in channels}
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
-        tools = (*catalogue.built_in(self.files, store, self._simulations), *parts.tools(self.files, store))
-        self.gate = Gate(config.policy, tools, config.model.name, self._audience)
-        self.outbox = Outbox(store, store, self._channels, self.gate, store.process)
-        self.router = Router(
-            store=store,
-            audit=store,
-            gate=self.gate,
-            outbox=self.outbox,
-            clock=clock,
-            context=self.command_context,
-            session_id=self.session_id,
-            longest=config.limits.message_characters,
+        web = WebFetch(
+            Connector(parts.resolve, config.web.private), Bounds(config.web.seconds, config.web.kilobytes * 1000)
         )
+        self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
+        self._thinking: Thinking | None = None
+        self._making = asyncio.Lock()
+        built_in = catalogue.built_in(self.files, store, self._simulations, web, self.recap)
+        tools = (*built_in, *self.servers.tools, *parts.tools(self.files, store))
+        limits = config.limits
+        caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
+        self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes)
+        self.gate = Gate(config.policy, tools, config.model.name, self._audience, secrets.keyring, self.spawner)
+        arguments = {tool.name: types(tool.arguments) for tool in tools}
+        self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
+        self.exporter = Exporter(self.gate, store, secrets.audit)
+        self.outbox = self._outbox()
+        self.router = self._router()
 
     def session_id(self, address: Address) -> str:
         """Return the id of the session that belongs to an address."""
@@ -131,14 +168,24 @@ class App:
             ids=self.ids,
             now=self.clock.wall_ms(),
             simulations=self._simulations,
+            spawner=self.spawner,
+            hand_over=self.outbox.hand_over,
+            reloader=self.reloader,
+            exporter=self.exporter,
             interrupt=self._interrupt,
+            deliver=self.outbox.collect,
+            recap=self.recap,
         )
 
     async def verify(self, chain: str) -> audit.Intact | audit.Broken:
         """Check an audit chain against the store's head and the newest anchor."""
-        records = [record async for record in self.records(chain)]
         anchor = (await asyncio.to_thread(self.anchors.heads)).get(chain, audit.EMPTY)
-        return audit.verify(chain, records, await self.store.head(chain), anchor, self._secrets.audit)
+        head = await self.store.head(chain)
+        records = [record async for record in self.records(chain)]
+        if await self.store.head(chain) != head:
+            # It grew while it was read: what came after the head that is compared is for the next time.
+            records = records[: head[0]]
+        return audit.verify(chain, records, head, anchor, self._secrets.audit)
 
     async def records(self, chain: str, after: int = 0) -> AsyncIterator[AuditRecord]:
         """Walk a chain's records with n > `after`, oldest first."""
@@ -152,18 +199,76 @@ class App:
         heads = {chain: head async for chain, head in self.store.heads()}
         await asyncio.to_thread(self.anchors.record, heads)
 
-    async def serve(self) -> None:
-        """Run the worker and the anchoring until cancelled."""
+    async def serve(self, tell: Tell = _nobody) -> None:
+        """Put this process's policy in force, then run the worker, the anchoring and the MCP servers that are called.
+
+        Runs until cancelled. `tell` is told when this process stops serving because another policy was put in force.
+        """
+        while True:
+            try:
+                await self.reloader.start(tell)
+                break
+            except StoreGoneError:
+                await asyncio.sleep(_SWEEP_SECONDS)
         await asyncio.to_thread(import_module, "bot.worker")
+        thinking = await self.thinking()
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._anchoring())
-                self._serving = self._worker(keeper)
+                tasks.create_task(self.servers.serve())
+                self._serving = self._worker(keeper, thinking)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
             await keeper.close()
+
+    async def thinking(self) -> "Thinking":
+        """Return the configured models, made when they are first needed.
+
+        Raises ConfigError: one of them cannot be used.
+        """
+        async with self._making:
+            if self._thinking is None:
+                # The libraries of models and the reading of certificates take their time, off the event loop.
+                await asyncio.to_thread(import_module, "bot.agent.thinking")
+                self._thinking = await asyncio.to_thread(self._made_thinking)
+        return self._thinking
+
+    async def recap(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
+        """Return a recap of a session's events by the configured models."""
+        thinking = await self.thinking()
+        return await thinking.recap(standing, events, topic)
+
+    async def close(self) -> None:
+        """Close the connections to models."""
+        if self._thinking is not None:
+            await self._thinking.seats.close()
+
+    def _outbox(self) -> Outbox:
+        return Outbox(
+            store=self.store,
+            audit=self.store,
+            channels=self._channels,
+            gate=self.gate,
+            sender=self.store.process,
+            post=Post(self.store),
+            clock=self.clock,
+            in_force=self.reloader.current,
+        )
+
+    def _router(self) -> Router:
+        return Router(
+            store=self.store,
+            audit=self.store,
+            gate=self.gate,
+            outbox=self.outbox,
+            reloader=self.reloader,
+            clock=self.clock,
+            context=self.command_context,
+            session_id=self.session_id,
+            longest=self.config.limits.message_characters,
+        )
 
     def _interrupt(self, sid: str) -> None:
         if self._serving is not None:
@@ -178,30 +283,39 @@ class App:
                 # The store is away; the heads are anchored when it is back.
                 continue
 
-    def _worker(self, keeper: LeaseKeeper) -> "Worker":
+    def _made_thinking(self) -> "Thinking":
+        from bot.agent.thinking import thinking
+
+        return thinking(self.config.model, self._environment, self.gate, self.store, self._parts.model)
+
+    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking") -> "Worker":
         from bot.agent.calls import Calls
         from bot.agent.loop import Agent
-        from bot.agent.models import Asker, make
         from bot.endings import Endings
         from bot.worker import Worker
 
-        model = self.config.model
         limits = self.config.limits
         agent = Agent(
-            Asker((self._parts.model or make)(model.name), model.instructions, self.gate.tools),
-            self.gate,
-            Calls(self.gate, self.outbox),
-            limits.model_steps,
+            chain=thinking.chain,
+            recap=thinking.recap,
+            gate=self.gate,
+            calls=Calls(self.gate, self.outbox),
+            outbox=self.outbox,
+            instructions=self.config.model.instructions,
+            steps=limits.model_steps,
         )
         return Worker(
             store=self.store,
             wake=self.store,
+            audit=self.store,
             gate=self.gate,
             agent=agent,
             endings=Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
             outbox=self.outbox,
+            policy=self.reloader,
             keeper=keeper,
             ids=self.ids,
+            spawner=self.spawner,
             interval=_SWEEP_SECONDS,
         )
 
@@ -230,17 +344,26 @@ async def open_app(
 ) -> AsyncGenerator[App]:
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
-    Raises OperatorError: the data directory, its secrets or the store cannot be used.
+    Raises OperatorError: the data directory, its keys, a configured secret or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
     secrets = await asyncio.to_thread(Secrets.load, config, environment)
     clock = SystemClock()
     store = await _store(config, secrets, clock)
     try:
-        app = App(config, secrets, store, channels, clock, parts)
+        app = App(
+            config=config,
+            secrets=secrets,
+            store=store,
+            channels=channels,
+            clock=clock,
+            environment=environment,
+            parts=parts,
+        )
         try:
             yield app
         finally:
+            await app.close()
             await app.anchor()
     finally:
         await store.close()

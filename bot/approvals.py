@@ -10,7 +10,9 @@ import json
 from typing import Final
 
 from bot.authorize import at_least
-from bot.sessions.values import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.held import Held
+from bot.sessions.kin import SESSION
 from bot.standing import Call, Standing
 from policy.decision import Decision, Verdict
 from policy.document import Document
@@ -20,14 +22,15 @@ from policy.request import Role
 ANSWER: Final = "answer"
 """What stands in a tool's place when an answer itself needs an approval."""
 
-_SELF: Final = frozenset({"untrusted_cannot_command"})
-"""Fixed rules that the asker may lift for himself (SPEC B, approvals); a configured rule needs somebody else."""
+_SELF: Final = "untrusted_cannot_command"
+"""The fixed rule that the asker may lift for himself (SPEC B, approvals); a configured rule needs somebody else."""
 
 
-def binding(standing: Standing, call: Call) -> str:
+def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> str:
     """Return the digest of what an approval for this call is bound to.
 
-    Another argument, a changed taint, another principal, session or generation gives another digest.
+    Another argument, a changed taint, another principal, session or generation gives another digest, and so does
+    another content or label of what the call refers to.
     """
     parts = [
         standing.sid,
@@ -36,18 +39,25 @@ def binding(standing: Standing, call: Call) -> str:
         str(standing.taint),
         call.tool,
         call.digest,
+        *(f"{held.ref} {held.label} {held.digest}" for held in refers),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def live(approvals: tuple[Approval, ...], bound: str, call: str, now: int) -> Approval | None:
-    """Return the approval that lifts a call: approved, in time, bound to it.
+def live(
+    document: Document, approvals: tuple[Approval, ...], bound: str, call: str, asked: tuple[str, ...], now: int
+) -> Approval | None:
+    """Return the approval that lifts a call: bound to it and in time.
 
+    It counts if it was given for every rule in `asked`, those that ask now, by somebody who may still give it: the
+    policy in force decides, not the one it was given under (law `deny_overrides`).
     One that was already spent counts for the very call that spent it, so that a crash between the
     decision and the result does not ask people twice.
     """
     for approval in approvals:
-        if approval.binding != bound or approval.call != call:
+        if approval.binding != bound or approval.call != call or not set(asked).issubset(approval.rules):
+            continue
+        if not may_answer(document, approval, approval.resolved_by):
             continue
         if approval.state is ApprovalState.USED or (
             approval.state is ApprovalState.APPROVED and now < approval.expires_at
@@ -67,7 +77,12 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: Standing) -> bool:
-    """Say whether anybody at all could answer; nobody eligible means BLOCK (SPEC B, approvals)."""
+    """Say whether anybody at all could answer; nobody eligible means BLOCK (SPEC B, approvals).
+
+    Nobody is asked where a background session lives, so nobody answers there.
+    """
+    if standing.home.channel == SESSION:
+        return False
     rules = asking(decision)
     return any(
         _may_answer(document, rules, standing.principal, standing.taint, principal) for principal in document.principals
@@ -79,10 +94,24 @@ def asking(decision: Decision) -> tuple[str, ...]:
     return tuple(outcome.rule for outcome in decision.outcomes if outcome.verdict is Verdict.REQUIRE_APPROVAL)
 
 
+def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
+    """Return how long a question by these rules stands, in milliseconds: the shortest of theirs, or `longest`."""
+    entries = (document.rule(rule) for rule in rules)
+    times = [entry.timeout * 1000 for entry in entries if entry is not None and entry.timeout is not None]
+    return min(times, default=longest)
+
+
 def _may_answer(document: Document, rules: tuple[str, ...], asker: str, label: Label, principal: str) -> bool:
+    """Say whether a person satisfies all rules that ask, and is cleared for what they ask about."""
     person = document.principals.get(principal)
-    if person is None or not label.flows_to(person.clearance):
+    if person is None or not rules or not label.flows_to(person.clearance):
         return False
-    if principal == asker:
-        return _SELF.issuperset(rules)
-    return at_least(person.role, Role.APPROVER)
+    return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
+
+
+def _satisfies(document: Document, rule: str, role: Role, *, own: bool) -> bool:
+    """Say whether a role may answer for one rule; for one that is not in force any more nobody may."""
+    if rule == _SELF:
+        return own or at_least(role, Role.APPROVER)
+    entry = document.rule(rule)
+    return entry is not None and not own and role in entry.approvers

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Final, cast
 
 from bot import ids
 from bot.errors import OperatorError
-from bot.sessions.values import AuditRecord, AuditRow
+from bot.sessions.records import AuditRecord, AuditRow
 
 Head = tuple[int, str]
 """Number and hash of a chain's last record; (0, "") for an empty chain."""
@@ -31,7 +32,7 @@ _COMPACT_ABOVE: Final = 4
 
 def genesis(chain: str) -> str:
     """Return what the first record of a chain follows on."""
-    return hashlib.sha256(b"lockgate audit chain\0" + _raw(chain)).hexdigest()
+    return _short(hashlib.sha256(b"lockgate audit chain\0" + _raw(chain)).digest())
 
 
 def canonical(record: AuditRecord) -> bytes:
@@ -42,7 +43,12 @@ def canonical(record: AuditRecord) -> bytes:
 
 def hash_of(key: bytes, previous: str, record: AuditRecord) -> str:
     """Return the hash a record must bear after `previous`."""
-    return hmac.digest(key, previous.encode("ascii", "replace") + canonical(record), hashlib.sha256).hex()
+    return _short(hmac.digest(key, previous.encode("ascii", "replace") + canonical(record), hashlib.sha256))
+
+
+def _short(digest: bytes) -> str:
+    """Write a hash as 43 letters: every record of every session bears one."""
+    return urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
 def chained(key: bytes, chain: str, head: Head, rows: Sequence[AuditRow], ts: int) -> list[AuditRecord]:

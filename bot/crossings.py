@@ -1,8 +1,14 @@
 """What a crossing of the gate gives: the decision, with what follows from it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.sessions.values import AuditRow, NewDelivery
+from pydantic import JsonValue
+
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.held import Held
+from bot.sessions.records import AuditRow
+from bot.sessions.summaries import Summary
 from bot.standing import Call
 from bot.tools.base import Arguments, Tool
 from policy.decision import Decision
@@ -15,8 +21,13 @@ class Prepared:
     """A call with its decision.
 
     `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
-    tells that one lifted it. `binding` is what an approval for it must be bound to. `accepted` holds tool and
-    checked arguments, None when the call names nothing that could run.
+    names the rules that it lifts. `binding` is what an approval for it must be bound to. `accepted` holds tool and
+    checked arguments, None when the call names nothing that could run. `hook` is where it was decided.
+
+    `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
+    beforehand. `carried` is the label of what it refers to, and `shown` its arguments with that in place, for
+    people who are asked. A call that refers to something has two decisions: `open` was made without looking at
+    what is referred to, and is all that may be told; it is None where `decision` may be.
     """
 
     call: Call
@@ -25,7 +36,28 @@ class Prepared:
     label: Label = PUBLIC
     use: str | None = None
     accepted: tuple[Tool, Arguments] | None = None
-    approved: bool = False
+    approved: tuple[str, ...] = ()
+    hook: Hook = Hook.PRE_TOOL_CALL
+    hold: bool = False
+    floor: Label = PUBLIC
+    carried: Label = PUBLIC
+    shown: Mapping[str, JsonValue] | None = None
+    open: Decision | None = None
+
+    @property
+    def told(self) -> Decision:
+        """What the context and its readers may know of the decision."""
+        return self.decision if self.open is None else self.open
+
+    @property
+    def concealed(self) -> bool:
+        """Whether what the decision says beyond the open one tells of what is referred to."""
+        return self.decision.verdict is not self.told.verdict or self.decision.rules != self.told.rules
+
+    @property
+    def beside(self) -> Label:
+        """The label of what the decision tells beside the taint."""
+        return self.carried if self.concealed else PUBLIC
 
     @property
     def repeatable(self) -> bool:
@@ -42,7 +74,9 @@ class Prepared:
 class Response:
     """A result on its way into the context: the text and label to admit, what to deliver, the audit rows.
 
-    `hook` is where `decision` was made: on the result itself or on something it wanted said.
+    `hook` is where `decision` was made: on the result itself or on something it wanted said. `held` is what
+    is kept instead of admitted; text and label are then those of the notice. `summary` is a recap
+    to keep in the log.
     """
 
     hook: Hook
@@ -52,6 +86,8 @@ class Response:
     failed: bool
     deliver: tuple[NewDelivery, ...]
     audit: tuple[AuditRow, ...]
+    held: Held | None = None
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)

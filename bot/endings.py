@@ -4,31 +4,27 @@ Step 7 of the way of one message. Every ending is one atomic commit against the 
 usage, the input's terminal status, what is to be said, and the lease given back.
 """
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, events
+from bot import approvals, bounded, events, labelling, questions
 from bot.agent.calls import INTERRUPTED, answered
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Waiting
 from bot.crossings import Prepared
-from bot.gate import NOBODY, Gate
+from bot.gate.calls import NOBODY
+from bot.gate.decisions import MAY_GO_ON
+from bot.gate.gate import Gate
 from bot.ids import Ids
-from bot.sessions.values import (
-    Approval,
-    AuditRow,
-    Delivery,
-    ItemStatus,
-    LastTurn,
-    NewDelivery,
-    NewEvent,
-    Status,
-    YieldReason,
-)
+from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key
+from bot.sessions.events import NewEvent
+from bot.sessions.kin import Bounded
+from bot.sessions.records import AuditRow
+from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
 from bot.standing import Call
 from bot.turn import OpenTurn
-from channels.message import OutboundKind
+from channels.message import Address, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
@@ -70,14 +66,19 @@ class Endings:
 
     async def _answer(self, turn: OpenTurn, answer: Answer) -> tuple[Delivery, ...]:
         """Say the answer if its readers may hear it (hook PRE_OUTPUT)."""
-        standing = turn.standing
+        standing, fields = turn.standing, _fields(turn)
         text = answer.text if answer.text.strip() else NO_ANSWER
+        text = bounded.answer(fields, text) if fields else text
         call = Call(
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
-        approval = approvals.live(turn.approvals, bound, call.id, standing.now)
-        spoken = self._gate.speak(standing, standing.destination, text, approved=approval is not None)
+        spoken, approval = self._gate.speak(standing, standing.destination, text), None
+        if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            asked = approvals.asking(spoken.decision)
+            approval = approvals.live(self._gate.document, turn.approvals, bound, call.id, asked, standing.now)
+        if approval is not None:
+            spoken = self._gate.speak(standing, standing.destination, text, approved=approval.rules)
         decision = spoken.decision
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
             refusal = self._refusal(turn, decision, call)
@@ -86,7 +87,8 @@ class Endings:
                     turn.note(events.thinking(standing, response_body(answer.response)))
                 return await self._ask(turn, (Prepared(call, decision, bound),))
             decision = self._gate.refused(standing, refusal, decision)
-        said = decision.verdict in {Verdict.ALLOW, Verdict.REDACT}
+        # Redacted, it would not be the fields that were asked for any more.
+        said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
         written = [events.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
             why = self._gate.explained(decision, standing.taint, approvals.ANSWER)
@@ -95,18 +97,36 @@ class Endings:
         rows = [self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
             deliver = NewDelivery(
-                key=f"{turn.record.id}-answer",
+                key=answer_key(turn.record.id),
                 address=str(standing.home),
                 text=spoken.text,
-                label=standing.taint,
+                label=_endorsed(turn, standing.taint),
                 turn=turn.record.id,
-                approved=approval is not None,
+                approved=() if approval is None else approval.rules,
+                hops=turn.record.hops + 1,
             )
         else:
             why = self._gate.explained(decision, _readers(turn), approvals.ANSWER)
             deliver, row = self._notice(turn, why, _told(turn, decision))
             rows.append(row)
-        return await self._completed(turn, ended, deliver, tuple(rows), approvals.to_spend(approval))
+        copy = await self._copied(turn, text, rows) if said else None
+        return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
+
+    async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
+        """Return a background session's result as whoever was named hears it, None if nobody is or they may not."""
+        lineage, standing = turn.claim.state.lineage, turn.standing
+        if lineage is None or not lineage.deliver_to:
+            return None
+        known = self._gate.document.recipients.get(lineage.deliver_to)
+        if known is None:
+            return None
+        address = Address(known.channel, known.chat)
+        spoken = self._gate.speak(standing, await self._gate.destination(address), text)
+        rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return None
+        key = f"{turn.record.id}-copy"
+        return NewDelivery(key, str(address), spoken.text, standing.taint, OutboundKind.MESSAGE, turn.record.id)
 
     def _refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
         """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
@@ -121,9 +141,10 @@ class Endings:
         not be said here, nobody is asked and the turn ends.
         """
         standing = turn.standing
-        asked = tuple(self._approval(turn, prepared) for prepared in calls)
-        question = "\n".join(_question(approval) for approval in asked)
-        spoken = self._gate.speak(standing, standing.destination, question, approved=True)
+        asked = self._approvals(turn, calls)
+        question = questions.wording(asked)
+        label = join_all((approval.label for approval in asked), standing.taint)
+        spoken = self._gate.speak(standing, standing.destination, question, approved=OURS, carried=label)
         if spoken.decision.verdict is not Verdict.ALLOW:
             return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED))
         row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
@@ -131,27 +152,40 @@ class Endings:
             self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
         )
-        key = f"{turn.record.id}-{asked[0].id}"
         deliver = NewDelivery(
-            key=key,
+            key=f"{turn.record.id}-{asked[0].asked_in}",
             address=str(standing.home),
             text=question,
-            label=standing.taint,
+            label=label,
             kind=OutboundKind.QUESTION,
             turn=turn.record.id,
-            approved=True,
+            approved=OURS,
         )
+        elsewhere, told = await self._asked_elsewhere(turn, asked, deliver)
         return await turn.end(
             events=(
                 *(self._asked(turn, prepared) for prepared in calls),
                 *(events.approval_requested(standing, approval) for approval in asked),
             ),
-            audit=(*rows, row),
+            audit=(*rows, row, *told),
             ask=asked,
             turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
             status=Status.AWAITING_INPUT,
-            deliver=(deliver,),
+            deliver=(deliver, *elsewhere),
         )
+
+    async def _asked_elsewhere(
+        self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
+    ) -> tuple[list[NewDelivery], list[AuditRow]]:
+        """Return the question for the places where people who may answer are known to be, if it may be said there."""
+        deliver, rows = list[NewDelivery](), list[AuditRow]()
+        for address in questions.places(self._gate.document, asked, turn.standing.home):
+            destination = await self._gate.destination(address)
+            spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
+            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
+            if spoken.decision.verdict is Verdict.ALLOW:
+                deliver.append(replace(question, key=f"{question.key}-{address}", address=str(address)))
+        return deliver, rows
 
     async def _give_up(self, turn: OpenTurn, ending: GivenUp) -> tuple[Delivery, ...]:
         """End without an answer: open calls get a result, the asker a notice, operators the error."""
@@ -171,20 +205,23 @@ class Endings:
             notice = self._gate.explained(ending.decision, _readers(turn), _MESSAGE)
         if ending.error:
             reference = self._ids.reference()
-            written.append(events.error(standing, reference, ending.error))
+            written.append(events.error(standing, reference, self._gate.scrubbed(ending.error)))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
         ended = _Ended(ending.reason, status, tuple(written), reference)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = () if ending.rejected is None else (ending.rejected,)
         deliver, row = self._notice(turn, notice, label)
-        return await self._completed(turn, ended, deliver, (*rows, row))
+        if turn.claim.state.lineage is not None and ending.reason is YieldReason.CANCELED:
+            # Whoever stopped it knows, and its parent is not to be set going again.
+            deliver = None
+        return await self._completed(turn, ended, (deliver,), (*rows, row))
 
     async def _completed(
         self,
         turn: OpenTurn,
         ended: "_Ended",
-        deliver: NewDelivery | None,
+        deliver: tuple[NewDelivery | None, ...],
         audit: tuple[AuditRow, ...],
         use: str | None = None,
     ) -> tuple[Delivery, ...]:
@@ -210,16 +247,23 @@ class Endings:
             settle=((record.position, ended.status),),
             end=last,
             status=Status.IDLE,
-            deliver=() if deliver is None else (deliver,),
+            deliver=tuple(new for new in deliver if new is not None),
             use=use,
         )
 
     def _notice(self, turn: OpenTurn, text: str, label: Label) -> tuple[NewDelivery | None, AuditRow]:
-        """Return a constant or masked text as what is said, None if even that may not be, and the decision's row."""
+        """Return a constant or masked text as what is said, None if even that may not be, and the decision's row.
+
+        That and how a background session failed tells of what it has read, so it carries the label of all of that. One
+        that was given fields tells only that it failed.
+        """
         home = str(turn.standing.home)
+        if turn.claim.state.lineage is not None:
+            text = bounded.FAILED if _fields(turn) else text
+            label = _endorsed(turn, turn.standing.taint.join(turn.claim.state.visibility))
         spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
         row = self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
-        if spoken.decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
+        if spoken.decision.verdict not in MAY_GO_ON:
             return None, row
         notice = NewDelivery(
             key=f"{turn.record.id}-notice",
@@ -228,36 +272,46 @@ class Endings:
             label=label,
             kind=OutboundKind.NOTICE,
             turn=turn.record.id,
-            approved=True,  # rules that ask for approvals ask about an agent's words, and these are ours
+            approved=OURS,
+            hops=turn.record.hops + 1,
         )
         return notice, row
 
-    def _approval(self, turn: OpenTurn, prepared: Prepared) -> Approval:
+    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
+        """Return what is asked, as one question: it has one id, and one time for all."""
+        name = self._ids.approval()
+        names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
+        asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
+        until = min(approval.expires_at for approval in asked)
+        return tuple(replace(approval, expires_at=until) for approval in asked)
+
+    def _approval(self, turn: OpenTurn, prepared: Prepared, name: str) -> Approval:
         standing, call = turn.standing, prepared.call
         rules = approvals.asking(prepared.decision)
         question: dict[str, JsonValue] = {
             "tool": call.tool,
-            "arguments": dict(call.arguments or {}),
+            "arguments": dict(prepared.shown or call.arguments or {}),
             "rules": list(rules),
         }
         return Approval(
-            id=self._ids.approval(),
+            id=name,
             sid=standing.sid,
             generation=standing.generation,
             turn=turn.record.id,
             call=call.id,
             tool=call.tool,
             binding=prepared.binding,
-            label=standing.taint,
+            label=standing.taint.join(prepared.carried),
             principal=standing.principal,
             question=question,
             rules=rules,
-            expires_at=standing.now + self._approval_life,
+            expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
         )
 
     def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:
-        why = self._gate.explained(prepared.decision, turn.standing.taint, prepared.call.tool)
-        return events.decided(turn.standing, _hook(prepared), prepared.decision, prepared.call.tool, why)
+        decision, tool = prepared.decision, prepared.call.tool
+        why = self._gate.explained(decision, turn.standing.taint, tool)
+        return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +329,18 @@ class _Ended:
 
 
 def _hook(prepared: Prepared) -> Hook:
-    return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else Hook.PRE_TOOL_CALL
+    return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else prepared.hook
+
+
+def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:
+    """Return what a background session was given to answer with, nothing for whoever may answer with a text."""
+    lineage = turn.claim.state.lineage
+    return () if lineage is None else lineage.returns
+
+
+def _endorsed(turn: OpenTurn, label: Label) -> Label:
+    """Return the label of what is said: for bounded fields and the constant in their place, endorsed."""
+    return labelling.bounded(label, turn.claim.state.creation) if _fields(turn) else label
 
 
 def _readers(turn: OpenTurn) -> Label:
@@ -286,18 +351,3 @@ def _told(turn: OpenTurn, decision: Decision) -> Label:
     """Return the label of an explanation for these readers: that of the labels it shows them."""
     labels = (decision.label_before, decision.label_after)
     return join_all(label for label in labels if label.flows_to(_readers(turn)))
-
-
-def _question(approval: Approval) -> str:
-    """Return what people are asked where the session lives; an answer that is held back is not shown there."""
-    if approval.tool == approvals.ANSWER:
-        return (
-            f"The answer is held back by {', '.join(f'`{rule}`' for rule in approval.rules)} until somebody entitled "
-            f"says so: `/approvals` shows it to them, `/approve {approval.id}` or `/deny {approval.id}`"
-        )
-    arguments = json.dumps(approval.question["arguments"], ensure_ascii=False, indent=2)
-    return (
-        f"May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"Asked by {', '.join(f'`{rule}`' for rule in approval.rules)} at {approval.label}. "
-        f"`/approve {approval.id}` or `/deny {approval.id}`"
-    )

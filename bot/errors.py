@@ -10,6 +10,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 ├── RequestError             whoever asked mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
+│   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   └── IllegalMoveError     a status that may not follow another
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
@@ -96,6 +97,15 @@ class NotFoundError(RequestError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing of that name here")
+
+
+class CursorError(RequestError):
+    """A cursor that is none, or was given to somebody else or at another level; the sentence is the same for all."""
+
+    code = "cursor"
+
+    def __init__(self) -> None:
+        super().__init__("this cursor is not one of this list at this level, begin at the first page")
 
 
 class IllegalMoveError(RequestError):

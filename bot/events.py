@@ -4,12 +4,20 @@ What entered the context is `admitted` and carries the label of its content; wha
 carries the session's taint, which is what its reader must be cleared for.
 """
 
+from collections.abc import Iterable
+
 from pydantic import JsonValue
 
-from bot.sessions.values import Approval, Event, EventType, NewEvent, Visibility
+from bot.sessions.approvals import Approval
+from bot.sessions.events import Event, EventType, NewEvent, Visibility
+from bot.sessions.held import Held
+from bot.sessions.json import JsonObject
+from bot.sessions.releases import Release
+from bot.sessions.summaries import Summary
 from bot.standing import Call, Standing
+from policy import explain
 from policy.decision import Decision, Verdict
-from policy.labels import Label
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Hook
 
 
@@ -23,9 +31,10 @@ def turn_completed(standing: Standing, reason: str) -> NewEvent:
     return _told(standing, EventType.TURN_COMPLETED, "worker", {"reason": reason})
 
 
-def user_message(standing: Standing, sender: str, text: str, label: Label) -> NewEvent:
-    """Admit what a person said."""
-    return _admitted(standing, EventType.USER_MESSAGE, sender, {"text": text}, label, Visibility.USER)
+def user_message(standing: Standing, sender: str, text: str, label: Label, origin: JsonValue = None) -> NewEvent:
+    """Admit what a person said, or what another session did: then `origin` tells which, and as what."""
+    body: dict[str, JsonValue] = {"text": text} if origin is None else {"text": text, "origin": origin}
+    return _admitted(standing, EventType.USER_MESSAGE, sender, body, label, Visibility.USER)
 
 
 def agent_message(standing: Standing, text: str, *, said: bool) -> NewEvent:
@@ -47,9 +56,38 @@ def tool_call(standing: Standing, call: Call) -> NewEvent:
 
 
 def tool_result(standing: Standing, call: str, tool: str, text: str, outcome: str, label: Label) -> NewEvent:
-    """Admit a call's result; `outcome` is ok, failed, denied or interrupted."""
+    """Admit a call's result; `outcome` is ok, held, failed, denied or interrupted."""
     body: dict[str, JsonValue] = {"call": call, "tool": tool, "text": text, "outcome": outcome}
     return _admitted(standing, EventType.TOOL_RESULT, tool, body, label, Visibility.PROGRESS)
+
+
+def item_held(standing: Standing, held: Held, told: NewEvent | None = None) -> NewEvent:
+    """Keep a result out of the context: it is not admitted, so the taint stays.
+
+    `told` is the event of the decision that made it what it is. It is kept in this one: how many events a call leaves
+    can be counted by who may not know of them (law `no_read_up`).
+    """
+    body: dict[str, JsonValue] = {"ref": held.ref, "text": held.text, "floor": str(held.floor)}
+    if told is not None:
+        body["decision"] = dict(told.body)
+    return NewEvent(EventType.ITEM_HELD, "gate", held.label, body, turn=standing.turn)
+
+
+def decision_in(event: Event) -> JsonObject | None:
+    """Return the body of the decision that an event tells of, alone or beside what it holds; None if it tells none."""
+    if event.type is EventType.POLICY_DECISION:
+        return event.body
+    kept = event.body.get("decision") if event.type is EventType.ITEM_HELD else None
+    return kept if isinstance(kept, dict) else None
+
+
+def held_in(events: Iterable[Event | NewEvent]) -> tuple[Held, ...]:
+    """Return what these events of one generation hold."""
+    return tuple(
+        Held(str(event.body["ref"]), str(event.body["text"]), event.label, parse(str(event.body["floor"])))
+        for event in events
+        if event.type is EventType.ITEM_HELD
+    )
 
 
 def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent, ...]:
@@ -61,8 +99,19 @@ def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent
     return (_admitted(standing, EventType.TAINT_RAISED, "gate", body, joined, Visibility.PROGRESS),)
 
 
-def decided(standing: Standing, hook: Hook, decision: Decision, about: str, text: str) -> NewEvent:
-    """Tell of a decision that was not simply ALLOW; `text` is what `/why` shows."""
+def summarized(standing: Standing, summary: Summary) -> NewEvent:
+    """Keep a recap; it carries the session's taint, whatever it says (law `labels_are_never_parsed_from_content`)."""
+    body: dict[str, JsonValue] = {"text": summary.text, "upto": summary.upto, "topic": summary.topic}
+    return _admitted(standing, EventType.SUMMARY, "agent", body, standing.taint, Visibility.PROGRESS)
+
+
+def decided(
+    standing: Standing, hook: Hook, decision: Decision, about: str, text: str, label: Label = PUBLIC
+) -> NewEvent:
+    """Tell of a decision that was not simply ALLOW; `text` is what `/why` shows.
+
+    `label` is that of what it tells beside the taint: what was held and decided it.
+    """
     rules: list[JsonValue] = [
         {"id": outcome.rule, "verdict": outcome.verdict.name, "fixed": outcome.fixed, "message": outcome.message}
         for outcome in decision.outcomes
@@ -77,19 +126,37 @@ def decided(standing: Standing, hook: Hook, decision: Decision, about: str, text
         "after": str(decision.label_after),
         "text": text,
     }
-    return _told(standing, EventType.POLICY_DECISION, "gate", body)
+    return _told(standing, EventType.POLICY_DECISION, "gate", body, label)
+
+
+def told_to(event: Event, reader: Label) -> JsonObject:
+    """Return an event's body; the labels that a decision names are there as far as its reader may know them."""
+    if event.type is not EventType.POLICY_DECISION:
+        return event.body
+    labels = {name: explain.shown(parse(str(event.body[name])), reader) for name in ("before", "after")}
+    return {**event.body, **labels}
 
 
 def approval_requested(standing: Standing, approval: Approval) -> NewEvent:
     """Tell that people are asked."""
     body: dict[str, JsonValue] = {"approval": approval.id, **approval.question, "expires_at": approval.expires_at}
-    return _told(standing, EventType.APPROVAL_REQUESTED, "gate", body)
+    return _told(standing, EventType.APPROVAL_REQUESTED, "gate", body, approval.label)
 
 
 def approval_resolved(standing: Standing, approval: Approval) -> NewEvent:
     """Tell what people answered."""
     body: dict[str, JsonValue] = {"approval": approval.id, "state": approval.state.value}
     return _told(standing, EventType.APPROVAL_RESOLVED, approval.resolved_by or "clock", body)
+
+
+def release_requested(standing: Standing, release: Release) -> NewEvent:
+    """Tell what a person was shown, who may release it."""
+    return _told(standing, EventType.RELEASE_REQUESTED, release.principal, release.body())
+
+
+def release_confirmed(standing: Standing, release: Release) -> NewEvent:
+    """Tell that he released it: the record that its delivery refers to."""
+    return _told(standing, EventType.RELEASE_CONFIRMED, release.principal, release.body())
 
 
 def error(standing: Standing, reference: str, text: str) -> NewEvent:
@@ -103,8 +170,10 @@ def resolved_in(history: tuple[Event, ...]) -> frozenset[str]:
     return frozenset(str(event.body["approval"]) for event in history if event.type is EventType.APPROVAL_RESOLVED)
 
 
-def _told(standing: Standing, kind: EventType, actor: str, body: dict[str, JsonValue]) -> NewEvent:
-    return NewEvent(kind, actor, standing.taint, body, Visibility.PROGRESS, turn=standing.turn)
+def _told(
+    standing: Standing, kind: EventType, actor: str, body: dict[str, JsonValue], label: Label = PUBLIC
+) -> NewEvent:
+    return NewEvent(kind, actor, standing.taint.join(label), body, Visibility.PROGRESS, turn=standing.turn)
 
 
 def _admitted(

@@ -67,5 +67,14 @@ def session_id(key: bytes, address: str, root: str) -> str:
     return _base32(hmac.digest(key, material, hashlib.sha256)[:_SESSION_BYTES])
 
 
+def held_id(key: str) -> str:
+    """Return the id of what a call's result is held under: the same whenever that call is repeated.
+
+    `key` is the call's idempotency key. It begins with the session's id, which only this installation can
+    compute, so a text from outside cannot name what will be held.
+    """
+    return f"held-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
+
+
 def _base32(raw: bytes) -> str:
     return base64.b32encode(raw).decode("ascii").rstrip("=").lower()

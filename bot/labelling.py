@@ -7,6 +7,7 @@ known is the worst: unknown data is top, an unknown reader or place is PUBLIC.
 
 from dataclasses import replace
 
+from bot.sessions.kin import SESSION
 from channels.base import Audience
 from channels.message import Address
 from policy.document import Document
@@ -22,6 +23,15 @@ def untrusted(label: Label) -> Label:
     return replace(label, integrity=Integrity.UNTRUSTED)
 
 
+def bounded(taint: Label, asked: Label) -> Label:
+    """Return the label of an answer that `bot.bounded` made: the level of all that was read, endorsed integrity.
+
+    `asked` is the label of what gave the fields, before any of that was read. Members that UNTRUSTED data may have
+    written endorse nothing.
+    """
+    return replace(taint, integrity=asked.integrity)
+
+
 def inbound(document: Document, address: Address, role: Role, *, authored: bool) -> Label:
     """Return the label of a text arriving at an address.
 
@@ -35,8 +45,12 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool)
 def classification(document: Document, address: Address) -> Label | None:
     """Return what the configuration lets be said at an address, None if it does not know the place.
 
-    A place that goes by several names is cleared for what all of them admit.
+    A place that goes by several names is cleared for what all of them admit. A session is cleared like the principal
+    it acts for; what it has read by then is compared when something arrives there.
     """
+    if address.channel == SESSION:
+        principal = document.principals.get(address.workspace)
+        return None if principal is None else principal.clearance
     clearance: Label | None = None
     for recipient in document.recipients.values():
         if (recipient.channel, recipient.chat) == (address.channel, address.chat):
@@ -55,10 +69,10 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
     """Return an address with its effective clearance: its classification meet every reader's.
 
     An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown,
-    which the rules read as PUBLIC.
+    which the rules read as PUBLIC. A session has no audience: nobody reads there but that session.
     """
     clearance = classification(document, address)
-    if clearance is not None:
+    if clearance is not None and address.channel != SESSION:
         for account in audience.accounts:
             clearance = clearance.meet(reader(document, account))
         if not audience.complete or not audience.accounts:

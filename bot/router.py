@@ -16,10 +16,12 @@ from bot.clock import Clock
 from bot.commands import table
 from bot.commands.base import CommandContext
 from bot.errors import RequestError
-from bot.gate import Gate
+from bot.gate.gate import Gate
 from bot.outbox import Outbox
+from bot.reload import Reloader
 from bot.sessions.port import AuditStore, SessionStore
-from bot.sessions.values import AuditRow, NewItem
+from bot.sessions.records import AuditRow
+from bot.sessions.values import NewItem
 from bot.standing import Standing
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC
@@ -27,6 +29,10 @@ from policy.request import Role
 
 UNKNOWN_HERE: Final = "you are not known here"
 """All that a stranger learns."""
+
+
+NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
+"""All that a process says whose policy is not the one in force."""
 
 
 class Outcome(StrEnum):
@@ -55,6 +61,7 @@ class Router:
         audit: AuditStore,
         gate: Gate,
         outbox: Outbox,
+        reloader: Reloader,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
         session_id: Callable[[Address], str],
@@ -64,6 +71,7 @@ class Router:
         self._audit = audit
         self._gate = gate
         self._outbox = outbox
+        self._reloader = reloader
         self._clock = clock
         self._context = context
         self._session_id = session_id
@@ -81,6 +89,8 @@ class Router:
         caller = authorize(self._gate.document, inbound.account, ingress, needed)
         if isinstance(caller, Refusal):
             return await self._refuse(inbound.address, caller, sid)
+        if not await self._current(inbound.text, command=command):
+            return await self._tell(caller, inbound.address, sid, NOT_SERVING)
         if command:
             reply = await table.answer(self._context(caller, inbound.address, sid), inbound.text)
             await self._outbox.reply(await self._standing(caller, inbound.address, sid), reply.text, reply.label)
@@ -92,6 +102,13 @@ class Router:
         except RequestError as error:
             return await self._tell(caller, inbound.address, sid, str(error))
         return Receipt(Outcome.ACCEPTED, sid)
+
+    async def _current(self, text: str, *, command: bool) -> bool:
+        """Say whether this process may take something in; `/policy`, by which it becomes that, it always may."""
+        if not command:
+            # As of a moment ago. What is decided on a message is decided at its claim.
+            return await self._reloader.current()
+        return table.puts_policy(text) or await self._reloader.current_now()
 
     def _item(self, inbound: Inbound, caller: Caller, sid: str) -> NewItem:
         return NewItem(
@@ -117,15 +134,6 @@ class Router:
 
     async def _standing(self, caller: Caller, address: Address, sid: str) -> Standing:
         """Return what a direct answer is decided from: its own label, not the session's."""
-        return Standing(
-            sid=sid,
-            generation=0,
-            turn="",
-            principal=caller.principal,
-            role=caller.role,
-            ceiling=caller.clearance,
-            home=address,
-            destination=await self._gate.destination(address),
-            taint=PUBLIC,
-            now=self._clock.wall_ms(),
+        return Standing.of_caller(
+            caller, address, await self._gate.destination(address), self._clock.wall_ms(), sid=sid
         )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from bot.authorize import Caller
+from bot.sessions.held import Held
 from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
@@ -14,7 +16,11 @@ from policy.request import Destination, Role
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms."""
+    """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
+
+    `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`. `held` is what its
+    generation keeps out of the context.
+    """
 
     sid: str
     generation: int
@@ -26,11 +32,38 @@ class Standing:
     destination: Destination
     taint: Label
     now: int
+    addresses: frozenset[str] = frozenset()
+    held: tuple[Held, ...] = ()
 
     @property
     def reader(self) -> Label:
         """What the person asking here may know: his clearance meet that of the address that answers (law 3)."""
         return self.ceiling.meet(self.destination.clearance or PUBLIC)
+
+    @staticmethod
+    def of_caller(  # noqa: PLR0913 - a caller where he asks, and what of a session he asks about
+        caller: Caller,
+        home: Address,
+        destination: Destination,
+        now: int,
+        *,
+        sid: str = "",
+        generation: int = 0,
+        taint: Label = PUBLIC,
+    ) -> "Standing":
+        """Return where a person stands who asks outside a turn; he has read nothing unless `taint` says so."""
+        return Standing(
+            sid=sid,
+            generation=generation,
+            turn="",
+            principal=caller.principal,
+            role=caller.role,
+            ceiling=caller.clearance,
+            home=home,
+            destination=destination,
+            taint=taint,
+            now=now,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +79,8 @@ class Call:
         """The sha256 of the arguments in canonical form, for audit rows and bindings."""
         canonical = json.dumps(self.arguments, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def key(standing: Standing, call: Call) -> str:
+    """Return a call's idempotency key: the same when it is repeated after a crash."""
+    return f"{standing.sid}/{standing.generation}/{call.id}"

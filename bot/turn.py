@@ -6,6 +6,7 @@ once cannot race the taint (law `taint_is_the_fold`).
 """
 
 import asyncio
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,22 +15,14 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.lowlevel
 
+from bot import events
 from bot.errors import LeaseLostError
 from bot.ids import Ids
+from bot.quoting import addresses
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import Event, NewEvent
 from bot.sessions.port import SessionStore
-from bot.sessions.values import (
-    Approval,
-    Claim,
-    Delivery,
-    DeliveryState,
-    Event,
-    NewDelivery,
-    NewEvent,
-    Turn,
-    Usage,
-    Write,
-    Written,
-)
+from bot.sessions.values import Claim, Turn, Usage, Write, Written
 from bot.standing import Standing
 
 
@@ -50,6 +43,10 @@ class StopRequestedError(Exception):
     """A person asked the turn to stop."""
 
 
+class DeadlinePassedError(Exception):
+    """A background session did not end in its time."""
+
+
 class OpenTurn:
     """A turn in progress.
 
@@ -64,7 +61,7 @@ class OpenTurn:
         self.claim = claim
         self.record = record
         self.standing = standing
-        self.approvals: tuple[Approval, ...] = claim.approvals
+        self.approvals = claim.approvals
         self.usage = Usage()
         self.open_calls: dict[str, str] = {}
         self._sender = sender
@@ -72,6 +69,8 @@ class OpenTurn:
         self._ids = ids
         self._cursor = claim.state.seq
         self._noted: list[NewEvent] = []
+        lineage = claim.state.lineage
+        self._seconds = math.inf if lineage is None else max(lineage.deadline - claim.now, 0) / 1000
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
 
@@ -79,6 +78,11 @@ class OpenTurn:
     def history(self) -> tuple[Event, ...]:
         """The events of this generation as they were when the turn was claimed."""
         return self.claim.events
+
+    async def log(self) -> tuple[Event, ...]:
+        """Return the events of this generation as they are now, with what this turn wrote."""
+        first = self.claim.state.generation_seq - 1
+        return await self._store.events(self.claim.sid, after=max(first, 0), limit=max(self._cursor - first, 1))
 
     def note(self, event: NewEvent) -> None:
         """Keep an event to be written first in the next write: it costs no round trip of its own."""
@@ -114,15 +118,21 @@ class OpenTurn:
     def interruptible(self) -> Generator[None]:
         """Run a block that `interrupt` can end.
 
-        Raises the reason given to `interrupt`, at the end of the block.
+        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the session's deadline
+        did it.
         """
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
         try:
-            with anyio.CancelScope() as scope:
+            with scope:
                 self._scope = scope
                 if self._interruption is not None:
                     scope.cancel()
                 yield
+            if scope.cancelled_caught:
+                self.interrupt(DeadlinePassedError())
         except Exception as error:
+            if scope.cancel_called:
+                self.interrupt(DeadlinePassedError())
             # What the block's tasks raised when it was interrupted is only an echo of the reason.
             if self._interruption is None:
                 raise
@@ -145,7 +155,14 @@ class OpenTurn:
             raise
         self._noted.clear()
         self._cursor = written.seq
-        self.standing = replace(self.standing, taint=written.taint, now=written.now)
+        heard = addresses(write.events, self.standing.taint)
+        self.standing = replace(
+            self.standing,
+            taint=written.taint,
+            now=written.now,
+            addresses=self.standing.addresses | heard,
+            held=(*self.standing.held, *events.held_in(write.events)),
+        )
         if written.stop and not final:
             self.interrupt(StopRequestedError())
         return tuple(self._claimed(delivery, written.now) for delivery in write.deliver) if ours else ()
@@ -173,4 +190,6 @@ class OpenTurn:
             attempt=1,
             generation=self.standing.generation,
             approved=new.approved,
+            hops=new.hops,
+            release=new.release,
         )

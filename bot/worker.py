@@ -8,28 +8,37 @@ import asyncio
 import traceback
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from bot import events
-from bot.agent.context import assemble
+from bot.agent.context import assemble, prompt
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.endings import Endings
 from bot.errors import LeaseLostError, StoreError, StoreGoneError
-from bot.gate import Gate
+from bot.gate.decisions import MAY_GO_ON, NOT_KNOWN
+from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
-from bot.sessions.port import SessionStore, Wake
-from bot.sessions.values import AuditRow, Claim, Delivery, InboxItem, Status, Turn, YieldReason
+from bot.quoting import addresses
+from bot.reload import Reloader
+from bot.sessions.deliveries import Delivery
+from bot.sessions.port import AuditStore, SessionStore, Wake
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Claim, InboxItem, Status, Turn, YieldReason
+from bot.spawning import Spawner
 from bot.standing import Standing
-from bot.turn import OpenTurn, StopRequestedError
+from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from channels.message import Address, Signal
-from policy.decision import Verdict
 from policy.labels import PUBLIC
 from policy.request import Hook, Role
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 STOPPED: Final = "stopped"
-NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
+TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
 """How often a turn is begun: one that takes its worker down every time would go on forever."""
 
@@ -45,23 +54,29 @@ class Worker:
         *,
         store: SessionStore,
         wake: Wake,
+        audit: AuditStore,
         gate: Gate,
         agent: Agent,
         endings: Endings,
         outbox: Outbox,
+        policy: Reloader,
         keeper: LeaseKeeper,
         ids: Ids,
+        spawner: Spawner,
         interval: float,
         parallel: int = 16,
     ) -> None:
         self._store = store
         self._wake = wake
+        self._audit = audit
         self._gate = gate
         self._agent = agent
         self._endings = endings
         self._outbox = outbox
+        self._policy = policy
         self._keeper = keeper
         self._ids = ids
+        self._spawner = spawner
         self._interval = interval
         self._slots = asyncio.Semaphore(parallel)
         self._busy = set[str]()
@@ -74,7 +89,7 @@ class Worker:
             tasks.create_task(self._sweep(tasks))
             while True:
                 try:
-                    await self._start(tasks, await self._wake.ready(wait=_WAIT))
+                    await self._start(tasks, await self._ready())
                 except StoreGoneError:
                     await asyncio.sleep(_WAIT)
 
@@ -84,10 +99,24 @@ class Worker:
         if turn is not None:
             turn.interrupt(StopRequestedError())
 
+    async def _ready(self) -> tuple[str, ...]:
+        """Wait for sessions marked ready; while another policy is in force, leave them and all open turns to others."""
+        if await self._policy.current():
+            ready = await self._wake.ready(wait=_WAIT)
+            if await self._policy.current():
+                return ready
+            await self._wake.again(ready)
+        for turn in self._turns.values():
+            turn.interrupt(LeaseLostError("another policy is in force, another process goes on with this"))
+        await asyncio.sleep(_WAIT)
+        await self._policy.current_now()
+        return ()
+
     async def _sweep(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            with suppress(StoreGoneError):
-                await self._start(tasks, await self._wake.sweep())
+            with suppress(StoreError):
+                if await self._policy.current():
+                    await self._start(tasks, await self._wake.sweep())
             await asyncio.sleep(self._interval)
 
     async def _start(self, tasks: asyncio.TaskGroup, ready: tuple[str, ...]) -> None:
@@ -105,20 +134,45 @@ class Worker:
             while True:
                 self._again.discard(sid)
                 try:
-                    claim = await self._store.claim(sid, f"{self._store.process}.{self._ids.owner()}")
-                    if claim is None or claim.state.undelivered:
-                        await self._outbox.collect(sid)
-                    if claim is not None:
-                        # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
-                        await self._turn(claim)
-                except (LeaseLostError, StoreGoneError):
+                    await self._look(sid)
+                except StoreGoneError:
                     # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
+                    return
+                except Exception as error:  # noqa: BLE001 - one session that cannot be worked must not end the others
+                    await self._report(sid, error)
                     return
                 if sid not in self._again:
                     return
         finally:
             self._busy.discard(sid)
             self._slots.release()
+
+    async def _report(self, sid: str, error: Exception) -> None:
+        """Tell operators of a session that could not be worked; when its lease has run out it is tried again."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        body: dict[str, JsonValue] = {"session": sid, "error": type(error).__name__, "where": where}
+        with suppress(StoreError):
+            await self._audit.append((AuditRow("failed", "worker", body),))
+
+    async def _look(self, sid: str) -> None:
+        """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
+        if not await self._policy.current():
+            return
+        claim = await self._store.claim(sid, f"{self._store.process}.{self._ids.owner()}")
+        # The claim read it along, so no turn begins by a policy that was replaced a moment ago.
+        current = await self._policy.current()
+        if current and (claim is None or claim.state.undelivered):
+            await self._outbox.collect(sid)
+        if claim is None:
+            return
+        with suppress(LeaseLostError):
+            if current:
+                # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
+                await self._turn(claim)
+                return
+        # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
+        await self._store.release(claim)
 
     async def _turn(self, claim: Claim) -> None:
         """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
@@ -133,13 +187,16 @@ class Worker:
             del self._turns[claim.sid]
         await self._outbox.deliver(deliveries)
         await self._outbox.signal(turn.standing.home, Signal.DONE)
+        if claim.state.lineage is not None:
+            # Heard, its slot is free, if nothing more waits for it.
+            await self._spawner.free(claim.state.principal)
 
     async def _open(self, claim: Claim) -> tuple[OpenTurn, InboxItem | None]:
         """Open a turn for the first waiting message, or go on with the one that is open; then there is no message."""
         record, item = claim.state.turn, None
         if record is None:
             item = claim.items[0]
-            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now)
+            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
         home = Address.parse(claim.state.home)
         principal = self._gate.document.principals.get(claim.state.principal)
         standing = Standing(
@@ -153,6 +210,8 @@ class Worker:
             destination=await self._gate.destination(home),
             taint=claim.state.taint,
             now=claim.now,
+            addresses=addresses(claim.events, PUBLIC),
+            held=events.held_in(claim.events),
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:
@@ -180,6 +239,8 @@ class Worker:
                 return await self._agent.think(turn, text)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
+        except DeadlinePassedError:
+            return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
         except (LeaseLostError, StoreError):
             raise
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not take the worker down
@@ -192,6 +253,9 @@ class Worker:
             return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
         if turn.claim.state.stopping:
             return GivenUp(YieldReason.CANCELED, STOPPED)
+        lineage = turn.claim.state.lineage
+        if lineage is not None and turn.claim.now >= lineage.deadline:
+            return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
         if turn.record.attempt > ATTEMPTS:
             return GivenUp(YieldReason.ERROR, error=f"given up after {ATTEMPTS} attempts")
         return None
@@ -226,7 +290,7 @@ class Worker:
         spoken = self._gate.admit(standing, item.label, str(item.body["text"]))
         decision = spoken.decision
         row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
-        if decision.verdict not in {Verdict.ALLOW, Verdict.REDACT}:
+        if decision.verdict not in MAY_GO_ON:
             return GivenUp(YieldReason.ERROR, decision=decision, rejected=row)
         after = replace(standing, taint=decision.label_after)
         async with turn.lock:
@@ -234,14 +298,19 @@ class Worker:
                 events=(
                     events.turn_started(standing, turn.record.attempt),
                     *events.taint_raised(standing, decision.label_after, "message"),
-                    events.user_message(standing, item.sender, spoken.text, item.label),
+                    events.user_message(standing, item.sender, spoken.text, item.label, item.body.get("origin")),
                 ),
                 audit=(row, self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after))),
                 take=item.position,
                 turn=turn.record,
                 status=Status.RUNNING,
             )
-        return spoken.text
+        return prompt({**item.body, "text": spoken.text})
+
+
+def _hops(item: InboxItem) -> int:
+    hops = item.body.get("hops", 0)
+    return hops if isinstance(hops, int) else 0
 
 
 def _broken(error: Exception) -> GivenUp:

@@ -43,6 +43,20 @@ class Channel(Protocol):
         """
         ...
 
+    @property
+    def previews(self) -> bool:
+        """Whether it can show a text that is still being written; otherwise nothing is shown until it is finished."""
+        ...
+
+    async def preview(self, outbound: Outbound) -> None:
+        """Show a text as far as it is written, in the place of what was shown of it before.
+
+        An empty one takes it back, and so does `Signal.DONE`; a `send` with the same key stands in its place.
+
+        Raises ChannelError: it was not shown.
+        """
+        ...
+
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that something is going on; failing is no error."""
         ...

@@ -7,6 +7,7 @@ the keyboard is the command line's matter, not this adapter's.
 
 import asyncio
 import re
+import shutil
 import unicodedata
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
@@ -71,6 +72,20 @@ class Console:
         if address.chat == self._person:
             await self.status(_STATUS.get(signal, ""))
         self.changed.set()
+
+    @property
+    def previews(self) -> bool:
+        """A terminal's last line can; a pipe keeps everything that was ever written to it."""
+        return self._terminal
+
+    async def preview(self, outbound: Outbound) -> None:
+        """Show the end of a text in the status line, in the place of the status."""
+        if outbound.address == Address(NAME, self._person):
+            line = " ".join(visible(outbound.text).split())
+            # What is not ASCII may take two columns, and a line that wraps could not be erased.
+            columns = shutil.get_terminal_size().columns - len(_INDENT) - 2
+            width = max(columns if line.isascii() else columns // 2, 1)
+            await self.status(f"{_INDENT}{line if len(line) <= width else f'…{line[-width:]}'}" if line else "")
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads: one account for each chat, always completely known."""

@@ -29,16 +29,18 @@ class Verdict(IntEnum):
 class Remedy(StrEnum):
     """What the reader of a denial can do that works; rendered by `policy.explain`.
 
-    Only what exists is listed: release and the private chat join when they are built.
+    Only what exists is listed: the private chat joins when it is built.
     """
 
     RESET = "reset"
     CONFIRM = "confirm"
     APPROVER = "approver"
+    RELEASE = "release"
     OTHER_DESTINATION = "other_destination"
     OTHER_MODEL = "other_model"
     RECLASSIFY = "reclassify"
     DECLARE_TOOL = "declare_tool"
+    GRANT_SECRET = "grant_secret"
     FIX_RULE = "fix_rule"
 
 

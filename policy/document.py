@@ -26,12 +26,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from policy import labels, reading
+from policy import labels, reading, reading_rules
 from policy.decision import Verdict
 from policy.errors import DocumentError, Problem, nearest
+from policy.expressions import Expression
 from policy.labels import PUBLIC, Integrity, Label, Level
 from policy.request import Effect, Hook, Overshoot, Role, Tool
 from policy.rules import Rule
+from policy.schedule import Schedule
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -85,6 +87,18 @@ def _action(value: Verdict, info: ValidationInfo) -> Verdict:
     return reading.action(value, info.data.get("hook"))
 
 
+def _approvers(value: tuple[Role, ...], info: ValidationInfo) -> tuple[Role, ...]:
+    return reading.approvers(value, info.data.get("action"))
+
+
+def _timeout(value: object, info: ValidationInfo) -> int:
+    return reading.timeout(value, info.data.get("action"))
+
+
+def _when(value: object, info: ValidationInfo) -> Expression | None:
+    return reading_rules.when(value, _known(info), info.data.get("hook"), info.data.get("tools"))
+
+
 def _overshoot(value: object) -> Overshoot:
     return cast("Overshoot", reading.one_of("overshoot", str(value), _OVERSHOOT))
 
@@ -101,11 +115,15 @@ class _Entry(BaseModel):
 
 
 class Principal(_Entry):
-    """Who may speak to the bot: a role, a clearance and the accounts known to be this person's."""
+    """Who may speak to the bot: a role, a clearance and the accounts known to be this person's.
+
+    `may_release` is the right to send what he is shown below its label; no role includes it.
+    """
 
     role: Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
     clearance: _Label
     accounts: tuple[Annotated[str, AfterValidator(_with(reading.account))], ...]
+    may_release: StrictBool = False
 
 
 class Channel(_Entry):
@@ -142,12 +160,17 @@ class Folder(_Entry):
         return self.floor.join(Label(Level.PUBLIC, frozenset(), self.integrity))
 
 
+class McpServer(Folder):
+    """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
+
+
 class ToolOverride(_Entry):
     """What an operator tightens about a tool."""
 
     result: _Label | None = None
     clearance: _Label | None = None
     consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+    hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
 
 
 class Model(_Entry):
@@ -157,7 +180,11 @@ class Model(_Entry):
 
 
 class RuleEntry(_Entry):
-    """One configured rule."""
+    """One configured rule.
+
+    `approvers` are the roles that may answer for it and `timeout` the seconds until silence means no, None for as
+    long as any question stands; both concern REQUIRE_APPROVAL alone.
+    """
 
     id: Annotated[str, AfterValidator(_with(reading.rule_id))]
     hook: Annotated[Hook, PlainValidator(reading.member("hook", {hook.value: hook for hook in Hook}))]
@@ -167,7 +194,14 @@ class RuleEntry(_Entry):
     taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)
     untrusted: StrictBool | None = None
     pattern: Annotated[str | None, AfterValidator(_pattern), Field(validate_default=True)] = None
+    schedule: Annotated[Schedule | None, PlainValidator(reading_rules.schedule)] = None
+    when: Annotated[Expression | None, PlainValidator(_when)] = None
     message: str = ""
+    approvers: Annotated[
+        tuple[Annotated[Role, PlainValidator(reading.member("role", reading.APPROVERS))], ...],
+        AfterValidator(_approvers),
+    ] = (Role.OWNER, Role.ADMIN, Role.APPROVER)
+    timeout: Annotated[int | None, PlainValidator(_timeout)] = None
 
     def compiled(self) -> Rule:
         """Return the rule as the engine takes it."""
@@ -181,6 +215,8 @@ class RuleEntry(_Entry):
             self.taint,
             self.untrusted,
             self.pattern,
+            self.schedule,
+            self.when,
         )
 
 
@@ -192,6 +228,7 @@ class Document(_Entry):
     channels: _Frozen[_Name, Channel]
     recipients: _Frozen[_Name, Recipient]
     folders: _Frozen[Annotated[str, AfterValidator(reading.folder)], Folder]
+    mcp_servers: _Frozen[Annotated[str, AfterValidator(_with(reading.server))], McpServer]
     tools: _Frozen[Annotated[str, AfterValidator(_tool_name)], ToolOverride]
     models: _Frozen[str, Model]
     patterns: Annotated[
@@ -217,10 +254,19 @@ class Document(_Entry):
         """Return name and entry of the principal an account belongs to, `None` for a stranger."""
         return next(((name, who) for name, who in self.principals.items() if account in who.accounts), None)
 
+    def may_release(self, principal: str) -> bool:
+        """Say whether a principal holds the right to release."""
+        person = self.principals.get(principal)
+        return person is not None and person.may_release
+
     def channel(self, name: str) -> Channel:
         """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
         unknown = Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
         return self.channels.get(name, unknown)
+
+    def rule(self, name: str) -> RuleEntry | None:
+        """Return a configured rule, `None` for one that is not in force."""
+        return next((rule for rule in self.rules if rule.id == name), None)
 
     def folder(self, name: str) -> Folder:
         """Return a folder's entry; an unknown one holds the worst and nothing may be written to it."""
@@ -232,12 +278,23 @@ class Document(_Entry):
         entry = self.models.get(model)
         return PUBLIC if entry is None else entry.clearance
 
+    def holds(self, tool: str) -> bool:
+        """Say whether what a tool returns is kept out of the context."""
+        override = self.tools.get(tool)
+        return override is not None and override.hold is True
+
     def tool(self, declared: Tool) -> Tool:
         """Return a tool's facts as tightened here: a higher result, a lower clearance, more caution.
 
         A tool that declares no result gets the configured one. A sink the tool knows no clearance of
-        stays PUBLIC; a tool without a sink gets one.
+        stays PUBLIC; a tool without a sink gets one. What an MCP server is asked leaves for it, so that all
+        its tools have a sink; those of one that is not known here stay unlabelled, which blocks.
         """
+        if declared.server:
+            server = self.mcp_servers.get(declared.server)
+            if server is None:
+                return replace(declared, result=None, clearance=PUBLIC)
+            declared = replace(declared, result=server.label, clearance=server.clearance or PUBLIC)
         override = self.tools.get(declared.name)
         if override is None:
             return declared
@@ -267,6 +324,7 @@ def defaults() -> dict[str, object]:
             "internal": {"floor": "INTERNAL", "integrity": "UNTRUSTED", "clearance": "INTERNAL"},
             "confidential": {"floor": "CONFIDENTIAL", "integrity": "UNTRUSTED", "clearance": "CONFIDENTIAL"},
         },
+        "mcp_servers": {},
         "tools": {},
         "models": {"offline": {"clearance": "top"}},
         "patterns": {},
@@ -280,6 +338,7 @@ _ENTRIES: Final[Mapping[object, type[_Entry]]] = MappingProxyType(
         "channels": Channel,
         "recipients": Recipient,
         "folders": Folder,
+        "mcp_servers": McpServer,
         "tools": ToolOverride,
         "models": Model,
         "rules": RuleEntry,
@@ -287,8 +346,12 @@ _ENTRIES: Final[Mapping[object, type[_Entry]]] = MappingProxyType(
 )
 
 
-def load(raw: object, *, tools: Collection[str]) -> Document:
-    """Validate a `policy:` section as the YAML reader gives it; `tools` are the names of all known tools.
+def load(raw: object, *, tools: Collection[str], servers: Collection[str] = ()) -> Document:
+    """Validate a `policy:` section as the YAML reader gives it.
+
+    `tools` are the names of all known tools, or those names each with its arguments and their types, as
+    `policy.expressions` calls them; without these no condition can look at an argument. `servers` are the
+    names of the configured MCP servers.
 
     Raises DocumentError: with every problem of the section.
     """
@@ -296,7 +359,7 @@ def load(raw: object, *, tools: Collection[str]) -> Document:
         raise DocumentError((Problem((), reading.printable(f"`{raw}` is not a mapping")),))
     merged = {**defaults(), **cast("Mapping[object, object]", raw)}
     try:
-        return Document.model_validate(merged, context=reading.gather(merged, tools))
+        return Document.model_validate(merged, context=reading.gather(merged, tools, servers))
     except ValidationError as error:
         raise DocumentError(tuple(_problems(error))) from None
 
@@ -334,4 +397,4 @@ def _canonical(value: object) -> object:
         return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, Enum):
         return value.name
-    return str(value) if isinstance(value, Label) else value
+    return str(value) if isinstance(value, Label | Expression | Schedule) else value

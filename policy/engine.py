@@ -2,12 +2,12 @@
 
 Fixed rules first, then the configured rules that the selectors leave; the strictest verdict wins, so
 that no order of rules matters and a configured rule can only tighten (law `deny_overrides`). The
-content is scanned once, and only if a candidate rule names a pattern. Nothing here acts on a
-decision; that is `bot/gate`'s.
+content is scanned once, and only if a candidate rule names a pattern; all conditions are evaluated
+together. Nothing here acts on a decision; that is `bot/gate`'s.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from policy.labels import PUBLIC, Label
 from policy.redact import Redactor
 from policy.request import Hook, Request
 from policy.rules import Candidates, Rule, RuleIndex, remedies
+from policy.variables import Facts
 
 if TYPE_CHECKING:
     from policy.document import Document
@@ -29,6 +30,8 @@ _BLOCK = Verdict.BLOCK
 _REQUIRE_APPROVAL = Verdict.REQUIRE_APPROVAL
 _REDACT = Verdict.REDACT
 _SESSION_RESET = Hook.SESSION_RESET
+
+_NOTHING_FOUND = frozenset[str]()
 
 _FAILED = Outcome(
     "fails_closed",
@@ -43,13 +46,15 @@ _FAILED = Outcome(
 class Engine:
     """A policy in force. Build it with `build` or `from_document`; it never changes afterwards.
 
-    `top` is the highest label of the configuration, `digest` names the policy in every decision.
+    `top` is the highest label of the configuration, `digest` names the policy in every decision, `releases` tells that
+    somebody holds the right to release, so that it may be offered.
     """
 
     top: Label
     index: RuleIndex
     redactor: Redactor
     digest: str
+    releases: bool = False
 
     def decide(self, request: Request, now: datetime) -> Decision:
         """Answer one request at one moment (an aware datetime), always and without side effect.
@@ -67,10 +72,16 @@ class Engine:
         """Return the text as the decision lets it go on, the patterns it names replaced by markers."""
         return self.redactor.redact(text, decision.redact) if decision.redact else text
 
+    def looks_inside(self, request: Request) -> bool:
+        """Say whether a rule that may concern the request looks at more than its selectors, such as its content."""
+        return bool(self._candidates(request, outgoing(request, request.taint)).open)
+
     @classmethod
-    def build(cls, rules: Iterable[Rule], *, top: Label, redactor: Redactor, digest: str = "") -> "Engine":
+    def build(
+        cls, rules: Iterable[Rule], *, top: Label, redactor: Redactor, digest: str, releases: bool = False
+    ) -> "Engine":
         """Return an engine for these rules; patterns they name must be the redactor's."""
-        return cls(top, RuleIndex(rules), redactor, digest)
+        return cls(top, RuleIndex(rules, redactor.names), redactor, digest, releases)
 
     @classmethod
     def from_document(cls, document: "Document") -> "Engine":
@@ -80,6 +91,7 @@ class Engine:
             top=document.top,
             redactor=Redactor(document.patterns),
             digest=document.digest,
+            releases=any(person.may_release for person in document.principals.values()),
         )
 
     def _decide(self, request: Request, now: datetime) -> Decision:
@@ -88,6 +100,8 @@ class Engine:
         if verdict >= _REQUIRE_APPROVAL:
             if self._is_milder_after_a_reset(request, now, verdict):
                 offered = (Remedy.RESET, *offered)
+            if not self.releases:
+                offered = tuple(remedy for remedy in offered if remedy is not Remedy.RELEASE)
             return Decision(verdict, outcomes, before, after, tuple(dict.fromkeys(offered)), redact, self.digest)
         return Decision(verdict, outcomes, before, after, (), redact, self.digest)
 
@@ -97,41 +111,46 @@ class Engine:
         label_after, laws = LAWS[hook]
         after = label_after(request, taint, self.top)
         leaving = outgoing(request, taint)
+        candidates = self._candidates(request, leaving)
+        fixed = [law(request, taint, after) for law in laws]
+        opened, deciding, redact = self._open(candidates, request, leaving, now) if candidates.open else ((), (), ())
+        verdict = candidates.verdict
+        for outcome in (*fixed, *deciding):
+            if outcome.verdict > verdict:  # noqa: PLR1730 - max() costs four times as much here
+                verdict = outcome.verdict
+        offered: tuple[Remedy, ...] = ()
+        if verdict >= _REQUIRE_APPROVAL:
+            offered = (*remedies(fixed, verdict), *remedies(deciding, verdict))
+            if candidates.verdict is verdict:
+                offered += candidates.remedies
+        return verdict, (*fixed, *candidates.settled, *opened), taint if verdict is _BLOCK else after, offered, redact
+
+    def _candidates(self, request: Request, leaving: Label) -> Candidates:
         destination = request.destination
-        candidates = self.index.candidates(
-            hook,
+        return self.index.candidates(
+            request.hook,
             "" if request.tool is None else request.tool.name,
             request.channel if destination is None else destination.channel,
             leaving.level,
             leaving.untrusted,
             request.approved,
         )
-        fixed = [law(request, taint, after) for law in laws]
-        opened, redact = self._open(candidates, request, taint, now) if candidates.open else ((), ())
-        verdict = candidates.verdict
-        for outcome in (*fixed, *opened):
-            if outcome.verdict > verdict:  # noqa: PLR1730 - max() costs four times as much here
-                verdict = outcome.verdict
-        offered: tuple[Remedy, ...] = ()
-        if verdict >= _REQUIRE_APPROVAL:
-            offered = (*remedies(fixed, verdict), *remedies(opened, verdict))
-            if candidates.verdict is verdict:
-                offered += candidates.remedies
-        return verdict, (*fixed, *candidates.settled, *opened), taint if verdict is _BLOCK else after, offered, redact
 
     def _open(
-        self, candidates: Candidates, request: Request, taint: Label, now: datetime
-    ) -> tuple[list[Outcome], tuple[str, ...]]:
-        """Evaluate the rules that look at the request; return their outcomes and the patterns to replace."""
-        found = self.redactor.scan(request.content, candidates.patterns) if candidates.patterns else frozenset[str]()
-        seen = request if taint is request.taint else replace(request, taint=taint)
-        outcomes = [rule.outcome(seen, now, found) for rule in candidates.open]
-        redact = {
-            rule.pattern
-            for rule, outcome in zip(candidates.open, outcomes, strict=True)
-            if outcome.verdict is _REDACT and rule.pattern is not None
-        }
-        return outcomes, tuple(sorted(redact))
+        self, candidates: Candidates, request: Request, label: Label, now: datetime
+    ) -> tuple[list[Outcome], list[Outcome], tuple[str, ...]]:
+        """Evaluate the rules that look at request or clock.
+
+        Returns what they say, what those say that do not rest, and the patterns to replace.
+        """
+        found = self.redactor.scan(request.content, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
+        outcomes, awake = candidates.evaluate(Facts(request, label, self.top, found), now)
+        redact = (
+            {rule.pattern for rule, said in awake if said.verdict is _REDACT and rule.pattern is not None}
+            if candidates.redacts
+            else ()
+        )
+        return outcomes, [said for _, said in awake], tuple(sorted(redact))
 
     def _is_milder_after_a_reset(self, request: Request, now: datetime, verdict: Verdict) -> bool:
         """Say whether the same request from an empty session would meet a milder verdict."""

@@ -2,6 +2,7 @@
 
 PolicyError
 ├── LabelTextError   a text that is not a label or level
+├── ExpressionError  a text that is not a condition
 └── DocumentError    a policy document that cannot be put in force; carries every problem found
 """
 
@@ -16,6 +17,10 @@ class PolicyError(Exception):
 
 class LabelTextError(PolicyError):
     """A text that is not a label or level."""
+
+
+class ExpressionError(PolicyError):
+    """A text that is not a condition over the variables of its hook."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,12 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.RESET: "start anew with `/reset` and send it again: a session that has read nothing may do this",
         Remedy.CONFIRM: "confirm it: type `/reset confirm`",
         Remedy.APPROVER: "have it approved: `/approvals` lists what waits, `/approve` answers",
+        Remedy.RELEASE: "have the agent say it here, and somebody who may releases it: `/release last to RECIPIENT`",
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
         Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned under `policy` in config.yaml",
         Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
+        Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )

@@ -4,11 +4,13 @@ A rule's id is the name of its law. Each rule is a function of the request, the 
 the label that would result, and answers with one of a few constant outcomes, beside which stand the
 remedies it offers. `LAWS` gives each hook the label that would result there and the rules that judge
 it. The taint is an argument of its own so that a request can be judged as if after a reset. An approval lifts
-`untrusted_cannot_command` and nothing else here; a confirmation lifts `reset_is_confirmed` alone.
+`untrusted_cannot_command` and nothing else here, a confirmation lifts `reset_is_confirmed` alone, and a person's
+release `no_write_down` for one output.
 Whether a reset would help is not a rule's to know: the engine finds out by deciding again.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -26,11 +28,13 @@ APPROVED: Final = "approved"
 _PRE_OUTPUT = Hook.PRE_OUTPUT
 _WRITE = Effect.WRITE
 _SEND = Effect.SEND
+_ENTRIES = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE})
 
 
 def outgoing(request: Request, taint: Label) -> Label:
-    """Return the label of what would leave: the session's taint, joined with the item of an output."""
-    return taint.join(request.item) if request.item is not None and request.hook is _PRE_OUTPUT else taint
+    """Return the label of what would leave: the taint, what goes along by reference, and the item of an output."""
+    leaving = taint.join(request.item) if request.item is not None and request.hook is _PRE_OUTPUT else taint
+    return leaving if request.carried is PUBLIC else leaving.join(request.carried)
 
 
 def _unchanged(_request: Request, taint: Label, _top: Label) -> Label:
@@ -38,14 +42,21 @@ def _unchanged(_request: Request, taint: Label, _top: Label) -> Label:
 
 
 def _with_result(request: Request, taint: Label, _top: Label) -> Label:
-    """Join what the call would return; a tool without a label is left to `unknown_is_worst`."""
+    """Join what the call would return, which may be what it took along; what is held enters nothing.
+
+    A tool without a label is left to `unknown_is_worst`.
+    """
     tool = request.tool
-    return taint if tool is None or tool.result is None else taint.join(tool.result)
+    if tool is None or tool.result is None or request.held:
+        return taint
+    return taint.join(tool.result).join(request.carried)
 
 
 def _with_item(request: Request, taint: Label, top: Label) -> Label:
-    """Join what would enter the context; what has no label enters as the highest of the configuration."""
-    return taint.join(top if request.item is None else request.item)
+    """Join what would enter the context; what has no label counts as the highest and cannot be held."""
+    if request.item is None:
+        return taint.join(top)
+    return taint if request.held else taint.join(request.item)
 
 
 def _reset(_request: Request, _taint: Label, _top: Label) -> Label:
@@ -94,6 +105,14 @@ _CALL_DOWN = _block(
     Remedy.OTHER_DESTINATION,
     Remedy.RECLASSIFY,
 )
+_CARRIED_DOWN = _block(
+    "no_write_down",
+    "what this refers to is more than may be known where the tool writes or sends",
+    Remedy.OTHER_DESTINATION,
+    Remedy.RECLASSIFY,
+)
+# Where the text may be said at home, a person there can be shown it and release it.
+_SEND_DOWN = replace(_CALL_DOWN, remedies=(*_CALL_DOWN.remedies, Remedy.RELEASE))
 
 
 def _cleared(destination: Destination | None) -> Label:
@@ -102,22 +121,26 @@ def _cleared(destination: Destination | None) -> Label:
 
 
 def _output_flows(request: Request, taint: Label, _after: Label) -> Outcome:
-    return _FLOWS if outgoing(request, taint).flows_to(_cleared(request.destination)) else _OUTPUT_DOWN
+    if outgoing(request, taint).flows_to(_cleared(request.destination)):
+        return _FLOWS
+    # The sole exception of the law: a person releases exactly this.
+    return _allow("no_write_down", f"released by {request.released}") if request.released else _OUTPUT_DOWN
 
 
 def _call_flows(request: Request, taint: Label, _after: Label) -> Outcome:
-    """Compare what was read with every sink of the call: the tool's own and the address it sends to."""
+    """Compare what was read or goes along with every sink of the call: the tool's own and the address it sends to."""
     tool = request.tool
     if tool is None:
         return _FLOWS
     outward = tool.effect is _WRITE or tool.effect is _SEND
     if tool.clearance is None and not outward:
         return _FLOWS
-    if not taint.flows_to(tool.clearance or PUBLIC):
-        return _CALL_DOWN
-    if outward and request.destination is not None and not taint.flows_to(_cleared(request.destination)):
-        return _CALL_DOWN
-    return _FLOWS
+    sinks = [tool.clearance or PUBLIC]
+    if outward and request.destination is not None:
+        sinks.append(_cleared(request.destination))
+    if not all(taint.flows_to(sink) for sink in sinks):
+        return _SEND_DOWN if tool.effect is _SEND and taint.flows_to(request.home) else _CALL_DOWN
+    return _FLOWS if all(request.carried.flows_to(sink) for sink in sinks) else _CARRIED_DOWN
 
 
 _READABLE = _allow("read_is_decided_before_it_happens")
@@ -134,10 +157,25 @@ _ABOVE_PROVIDER = _block(
 )
 
 
-def _may_be_read(request: Request, _taint: Label, after: Label) -> Outcome:
+def _held(request: Request) -> Label:
+    """Return the label of what would be kept out of the context, PUBLIC if nothing known would."""
+    if not request.held:
+        return PUBLIC
+    if request.hook in _ENTRIES:
+        return PUBLIC if request.item is None else request.item
+    known = None if request.tool is None else request.tool.result
+    return PUBLIC if known is None else known.join(request.carried)
+
+
+def _may_be_shown(request: Request, _taint: Label, after: Label) -> Outcome:
     if not after.flows_to(request.ceiling):
         return _ABOVE_CEILING
     return _READABLE if after.flows_to(request.provider) else _ABOVE_PROVIDER
+
+
+def _may_be_read(request: Request, taint: Label, after: Label) -> Outcome:
+    """Compare what the session would have with its ceiling, held or not, and what it would show with its provider."""
+    return _may_be_shown(request, taint, after) if _held(request).flows_to(request.ceiling) else _ABOVE_CEILING
 
 
 _SPEAKABLE = _allow("overshoot")
@@ -164,6 +202,15 @@ def _may_command(request: Request, taint: Label, _after: Label) -> Outcome:
     return _WAS_APPROVED if request.approved else _MAY_NOT_COMMAND
 
 
+_GRANTED = _allow("secret_is_granted")
+_NOT_GRANTED = _block("secret_is_granted", "no such secret may be used by this tool for this host", Remedy.GRANT_SECRET)
+
+
+def _secret_is_granted(request: Request, _taint: Label, _after: Label) -> Outcome:
+    secret = request.secret
+    return _GRANTED if secret is not None and secret.granted else _NOT_GRANTED
+
+
 _CONFIRMED = _allow("reset_is_confirmed")
 _NOT_CONFIRMED = _ask("reset_is_confirmed", "a reset forgets this conversation and its workspace", Remedy.CONFIRM)
 
@@ -179,6 +226,7 @@ NAMES: Final = frozenset(
         "read_is_decided_before_it_happens",
         "overshoot",
         "untrusted_cannot_command",
+        "secret_is_granted",
         "reset_is_confirmed",
         "fails_closed",
     },
@@ -193,8 +241,8 @@ LAWS: Final[Mapping[Hook, FixedLaws]] = MappingProxyType(
         Hook.MCP_TOOL_CALL: _CALL,
         Hook.POST_TOOL_RESPONSE: (_with_item, (_tool_is_known, _may_be_read, _stays_speakable)),
         Hook.PRE_OUTPUT: (_unchanged, (_destination_is_known, _output_flows)),
-        Hook.SECRET_ACCESS: (_unchanged, (_tool_is_known,)),
+        Hook.SECRET_ACCESS: (_unchanged, (_tool_is_known, _secret_is_granted)),
         Hook.SESSION_RESET: (_reset, (_reset_is_confirmed,)),
-        Hook.AGENT_INVOCATION: (_unchanged, (_may_be_read,)),
+        Hook.AGENT_INVOCATION: (_unchanged, (_may_be_shown,)),
     },
 )

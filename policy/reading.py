@@ -21,7 +21,8 @@ from policy.fixed import NAMES as FIXED_RULES
 from policy.labels import Label, Level
 from policy.patterns import NAMES as BUILT_IN_PATTERNS
 from policy.redact import fault
-from policy.request import Hook
+from policy.request import Hook, Role
+from policy.variables import CONTENT_HOOKS, TOOL_HOOKS, flag
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -39,30 +40,41 @@ _OPERATORS: Final[Mapping[str, Callable[[Level, Level], bool]]] = MappingProxyTy
         "<": lambda level, bound: level < bound,
     }
 )
-_TOOL_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.SECRET_ACCESS})
-_CONTENT_HOOKS = frozenset(
-    {Hook.PRE_CONTEXT_INJECTION, Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.POST_TOOL_RESPONSE, Hook.PRE_OUTPUT}
-)
 _ASKING_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.PRE_OUTPUT})
+APPROVERS: Final[Mapping[str, Role]] = MappingProxyType(
+    {role.value: role for role in (Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER)}
+)
+"""Roles that may be named to answer a question; below member nobody may give a command."""
+
+_DURATION = re.compile(r"([1-9][0-9]{0,6})([smhd])\Z")
+_SECONDS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
+_LONGEST_TIMEOUT = 7 * 86400
 _MOST_PATTERNS = 100
 _LONGEST_MESSAGE = 400
+
+
+Arguments = Mapping[str, Mapping[str, str]]
+"""Tools with their arguments, and what type each argument has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """The names a document may use, gathered before validation so that every reference can be checked.
 
-    `repeated` holds the rule ids and accounts that occur more than once.
+    `arguments` are those of the tools of which they are known, with their types. `repeated` holds the rule ids and
+    accounts that occur more than once.
     """
 
     tools: frozenset[str]
+    arguments: Arguments
     compartments: frozenset[str]
     channels: frozenset[str]
     patterns: frozenset[str]
     repeated: frozenset[tuple[str, str]]
+    servers: frozenset[str] = frozenset()
 
 
-def gather(raw: Mapping[object, object], tools: Collection[str]) -> Known:
+def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> Known:
     """Collect the names of a complete section not yet validated; a wrong shape is told by validation."""
     ids = [_items(rule).get("id") for rule in _list(raw["rules"])]
     accounts = [
@@ -72,10 +84,12 @@ def gather(raw: Mapping[object, object], tools: Collection[str]) -> Known:
     ]
     return Known(
         tools=frozenset(tools),
+        arguments=cast("Arguments", tools) if isinstance(tools, Mapping) else MappingProxyType({}),
         compartments=_texts(_list(raw["compartments"])),
         channels=_texts(_items(raw["channels"])),
         patterns=_texts(_items(raw["patterns"])) | frozenset(BUILT_IN_PATTERNS),
         repeated=_repeated("rule", ids) | _repeated("account", accounts),
+        servers=frozenset(servers),
     )
 
 
@@ -182,6 +196,11 @@ def account(value: str, known: Known) -> str:
     return value
 
 
+def server(value: str, known: Known) -> str:
+    """Read the name of a configured MCP server."""
+    return one_of("MCP server", value, known.servers)
+
+
 def folder(value: str) -> str:
     """Read the name of a folder directly under the file root."""
     if value == WORKSPACE:
@@ -217,6 +236,11 @@ def few(value: Mapping[str, str]) -> Mapping[str, str]:
     """Read the configured patterns together."""
     if len(value) > _MOST_PATTERNS:
         raise refusal(f"{len(value)} patterns are more than {_MOST_PATTERNS}, join some with `|`")
+    flags = dict[str, str]()
+    for pattern in (*BUILT_IN_PATTERNS, *value):
+        other = flags.setdefault(flag(pattern), pattern)
+        if other != pattern:
+            raise refusal(f"`{other}` and `{pattern}` would both be `{flag(pattern)}` in conditions, rename one")
     return value
 
 
@@ -231,7 +255,7 @@ def rule_id(value: str, known: Known) -> str:
 
 def tool_globs(value: tuple[str, ...], known: Known, hook: Hook | None) -> tuple[str, ...]:
     """Read a selector of tools; `hook` is None when the rule's hook could not be read."""
-    if hook is not None and hook not in _TOOL_HOOKS:
+    if hook is not None and hook not in TOOL_HOOKS:
         raise refusal(f"no tool is called at hook `{hook}`, so the rule could never apply, leave `tools` out")
     return globs("tool", value, known.tools)
 
@@ -241,6 +265,31 @@ def action(value: Verdict, hook: Hook | None) -> Verdict:
     if value is Verdict.REQUIRE_APPROVAL and hook is not None and hook not in _ASKING_HOOKS:
         raise refusal(f"nobody can be asked at hook `{hook}`, use `BLOCK` there")
     return value
+
+
+def approvers(value: tuple[Role, ...], action: Verdict | None) -> tuple[Role, ...]:
+    """Read the roles that may answer; `action` is None when it could not be read."""
+    _only_for_approvals("approvers", action)
+    if not value:
+        raise refusal("an empty list names nobody, name a role or leave the list out")
+    return value
+
+
+def timeout(value: object, action: Verdict | None) -> int:
+    """Read how long a question stands, in seconds; silence then means no."""
+    _only_for_approvals("timeout", action)
+    match = _DURATION.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal(f"`{value}` is not a time, write one as `30s`, `10m`, `2h` or `1d`")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST_TIMEOUT:
+        raise refusal(f"`{value}` is longer than a question may stand, which is `7d`")
+    return seconds
+
+
+def _only_for_approvals(field: str, action: Verdict | None) -> None:
+    if action is not None and action is not Verdict.REQUIRE_APPROVAL:
+        raise refusal(f"only `REQUIRE_APPROVAL` asks people, leave `{field}` out")
 
 
 def globs(kind: str, value: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
@@ -259,6 +308,6 @@ def pattern(value: str | None, known: Known, hook: Hook | None, action: Verdict 
         if action is Verdict.REDACT:
             raise refusal(f"`REDACT` has nothing to replace, give a `pattern`{nearest('', known.patterns)}")
         return None
-    if hook is not None and hook not in _CONTENT_HOOKS:
+    if hook is not None and hook not in CONTENT_HOOKS:
         raise refusal(f"there is no content at hook `{hook}`, so the rule could never apply, leave `pattern` out")
     return one_of("pattern", value, known.patterns)

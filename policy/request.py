@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 
 
 class Hook(StrEnum):
@@ -48,11 +48,24 @@ Overshoot = Literal["allow", "block"]
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """A configured secret that a tool would use.
+
+    `name` is its name in the configuration. `granted` tells that configuration names it for this tool and for the
+    host it would be sent to.
+    """
+
+    name: str
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """A tool call's facts, known before it runs.
 
     `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
     `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
+    `server` is the MCP server that runs it, empty for a tool of our own.
     """
 
     name: str
@@ -60,6 +73,7 @@ class Tool:
     result: Label | None
     clearance: Label | None = None
     consequential: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +97,13 @@ class Request:
     `taint` is the session's, now. `item` is the label of what would enter the context. `ceiling` is
     the clearance of the principal the session acts for, `provider` that of the model, `home` the
     effective clearance of the session's home address; `overshoot` says what happens to a read whose
-    result could not be spoken there. `content` is the text rules' patterns look at. `approved` tells
+    result could not be spoken there. `content` is the text rules' patterns look at, `arguments`
+    are those of a tool call as its own type gives them, None for one that is absent. `approved` tells
     that the gate holds a live approval bound to exactly this request. `confirmed` tells that a person
-    confirmed a reset.
+    confirmed a reset. `released` names the person who releases exactly this output below its label, empty if nobody
+    does; the gate sets it from a record of what that person was shown, for an output alone. `secret` is what a tool
+    wants to use. `held` tells that what would be read is kept out of the context, `carried` is the join of the
+    labels of everything a call or a text takes along by reference, without the context holding it.
     """
 
     hook: Hook
@@ -99,7 +117,12 @@ class Request:
     item: Label | None = None
     tool: Tool | None = None
     destination: Destination | None = None
+    secret: Secret | None = None
     content: str = ""
+    arguments: tuple[tuple[str, object], ...] = ()
     overshoot: Overshoot = "allow"
     approved: bool = False
     confirmed: bool = False
+    released: str = ""
+    held: bool = False
+    carried: Label = PUBLIC

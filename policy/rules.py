@@ -2,25 +2,31 @@
 
 Selectors (hook, tool, channel, level, integrity) are settled by the index and remembered per
 combination, so that rules which cannot match cost nothing and rules which are selectors alone cost
-one lookup together. What has to look at the request itself is left open: a pattern in the content,
-and conditions. A condition is any predicate of request and moment; configuration offers none yet
-(CEL and schedules will compile to them). A rule that raises while being evaluated blocks.
+one lookup together. What has to look at the request or the clock is left open: a pattern in the
+content, a schedule, a condition. The conditions of one combination are compiled together. A rule that
+cannot be evaluated blocks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from policy.decision import Outcome, Remedy, Verdict
+from policy.expressions import Expression
 from policy.fixed import APPROVED
 from policy.labels import Level
-from policy.request import Hook, Request
+from policy.request import Hook
+from policy.schedule import Schedule
+from policy.variables import Facts, flag
 
-Condition = Callable[[Request, datetime], bool]
+if TYPE_CHECKING:
+    from policy.conditions import Fused
 
 _MEMO_ENTRIES = 4096
+_MEMO_FUSED = 256
 _MEMO_NAME = 200
 
 
@@ -28,8 +34,8 @@ _MEMO_NAME = 200
 class Rule:
     """One configured rule; a selector left at its default selects everything.
 
-    `tools` and `channels` are globs, `levels` the levels of taint it concerns. `pattern` names what
-    has to occur in the content, and what REDACT replaces. All `conditions` have to hold.
+    `tools` and `channels` are globs, `levels` the levels of taint it concerns. `pattern` names what has
+    to occur in the content, and what REDACT replaces. All `conditions` have to hold.
     """
 
     id: str
@@ -41,7 +47,13 @@ class Rule:
     levels: frozenset[Level] = frozenset(Level)
     untrusted: bool | None = None
     pattern: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    schedule: Schedule | None = None
+    when: Expression | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the selectors alone say if it applies."""
+        return self.pattern is None and self.schedule is None and self.when is None
 
     def selects(self, tool: str, channel: str, level: Level, *, untrusted: bool) -> bool:
         """Say whether the selectors admit this combination; `tool` and `channel` are empty when there is none."""
@@ -55,41 +67,60 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class OpenRule:
-    """A candidate that has to look at the request, with its possible outcomes made beforehand."""
+    """A candidate that has to look at request or clock, with its possible outcomes made beforehand."""
 
     pattern: str | None
-    conditions: tuple[Condition, ...]
+    schedule: Schedule | None
     applies: Outcome
     otherwise: Outcome
     raised: Outcome
 
-    def outcome(self, request: Request, now: datetime, found: frozenset[str]) -> Outcome:
-        """Return what the rule says, given the patterns found in the content.
+    def outcome(self, now: datetime, found: frozenset[str], truth: object) -> Outcome:
+        """Return what the rule says, given the patterns found in the content and whether its condition holds.
 
-        A condition that raises blocks under the rule's name (law `fails_closed`).
+        A rule that cannot be evaluated blocks under its own name (law `fails_closed`).
         """
-        if self.pattern is not None and self.pattern not in found:
+        if truth is False or (self.pattern is not None and self.pattern not in found):
             return self.otherwise
-        try:
-            holds = all(condition(request, now) for condition in self.conditions)
-        except Exception:  # noqa: BLE001 - whatever a condition raises, the answer is BLOCK
-            return self.raised
-        return self.applies if holds else self.otherwise
+        if self.schedule is not None:
+            try:
+                if not self.schedule.holds(now):
+                    return self.otherwise
+            except Exception:  # noqa: BLE001 - whatever a schedule raises, the answer is BLOCK
+                return self.raised
+        return self.applies if truth is True else self.raised
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """The rules one combination of selectors leaves: outcomes already settled, and rules still open.
 
-    `verdict` is the strictest of the settled ones and `remedies` what those of that verdict offer;
-    `patterns` is what the open ones look for.
+    `verdict` is the strictest of the settled ones and `remedies` what those of that verdict offer. Of the open rules
+    those with a condition come first, in the order of `fused`; `resting` is what they all say when they do not apply.
+    `patterns` is what they look for, `redacts` tells whether one of them may replace something.
     """
 
     settled: tuple[Outcome, ...]
     verdict: Verdict
     remedies: tuple[Remedy, ...]
     open: tuple[OpenRule, ...]
+    resting: tuple[Outcome, ...]
     patterns: frozenset[str]
+    redacts: bool
+    fused: "Fused | None"
+
+    def evaluate(self, facts: Facts, now: datetime) -> tuple[list[Outcome], list[tuple[OpenRule, Outcome]]]:
+        """Return what the open rules say, and apart those that do not rest, as these alone can decide anything."""
+        truths: Sequence[object] = () if self.fused is None else self.fused.truths(facts)
+        outcomes, awake = list(self.resting), list[tuple[OpenRule, Outcome]]()
+        for place, truth in enumerate(truths):
+            if truth is not False:
+                outcomes[place] = self.open[place].outcome(now, facts.found, truth)
+                awake.append((self.open[place], outcomes[place]))
+        for place in range(len(truths), len(outcomes)):
+            outcomes[place] = self.open[place].outcome(now, facts.found, truth=True)
+            awake.append((self.open[place], outcomes[place]))
+        return outcomes, awake
 
 
 def remedies(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Remedy]:
@@ -109,7 +140,7 @@ def _applies(rule: Rule, *, approved: bool) -> Outcome:
 def _open(rule: Rule, *, approved: bool) -> OpenRule:
     return OpenRule(
         rule.pattern,
-        rule.conditions,
+        rule.schedule,
         applies=_applies(rule, approved=approved),
         otherwise=Outcome(rule.id, Verdict.ALLOW, fixed=False),
         raised=Outcome(
@@ -123,14 +154,22 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
 
 
 class RuleIndex:
-    """All configured rules, by what they select. Its memo is bounded and never seen from outside."""
+    """All configured rules, by what they select; `patterns` are the named patterns there are.
 
-    __slots__ = ("_by_hook", "_remembered")
+    Its memos are bounded and never seen from outside.
+    """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    __slots__ = ("_by_hook", "_fused", "_patterns", "_remembered")
+
+    def __init__(self, rules: Iterable[Rule], patterns: Collection[str] = ()) -> None:
         ordered = sorted(rules, key=lambda rule: rule.id)
         self._by_hook = {hook: tuple(rule for rule in ordered if rule.hook is hook) for hook in Hook}
+        self._patterns = tuple(patterns)
         self._remembered = lru_cache(maxsize=_MEMO_ENTRIES)(self._select)
+        self._fused = lru_cache(maxsize=_MEMO_FUSED)(self._fuse)
+        if any(rule.when is not None for rule in ordered):
+            # The library is loaded now, not by the first decision.
+            self._fused(())
 
     def candidates(
         self,
@@ -160,14 +199,29 @@ class RuleIndex:
         approved: bool,  # noqa: FBT001 - as above
     ) -> Candidates:
         chosen = [rule for rule in self._by_hook[hook] if rule.selects(tool, channel, level, untrusted=untrusted)]
-        plain = [rule for rule in chosen if rule.pattern is None and not rule.conditions]
-        settled = tuple(_applies(rule, approved=approved) for rule in plain)
-        still_open = [rule for rule in chosen if rule.pattern is not None or rule.conditions]
+        settled = tuple(_applies(rule, approved=approved) for rule in chosen if rule.plain)
+        unsettled = sorted((rule for rule in chosen if not rule.plain), key=lambda rule: rule.when is None)
+        still_open = tuple(_open(rule, approved=approved) for rule in unsettled)
+        conditions = tuple(rule.when for rule in unsettled if rule.when is not None)
         verdict = max((outcome.verdict for outcome in settled), default=Verdict.ALLOW)
         return Candidates(
-            settled,
-            verdict,
-            tuple(dict.fromkeys(remedies(settled, verdict))),
-            tuple(_open(rule, approved=approved) for rule in still_open),
-            frozenset(rule.pattern for rule in still_open if rule.pattern is not None),
+            settled=settled,
+            verdict=verdict,
+            remedies=tuple(dict.fromkeys(remedies(settled, verdict))),
+            open=still_open,
+            resting=tuple(rule.otherwise for rule in still_open),
+            patterns=self._looked_for(unsettled),
+            redacts=any(rule.action is Verdict.REDACT for rule in unsettled),
+            fused=self._fused(conditions) if conditions else None,
         )
+
+    def _looked_for(self, rules: Iterable[Rule]) -> frozenset[str]:
+        """Return the patterns these rules look for, by name or in a condition."""
+        named = {rule.pattern for rule in rules if rule.pattern is not None}
+        asked = {name for rule in rules if rule.when is not None for name, _ in rule.when.variables}
+        return frozenset(named | {pattern for pattern in self._patterns if flag(pattern) in asked})
+
+    def _fuse(self, conditions: tuple[Expression, ...]) -> "Fused":
+        from policy.conditions import Fused
+
+        return Fused(conditions, self._patterns)

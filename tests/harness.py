@@ -3,15 +3,17 @@
 import asyncio
 import io
 import itertools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from bot.app import App, Parts, open_app
 from bot.config.load import load_config
 from bot.router import Receipt
-from bot.sessions.values import Event, SessionState, Status
+from bot.sessions.events import Event
+from bot.sessions.values import SessionState, Status
 from bot.tools import catalogue
 from channels.console import Console
 from channels.message import Address, Inbound
@@ -75,15 +77,20 @@ class Person:
 
 @asynccontextmanager
 async def running(
-    folder: Path, config: str = "", *, parts: Parts | None = None, serve: bool = True
+    folder: Path,
+    config: str = "",
+    *,
+    parts: Parts | None = None,
+    serve: bool = True,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Person]:
     """Open an application on a configuration text in a folder, with its worker running unless told otherwise."""
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
-    environment = {"LOCKGATE_DATA_DIR": str(folder / "data")}
-    settings = await asyncio.to_thread(load_config, path, environment, catalogue.NAMES)
+    place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
-    async with open_app(settings, [Console(output)], {}, parts or Parts()) as app:
+    async with open_app(settings, [Console(output)], environment, parts or Parts()) as app:
         serving = asyncio.create_task(app.serve()) if serve else None
         try:
             yield Person(app, output)

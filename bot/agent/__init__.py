@@ -1,7 +1,8 @@
 """The agent's turn: a loop of our own over pydantic-ai's models (ADR 0003).
 
 `context` turns the log into the messages a model reads, `loop` asks the model and runs what it proposes
-until it answers, `calls` takes one step's tool calls through the gate, `offline` is the model without a
-network. pydantic-ai is imported by `context`, `models`, `offline`, `calls` and `loop` alone, and nobody
-imports those before the first prompt is shown.
+until it answers, `calls` takes one step's tool calls through the gate. `providers` makes the configured models,
+`models` asks one of them, `chain` asks them in turn, `window` estimates what one can read at once, `recap` makes a
+long conversation short, `offline` is the model without a network. Nobody imports these before the first prompt is
+shown: pydantic-ai takes its time.
 """

@@ -5,7 +5,7 @@ at the taint they left. Each call is decided and written down before it runs, an
 model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,17 +16,26 @@ from bot import events
 from bot.agent.context import Context
 from bot.crossings import Prepared, Response
 from bot.errors import StoreError
-from bot.gate import Gate
+from bot.gate.gate import Gate
 from bot.outbox import Outbox
-from bot.sessions.values import ApprovalState, AuditRow
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.events import NewEvent
+from bot.sessions.records import AuditRow
 from bot.standing import Call, Standing
+from bot.tools.references import notice
 from bot.turn import OpenTurn
-from policy.decision import Verdict
+from policy.decision import Decision, Verdict
 from policy.request import Hook
 
+HELD: Final = "held"
 INTERRUPTED: Final = "interrupted; nobody knows whether it took effect, so it was not repeated"
 REFUSED: Final = "a person refused this call"
 UNANSWERED: Final = "nobody answered in time, so this call was not made"
+
+MOST_ASKED: Final = 10
+"""How many calls one question to people may carry: more would not be read, only waved through."""
+
+NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this one was not asked about"
 
 
 class Calls:
@@ -49,7 +58,12 @@ class Calls:
             left = tuple(
                 call for call in left if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
             )
-        return tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
+        asked = tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
+        for prepared in asked[MOST_ASKED:]:
+            async with turn.lock:
+                decision = self._gate.refused(turn.standing, NOT_ASKED, prepared.decision)
+                await self._denied(turn, context, replace(prepared, decision=decision), NOT_ASKED)
+        return asked[:MOST_ASKED]
 
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[Prepared]:
         """Take calls through at once and return those that wait for people.
@@ -82,7 +96,13 @@ class Calls:
                 return
             standing = turn.standing
             await self._allowed(turn, context, prepared)
-        result = await self._gate.run(standing, prepared)
+
+        async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+            async with turn.lock:
+                await self._further(turn, hook, decision, told)
+
+        result = await self._gate.run(standing, prepared, record)
+        turn.usage = turn.usage.plus(result.usage)
         async with turn.lock:
             response = await self._gate.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
@@ -114,25 +134,41 @@ class Calls:
         written = [*events.taint_raised(standing, decision.label_after, call.tool)]
         if call.id not in context.decided:
             written.insert(0, events.tool_call(standing, call))
-        if decision.verdict is Verdict.REDACT:
+        # One that tells of what the call refers to is in the audit alone: no event more or less may tell of it.
+        if decision.verdict is Verdict.REDACT and not prepared.concealed:
             text = self._gate.explained(decision, standing.taint, call.tool)
-            written.append(events.decided(standing, Hook.PRE_TOOL_CALL, decision, call.tool, text))
-        row = self._gate.row(standing, Hook.PRE_TOOL_CALL, decision, **_named(call))
+            written.append(events.decided(standing, prepared.hook, decision, call.tool, text))
+        row = self._gate.row(standing, prepared.hook, decision, **_named(call))
         await turn.write(events=tuple(written), audit=(row,), use=prepared.use)
         context.decided.add(call.id)
 
+    async def _further(self, turn: OpenTurn, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+        """Write down what was decided while a call runs, before it takes effect."""
+        written = list[NewEvent]()
+        if decision.verdict is not Verdict.ALLOW:
+            tool = str(told["tool"])
+            text = self._gate.explained(decision, turn.standing.taint, tool)
+            written.append(events.decided(turn.standing, hook, decision, tool, text))
+        await turn.write(events=tuple(written), audit=(self._gate.row(turn.standing, hook, decision, **told),))
+
     async def _denied(self, turn: OpenTurn, context: Context, prepared: Prepared, text: str) -> None:
-        """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`)."""
-        call, standing = prepared.call, turn.standing
-        written = [
-            events.decided(standing, Hook.PRE_TOOL_CALL, prepared.decision, call.tool, text),
-            events.tool_result(standing, call.id, call.tool, text, "denied", standing.taint),
-        ]
+        """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`).
+
+        One that tells of what the call refers to is held, as a result would be.
+        """
+        call, standing, outcome = prepared.call, turn.standing, "denied"
+        told = events.decided(standing, prepared.hook, prepared.decision, call.tool, text, prepared.beside)
+        if prepared.concealed:
+            held = self._gate.kept(standing, prepared, text, standing.taint)
+            told = events.item_held(standing, held, told)
+            text, outcome = notice(held, standing.taint), HELD
+        written = [told]
+        written.append(events.tool_result(standing, call.id, call.tool, text, outcome, standing.taint))
         if call.id not in context.decided:
             written.insert(0, events.tool_call(standing, call))
-        row = self._gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **_named(call))
+        row = self._gate.row(standing, prepared.hook, prepared.decision, **_named(call))
         await turn.write(events=tuple(written), audit=(row,))
-        _settle(turn, context, call, text, "denied")
+        _settle(turn, context, call, text, outcome)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
         """Close a call that a crash interrupted and that must not run twice."""
@@ -145,15 +181,21 @@ class Calls:
     async def _responded(self, turn: OpenTurn, context: Context, prepared: Prepared, response: Response) -> None:
         """Write a result down with the decision on the model call that will read it, then deliver what it says."""
         call, standing = prepared.call, turn.standing
-        outcome = "failed" if response.failed else "ok"
+        outcome = HELD if response.held is not None else "failed" if response.failed else "ok"
+        told: NewEvent | None = None
+        if response.decision.verdict is not Verdict.ALLOW:
+            text = self._gate.explained(response.decision, standing.taint, call.tool)
+            told = events.decided(standing, response.hook, response.decision, call.tool, text)
+        if response.held is not None:
+            told = events.item_held(standing, response.held, told)
         written = [
+            *(() if told is None else (told,)),
             *events.taint_raised(standing, response.label, call.tool),
             events.tool_result(standing, call.id, call.tool, response.text, outcome, response.label),
         ]
-        if response.decision.verdict is not Verdict.ALLOW:
-            text = self._gate.explained(response.decision, standing.taint, call.tool)
-            written.insert(0, events.decided(standing, response.hook, response.decision, call.tool, text))
         after = replace(standing, taint=standing.taint.join(response.label))
+        if response.summary is not None:
+            written.append(events.summarized(after, response.summary))
         deliveries = await turn.write(
             events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
         )

@@ -5,7 +5,7 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -22,15 +22,31 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from bot.sessions.values import Event, EventType, JsonObject
+from bot.sessions.events import Event, EventType
+from bot.sessions.json import JsonObject
+from bot.sessions.summaries import Summary
 from bot.standing import Call
+
+SUMMARIZED: Final = "What was said before this, summarized by a model:"
+
+_ANSWER: Final = "answer"
+"""Stands for an answer in the log that waits for an approval to be said."""
 
 _OUTCOMES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "ok": "success",
+        "held": "success",
         "failed": "failed",
         "denied": "denied",
         "interrupted": "interrupted",
+    }
+)
+
+_ORIGINS: Final = MappingProxyType(
+    {
+        "result": "result of background session",
+        "message": "message from session",
+        "notice": "notice",
     }
 )
 
@@ -88,18 +104,58 @@ class Context:
             self.messages.append(ModelRequest(parts=[part]))
 
 
-def assemble(events: Iterable[Event]) -> Context:
-    """Return the context that a generation's events make."""
+def assemble(events: Iterable[Event], summary: Summary | None = None) -> Context:
+    """Return the context that a generation's events make, or a summary and the events after it."""
     context = Context()
+    if summary is not None:
+        context.add_prompt(f"{SUMMARIZED}\n{summary.text}")
     for event in events:
-        _add(context, event.type, event.body)
+        if summary is None or event.seq > summary.upto:
+            _add(context, event.type, event.body)
     return context
+
+
+def newest_summary(events: Iterable[Event]) -> Summary | None:
+    """Return the newest recap of everything before it, None if there is none; one of a topic is none."""
+    found: Summary | None = None
+    for event in events:
+        if event.type is EventType.SUMMARY and not event.body["topic"]:
+            found = Summary(str(event.body["text"]), cast("int", event.body["upto"]))
+    return found
+
+
+def cuts(events: Iterable[Event]) -> Iterator[int]:
+    """Yield the seqs after which a context may begin: something was said before, and no call is without its result.
+
+    The end of the log is the last of them.
+    """
+    waiting, before, begun = set[str](), 0, False
+    for event in events:
+        if event.type is EventType.USER_MESSAGE:
+            waiting.discard(_ANSWER)
+        if event.type in {EventType.USER_MESSAGE, EventType.AGENT_THINKING}:
+            if begun and not waiting:
+                yield before
+            begun = True
+        match event.type:
+            case EventType.AGENT_THINKING:
+                calls = response_from(event.body).tool_calls
+                waiting |= {part.tool_call_id for part in calls} or {_ANSWER}
+            case EventType.TOOL_RESULT:
+                waiting.discard(str(event.body["call"]))
+            case EventType.AGENT_MESSAGE:
+                waiting.discard(_ANSWER)
+            case _:
+                pass
+        before = event.seq
+    if begun and not waiting:
+        yield before
 
 
 def _add(context: Context, kind: EventType, body: JsonObject) -> None:
     match kind:
         case EventType.USER_MESSAGE:
-            context.add_prompt(str(body["text"]))
+            context.add_prompt(prompt(body))
         case EventType.AGENT_THINKING:
             context.messages.append(response_from(body))
         case EventType.AGENT_MESSAGE:
@@ -113,6 +169,18 @@ def _add(context: Context, kind: EventType, body: JsonObject) -> None:
             context.add_result(str(body["call"]), str(body["tool"]), str(body["text"]), str(body["outcome"]))
         case _:
             pass
+
+
+def prompt(body: JsonObject) -> str:
+    """Return a message as the model reads it: what comes from another session says so in its first line.
+
+    A task needs no such line, as a background session has no user whose words it could be taken for.
+    """
+    text, origin = str(body["text"]), body.get("origin")
+    if not isinstance(origin, dict) or origin["as"] == "task":
+        return text
+    named = f" {origin['session']}" if "session" in origin else ""
+    return f"[{_ORIGINS[str(origin['as'])]}{named}, not your user]\n{text}"
 
 
 def response_body(response: ModelResponse) -> dict[str, JsonValue]:

@@ -1,21 +1,35 @@
 """The loop of a turn: ask the model, run what it proposes, until it answers, waits for people, or gives up."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
 from bot import events
 from bot.agent.calls import Calls
-from bot.agent.context import Context, assemble, response_body, text_of
-from bot.agent.models import Asker, ModelError
+from bot.agent.chain import Chain
+from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
+from bot.agent.models import UNKNOWN, ModelError, toolset
+from bot.agent.recap import Recap
+from bot.agent.window import estimated
 from bot.crossings import Prepared
-from bot.gate import Gate
-from bot.sessions.values import ApprovalState, AuditRow, EventType, Usage, YieldReason
+from bot.gate.decisions import MAY_GO_ON
+from bot.gate.gate import Gate
+from bot.outbox import Outbox
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import answer_key
+from bot.sessions.events import Event, EventType
+from bot.sessions.records import AuditRow
+from bot.sessions.summaries import Summary
+from bot.sessions.values import YieldReason
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
+from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
+
+TOO_LARGE: Final = "this is more than the model can read at once"
 
 TOO_MANY_REFUSALS: Final = "calls of this turn were refused three times, so it was ended"
 REFUSALS: Final = 3
@@ -59,45 +73,77 @@ Ending: TypeAlias = Answer | Waiting | GivenUp
 class Agent:
     """Thinks for turns. `steps` is how many times a turn may ask the model."""
 
-    def __init__(self, asker: Asker, gate: Gate, calls: Calls, steps: int) -> None:
-        self._asker = asker
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
+        self,
+        *,
+        chain: Chain,
+        recap: Recap,
+        gate: Gate,
+        calls: Calls,
+        outbox: Outbox,
+        instructions: str,
+        steps: int,
+    ) -> None:
+        self._chain = chain
+        self._recap = recap
         self._gate = gate
         self._calls = calls
+        self._outbox = outbox
+        self._instructions = instructions
         self._steps = steps
+        self._parameters = toolset(gate.tools)
 
     async def think(self, turn: OpenTurn, text: str | None) -> Ending:
         """Run the turn from where its log stands to its ending; `text` is the message just admitted, if any."""
-        context = assemble(turn.history)
+        context = self._assembled(turn.history)
         if text is not None:
             context.add_prompt(text)
         step = _steps_taken(turn)
         while True:
             response, logged = context.last_response, True
             if response is None or (response.tool_calls and not context.open_calls):
-                if _refusals(turn) >= REFUSALS:
-                    return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
-                if step >= self._steps:
-                    return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
-                decision = self._gate.invoke(turn.standing)
-                if decision.verdict is not Verdict.ALLOW:
-                    return GivenUp(YieldReason.ERROR, decision=decision)
-                try:
-                    logged = False
-                    response = await self._ask(turn, context, step)
-                    step += 1
-                except ModelError as error:
-                    return GivenUp(YieldReason.ERROR, f"{error}; try again", error=repr(error.__cause__ or error))
+                asked = await self._next(turn, context, step)
+                if isinstance(asked, GivenUp):
+                    return asked
+                response, logged = asked, False
+                step += 1
             if not response.tool_calls:
                 return Answer(text_of(response), response, logged)
             waiting = await self._calls.run(turn, context, context.open_calls)
             if waiting:
                 return Waiting(waiting)
 
+    async def _next(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:
+        """Return what the model says next, if it may be asked and answers."""
+        if _refusals(turn) >= REFUSALS:
+            return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
+        if step >= self._steps:
+            return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
+        decision = self._gate.invoke(turn.standing)
+        if decision.verdict is not Verdict.ALLOW:
+            return GivenUp(YieldReason.ERROR, decision=decision)
+        try:
+            refused = None if self._holds(context) else await self._compact(turn, context)
+            if refused is not None:
+                return GivenUp(YieldReason.ERROR, decision=refused)
+            return await self._ask(turn, context, step)
+        except ModelError as error:
+            return GivenUp(YieldReason.ERROR, f"{error}; try again", error=error.detail)
+
     async def _ask(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse:
         before = turn.usage
         # Until it has answered, and if it never does, nobody knows what the request cost.
-        turn.usage = before.plus(Usage(requests=1, complete=False))
-        response, usage = await self._asker.ask(context.messages)
+        turn.usage = before.plus(UNKNOWN)
+        last = context.messages[-1]
+        last.instructions = self._instructions  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
+        preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
+        try:
+            response, usage = await self._chain.ask(
+                turn.standing, context.messages, self._parameters, partial(_record, turn), preview.show
+            )
+        except ModelError as error:
+            turn.usage = before.plus(error.usage)
+            raise
         turn.usage = before.plus(usage)
         response = _named(response, f"{turn.record.id}-{step}")
         context.messages.append(response)
@@ -105,6 +151,57 @@ class Agent:
             # Written with the step's first call, before that call runs.
             turn.note(events.thinking(turn.standing, response_body(response)))
         return response
+
+    def _holds(self, context: Context) -> bool:
+        return self._chain.window.holds(context.messages, self._parameters)
+
+    def _assembled(self, history: tuple[Event, ...]) -> Context:
+        """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
+        context = assemble(history)
+        summary = None if self._holds(context) else newest_summary(history)
+        return context if summary is None else assemble(history, summary)
+
+    async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
+        """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
+
+        Everything of this turn is in the log here, for calls and results are written before the model is asked.
+
+        Returns the decision if the recap may not enter the context. Raises ModelError: no model gave one, or what must
+        stay as it is does not fit.
+        """
+        log, before = await turn.log(), turn.usage
+        after = sorted(set(cuts(log)) - {log[-1].seq})
+        halved = (cut for cut in after if self._half(assemble(log, Summary("", cut))))
+        upto = next(halved, after[-1] if after else 0)
+        if not upto:
+            raise ModelError(TOO_LARGE)
+        try:
+            summary, usage = await self._recap.write(turn.standing, log, upto, "", partial(_record, turn))
+        except ModelError as error:
+            turn.usage = before.plus(error.usage)
+            raise
+        turn.usage = before.plus(usage)
+        spoken = self._gate.admit(turn.standing, turn.standing.taint, summary.text)
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return spoken.decision
+        summary = replace(summary, text=spoken.text)
+        row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
+        async with turn.lock:
+            await turn.write(events=(events.summarized(turn.standing, summary),), audit=(row,))
+        context.messages = assemble(log, summary).messages
+        if not self._holds(context):
+            raise ModelError(TOO_LARGE)
+        return None
+
+    def _half(self, context: Context) -> bool:
+        """Say whether a context leaves half of the window free, for the recap and what comes."""
+        tokens = self._chain.window.tokens
+        return tokens is None or estimated(context.messages, self._parameters) <= tokens // 2
+
+
+async def _record(turn: OpenTurn, row: AuditRow) -> None:
+    async with turn.lock:
+        await turn.write(audit=(row,))
 
 
 def _named(response: ModelResponse, prefix: str) -> ModelResponse:
@@ -124,7 +221,6 @@ def _steps_taken(turn: OpenTurn) -> int:
 
 
 def _refusals(turn: OpenTurn) -> int:
-    """Return how many calls of this turn people refused."""
-    return sum(
-        approval.state is ApprovalState.DENIED and approval.turn == turn.record.id for approval in turn.approvals
-    )
+    """Return how many calls of this turn people refused, or let run out of time: silence is no consent."""
+    refused = {ApprovalState.DENIED, ApprovalState.EXPIRED}
+    return sum(approval.state in refused and approval.turn == turn.record.id for approval in turn.approvals)

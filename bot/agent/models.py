@@ -1,84 +1,254 @@
-"""The model behind a name in the configuration, made when the first turn needs it.
+"""Asking one model: in a stream where it can, with time limits, and again where that may help.
 
-`offline` is ours; any other name is `provider:model` as pydantic-ai knows it, with the key from the
-provider's own environment variable. Foreign errors become ModelError, whose text never holds a
-provider's answer.
+Foreign errors become ModelError, whose text never holds a provider's answer. An answer is taken only if the
+provider said that it is finished: one that was cut off on the way is asked for again or is an error, never half
+an answer. Every attempt counts as a request; what a broken one cost is not known.
 """
 
-from pydantic_ai import models
-from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
-from pydantic_ai.messages import ModelMessage, ModelResponse, NativeToolCallPart, NativeToolReturnPart
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import anyio
+import httpx2
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRequestTimeout,
+    ModelTimeoutError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+)
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings as Wishes
 from pydantic_ai.tools import ToolDefinition
 
-from bot.agent import offline
-from bot.errors import ConfigError, LockgateError
+from bot.agent.providers import Seat
+from bot.config.model import ModelSettings, ProviderSettings
+from bot.errors import LockgateError
 from bot.sessions.values import Usage
 from bot.tools.base import Tool
+from bot.tools.references import offered
+
+LONGEST: Final = 2_000_000
+"""Characters of one response, thinking and arguments included; a longer one is given up."""
+
+CUT_SHORT: Final = "\n\n(the answer ends here because it reached the limit of output tokens)"
+
+UNKNOWN: Final = Usage(requests=1, complete=False, priced=False)
+"""A request of which nobody knows what it cost."""
+
+_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_REFUSED_UNREAD: Final = frozenset({400, 401, 402, 403, 404, 422, 429, 529})
+_FIRST_WAIT: Final = 0.5
+
+Show = Callable[[str], Awaitable[None]]
+"""Called with the text of an answer as far as it is known, and with an empty one if it is none after all."""
 
 
 class ModelError(LockgateError):
-    """The model did not answer; the text names the kind of failure and no content."""
+    """The model did not answer; the text names the kind of failure and no content.
+
+    `detail` is for operators and holds no content either. `usage` is what the attempts cost.
+    """
 
     code = "model"
 
+    def __init__(self, message: str, *, detail: str = "", usage: Usage = UNKNOWN) -> None:
+        super().__init__(message)
+        self.detail = detail or message
+        self.usage = usage
 
-def make(name: str) -> Model:
-    """Return the model of a configured name.
 
-    Raises ConfigError: the provider is unknown, its package is not installed, or its key is missing.
-    """
-    if name == offline.NAME:
-        return offline.OfflineModel()
-    try:
-        return models.infer_model(name)
-    except ImportError:
-        provider = name.partition(":")[0]
-        raise ConfigError(
-            f"model `{name}` needs a package that is not installed", next_step=f"install `lockgate[{provider}]`"
-        ) from None
-    except (UserError, ValueError) as error:
-        raise ConfigError(
-            f"model `{name}` cannot be used", next_step="check its name and that its key is in the environment"
-        ) from error
+class _FailureError(Exception):
+    """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say."""
+
+    def __init__(self, told: str, detail: str, *, again: bool, wait: float | None = None, free: bool = False) -> None:
+        super().__init__(told)
+        self.told = told
+        self.detail = detail
+        self.again = again
+        self.wait = wait
+        self.usage = Usage(requests=1) if free else UNKNOWN
 
 
 class Asker:
-    """Asks one model; `instructions` is the fixed system text, `tools` what is offered."""
+    """Asks models one at a time, within the times that the configuration gives."""
 
-    def __init__(self, model: Model, instructions: str, tools: tuple[Tool, ...]) -> None:
-        self._model = model
-        self._instructions = instructions
-        # Nothing but our own tools is ever offered: a native tool would run at the provider, past the gate.
-        self._parameters = ModelRequestParameters(function_tools=[_definition(tool) for tool in tools])
+    def __init__(self, settings: ModelSettings) -> None:
+        self._settings = settings
 
-    async def ask(self, messages: list[ModelMessage]) -> tuple[ModelResponse, Usage]:
-        """Return the model's response and what it cost.
+    async def ask(
+        self,
+        seat: Seat,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        show: Show | None = None,
+    ) -> tuple[ModelResponse, Usage]:
+        """Return a model's response and what it cost, failed attempts included.
 
         Raises ModelError: it did not answer, or answered with a tool run at the provider.
         """
-        last = messages[-1]
-        last.instructions = self._instructions  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
+        used, attempt = Usage(), 0
+        with anyio.move_on_after(self._settings.answer_seconds) as limit:
+            while True:
+                try:
+                    response = await self._once(seat, messages, parameters, show)
+                    return response, used.plus(_usage(response, seat.settings))
+                except _FailureError as failure:
+                    used = used.plus(failure.usage)
+                    if show is not None:
+                        await show("")
+                    wait = _FIRST_WAIT * 2**attempt if failure.wait is None else failure.wait
+                    attempt += 1
+                    left = min(limit.deadline - anyio.current_time(), self._settings.retry_wait_seconds)
+                    if not failure.again or attempt > self._settings.retries or wait > left:
+                        detail = f"{seat.name}: {failure.detail}, {attempt} attempts"
+                        raise ModelError(failure.told, detail=detail, usage=used) from None
+                await anyio.sleep(wait)
+        detail = f"{seat.name}: no answer in {self._settings.answer_seconds:g} seconds"
+        raise ModelError("the model did not answer in time", detail=detail, usage=used.plus(UNKNOWN))
+
+    async def _once(
+        self, seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, show: Show | None
+    ) -> ModelResponse:
+        """Make one attempt.
+
+        Raises _FailureError: it gave nothing that may be used.
+        """
+        wishes = Wishes(max_retries=0, first_event_timeout=self._settings.first_byte_seconds)
+        if seat.settings.output_tokens is not None:
+            wishes["max_tokens"] = seat.settings.output_tokens
         try:
-            response = await model_request(self._model, messages, model_request_parameters=self._parameters)
+            if not _streams(seat):
+                response = await model_request(
+                    seat.model, messages, model_settings=wishes, model_request_parameters=parameters
+                )
+            else:
+                async with model_request_stream(
+                    seat.model, messages, model_settings=wishes, model_request_parameters=parameters
+                ) as stream:
+                    progress = _Progress(show)
+                    async for event in stream:
+                        await progress.take(event)
+                    response = stream.get()
+                if response.state != "complete" or "finish_reason" not in (response.provider_details or {}):
+                    raise _FailureError("the model's answer was cut off", "the stream ended early", again=True)
         except ModelHTTPError as error:
-            raise ModelError(f"the model's provider answered with status {error.status_code}") from error
-        except (AgentRunError, OSError) as error:
-            raise ModelError("the model did not answer") from error
-        if any(isinstance(part, NativeToolCallPart | NativeToolReturnPart) for part in response.parts):
-            raise ModelError("the model used a tool of its provider, which the gate does not allow")
-        return response, _usage(response)
+            raise _by_status(error) from error
+        except (ModelRequestTimeout, ModelTimeoutError) as error:
+            raise _FailureError("the model did not answer in time", type(error).__name__, again=True) from error
+        except (AgentRunError, httpx2.HTTPError, ValueError, OSError) as error:
+            wait = error.retry_after if isinstance(error, ModelAPIError) else None
+            raise _FailureError("the model did not answer", type(error).__name__, again=True, wait=wait) from error
+        return _checked(response)
+
+
+class _Progress:
+    """Follows a stream: what its text is so far, and whether it has become too long."""
+
+    def __init__(self, show: Show | None) -> None:
+        self._show = show
+        self._text = ""
+        self._length = 0
+
+    async def take(self, event: ModelResponseStreamEvent) -> None:
+        """Take one event, and show the text as far as it is known.
+
+        A response that calls a tool is no answer, and what it says beside that is thinking: it is shown no further.
+        """
+        self._length += len(_content(event))
+        if self._length > LONGEST:
+            raise _FailureError("the model's answer is too long", f"over {LONGEST} characters", again=False)
+        if self._show is None:
+            return
+        if isinstance(event, PartStartEvent) and not isinstance(event.part, TextPart | ThinkingPart):
+            await self._show("")
+            self._show = None
+            return
+        text = _text(event)
+        if text:
+            self._text += text
+            await self._show(self._text)
+
+
+def toolset(tools: Iterable[Tool]) -> ModelRequestParameters:
+    """Return what models are offered: our own tools and no native one, which would run at the provider."""
+    return ModelRequestParameters(function_tools=[_definition(tool) for tool in tools])
 
 
 def _definition(tool: Tool) -> ToolDefinition:
-    return ToolDefinition(
-        name=tool.name, description=tool.description, parameters_json_schema=tool.arguments.model_json_schema()
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=offered(tool))
+
+
+def _text(event: ModelResponseStreamEvent) -> str:
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def _content(event: ModelResponseStreamEvent) -> str:
+    """Return what an event adds to a response: text, thinking, or arguments."""
+    if isinstance(event, PartStartEvent):
+        return str(getattr(event.part, "content", None) or getattr(event.part, "args", None) or "")
+    if isinstance(event, PartDeltaEvent):
+        return str(getattr(event.delta, "content_delta", None) or getattr(event.delta, "args_delta", None) or "")
+    return ""
+
+
+def _streams(seat: Seat) -> bool:
+    return seat.settings.stream and type(seat.model).request_stream is not Model.request_stream
+
+
+def _by_status(error: ModelHTTPError) -> _FailureError:
+    code = f" {error.provider_error_code[:40]}" if error.provider_error_code else ""
+    again = error.status_code in _AGAIN and not isinstance(error, ModelQuotaExceededError)
+    return _FailureError(
+        f"the model's provider answered with status {error.status_code}",
+        f"status {error.status_code}{code}",
+        again=again and error.provider_retry_hint is not False,
+        wait=error.retry_after,
+        free=error.status_code in _REFUSED_UNREAD and not error.in_stream,
     )
 
 
-def _usage(response: ModelResponse) -> Usage:
+def _checked(response: ModelResponse) -> ModelResponse:
+    """Return a response as it may go on.
+
+    Raises _FailureError: it holds a tool run at the provider, or is too long.
+    """
+    if any(isinstance(part, NativeToolCallPart | NativeToolReturnPart) for part in response.parts):
+        told = "the model used a tool of its provider, which the gate does not allow"
+        raise _FailureError(told, "a native tool", again=False)
+    if sum(len(str(getattr(part, "content", None) or getattr(part, "args", ""))) for part in response.parts) > LONGEST:
+        raise _FailureError("the model's answer is too long", f"over {LONGEST} characters", again=False)
+    if response.finish_reason == "length" and not response.tool_calls:
+        return replace(response, parts=[*response.parts, TextPart(CUT_SHORT)])
+    return response
+
+
+def _usage(response: ModelResponse, settings: ProviderSettings) -> Usage:
     """Return what a response cost; a provider that says nothing makes it incomplete, not free."""
-    usage = response.usage
-    known = bool(usage.input_tokens or usage.output_tokens)
-    return Usage(1, usage.input_tokens, usage.output_tokens, complete=known)
+    used = response.usage
+    known = bool(used.input_tokens or used.output_tokens) and not used.unmeasured_requests
+    if settings.input_price is None or settings.output_price is None or not known:
+        return Usage(1, used.input_tokens, used.output_tokens, complete=known, priced=False)
+    # A price for a million tokens is as many millionths for each.
+    cost = math.ceil(used.input_tokens * settings.input_price + used.output_tokens * settings.output_price)
+    return Usage(1, used.input_tokens, used.output_tokens, cost=cost)

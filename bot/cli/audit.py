@@ -9,7 +9,7 @@ from bot.cli.output import moment, print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.errors import OperatorError
-from bot.sessions.values import AuditRecord
+from bot.sessions.records import AuditRecord
 
 EXIT_TAMPERED: Final = 3
 OUTSIDE: Final = "audit"

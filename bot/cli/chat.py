@@ -16,8 +16,11 @@ from bot.cli.lines import Bad, LineReader
 from bot.cli.view import View
 from bot.commands.table import QUIT
 from bot.config.model import Config
+from bot.errors import StoreError
 from bot.seed import seed
-from bot.sessions.values import ApprovalState, DeliveryState, SessionState
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.values import SessionState
 from channels.console import Console
 from channels.message import Inbound
 from policy.labels import PUBLIC
@@ -48,9 +51,31 @@ async def chat(config: Config) -> None:
     from bot.app import open_app
 
     async with open_app(config, [console]) as app, asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(app.serve())
+
+        async def tell(line: str) -> None:
+            await console.show(line, "dim")
+
+        behind = [tasks.create_task(app.serve(tell)), tasks.create_task(_reloading(app, console))]
         await _Conversation(app, console, lines, who, terminal=terminal).run()
-        serving.cancel()
+        for task in behind:
+            task.cancel()
+
+
+async def _reloading(app: "App", console: Console) -> None:
+    """Read the policy again whenever the process is told to by SIGHUP."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, told.set)
+    try:
+        while True:
+            await told.wait()
+            told.clear()
+            try:
+                said = str(await app.reloader.reload("sighup"))
+            except StoreError as error:
+                said = f"the policy stays as it is, {error}"
+            await console.show(said, "dim")
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 class _Conversation:
@@ -121,11 +146,14 @@ class _Conversation:
 
     async def _quiet(self) -> bool:
         state = await self._view.refresh()
-        if state is None:
+        if state is None or self._app.reloader.behind:
             return True
         if state.waiting_items or (state.turn is not None and not await self._waits_for_people(state)):
             return False
         deliveries = await self._app.store.deliveries(self._sid)
+        if not self._terminal and await self._app.spawner.below(state.principal, self._sid):
+            # On a pipe nobody is there to come back later for what it sent somebody off to do.
+            return False
         serves = self._app.outbox.serves
         return not any(delivery.state in _UNSAID and serves(delivery.address) for delivery in deliveries)
 

@@ -1,11 +1,28 @@
 """`lockgate check`: the configuration was read without a problem; say what is in force."""
 
+import os
+
+from bot.cli.models import make_models, uncleared
 from bot.cli.output import print_lines
 from bot.config.model import Config
+from bot.secrets import Keyring
+
+
+def read_secrets(config: Config) -> Keyring:
+    """Read the values of the configured secrets, to see that they are there.
+
+    Raises OperatorError: some are not.
+    """
+    return Keyring.load(config.secrets, os.environ, config.folder)
 
 
 def check(config: Config) -> None:
-    """Print what the configuration says, in a few lines."""
+    """Print what the configuration says, in a few lines.
+
+    Raises OperatorError: the value of a secret is not there, or a configured model cannot be used.
+    """
+    read_secrets(config)
+    make_models(config)
     policy = config.policy
     counts = ", ".join(
         f"{len(entries)} {name}"
@@ -18,10 +35,12 @@ def check(config: Config) -> None:
         )
     )
     store = "embedded" if config.store.url is None else "at an address of its own"
+    bare = [f"model {name} may read PUBLIC alone, until `policy.models` says more" for name in uncleared(config)]
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",
-            f"data in {config.data_dir}, store {store}, model {config.model.name}",
-            f"policy {policy.digest[:12]}: {counts}",
+            f"data in {config.data_dir}, store {store}, model {', then '.join(config.model.chain)}",
+            *bare,
+            f"policy {policy.digest[:12]}: {counts}, {len(config.secrets)} secrets",
         ]
     )

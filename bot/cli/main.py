@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 unexpected error, 2 an error that configuration, store or arguments cause and the "
-    "operator can mend, 3 `audit verify` found a broken chain, 130 interrupted."
+    "operator can mend, 3 `audit verify`, `export verify` or `policy test` found something wrong, 130 interrupted."
 )
 
 app: Final = typer.Typer(
@@ -28,6 +28,8 @@ app: Final = typer.Typer(
 )
 sessions_app: Final = typer.Typer(help="Look at sessions.", no_args_is_help=True)
 audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help=True)
+policy_app: Final = typer.Typer(help="Check and try out the policy.", no_args_is_help=True)
+app.add_typer(policy_app, name="policy")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 
@@ -116,6 +118,24 @@ def _sessions_show(
     _run(show_session(_config(context), session, as_json=as_json))
 
 
+@app.command("export")
+def _export(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="SESSION | verify", help="A session's id, or `verify`.")],
+    file: Annotated[Path | None, typer.Argument(help="The file that `verify` checks.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new file to write to, instead of the standard output.")] = None,
+) -> None:
+    """Write a signed copy of a session, or check one; exit code 3 if it was changed."""
+    from bot.cli.export import export, verify
+
+    verifying = what == "verify"
+    if verifying and file is not None and out is None:
+        raise typer.Exit(_run(verify(_config(context), file)))
+    if verifying or file is not None:
+        raise typer.BadParameter("write `export SESSION [--out FILE]` or `export verify FILE`")
+    _run(export(_config(context), what, out))
+
+
 @audit_app.command("tail")
 def _audit_tail(
     context: typer.Context,
@@ -138,11 +158,43 @@ def _audit_verify(context: typer.Context, *, as_json: _Json = False) -> None:
     raise typer.Exit(_run(verify(_config(context), as_json=as_json)))
 
 
+@policy_app.command("check")
+def _policy_check(context: typer.Context, *, as_json: _Json = False) -> None:
+    """Check the policy, and warn of rules that never decide or silence too much."""
+    from bot.cli.policy import check
+
+    check(_config(context), as_json=as_json)
+
+
+@policy_app.command("test")
+def _policy_test(
+    context: typer.Context, cases: Annotated[Path, typer.Argument(help="A file of cases.")], *, as_json: _Json = False
+) -> None:
+    """Run the cases of a file; exit code 3 if one is decided otherwise than it says."""
+    from bot.cli.policy import test
+
+    raise typer.Exit(test(_config(context), cases, as_json=as_json))
+
+
+@policy_app.command("explain")
+def _policy_explain(
+    context: typer.Context,
+    cases: Annotated[Path, typer.Argument(help="A file of cases.")],
+    case: Annotated[str, typer.Argument(help="The name of one of them.")],
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Tell why a case is decided as it is."""
+    from bot.cli.policy import explained
+
+    explained(_config(context), cases, case, as_json=as_json)
+
+
 def _config(context: typer.Context) -> "Config":
     from bot.config.load import load_config
-    from bot.tools.catalogue import NAMES
+    from bot.tools.catalogue import ARGUMENTS
 
-    return load_config(context.obj, os.environ, NAMES)
+    return load_config(context.obj, os.environ, ARGUMENTS)
 
 
 def _run(work: Coroutine[Any, Any, int | None]) -> int:

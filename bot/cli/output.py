@@ -12,13 +12,22 @@ from channels.console import visible
 
 def print_json(document: JsonValue) -> None:
     """Print a document for a program; control characters are escaped by JSON itself."""
-    sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
+    _write(f"{json.dumps(document, indent=2)}\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines for a person, with nothing in them that a terminal would obey."""
     for line in lines:
-        sys.stdout.write(f"{visible(line)}\n")
+        _write(f"{visible(line)}\n")
+
+
+def _write(text: str) -> None:
+    """Write to a reader, who may leave when he has seen enough. Raises SystemExit: he did."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        # Here and not in `main`: the command line library would end with code 1 before that.
+        raise SystemExit(0) from None
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -8,9 +8,11 @@ from bot.cli.output import moment, print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.errors import OperatorError
+from bot.sessions.events import Event
 from bot.sessions.port import SessionStore
-from bot.sessions.values import Event, SessionState
-from bot.tools.introspection import describe
+from bot.sessions.values import SessionState
+from bot.tools.sessions import describe
+from policy.labels import Label
 
 _WINDOW = 500
 _LONGEST = 120
@@ -22,7 +24,7 @@ async def list_sessions(config: Config, *, as_json: bool) -> None:
         states = [state async for state in app.store.sessions() if state.visibility.flows_to(caller.clearance)]
         states.sort(key=lambda state: (-state.updated_at, state.sid))
         if as_json:
-            print_json([describe(state, caller.clearance) for state in states])
+            print_json([_record(state, caller.clearance) for state in states])
             return
     heads = ("session", "principal", "channel", "status", "taint", "updated (UTC)")
     print_lines(table([heads, *(_row(state, describe(state, caller.clearance)) for state in states)]))
@@ -38,7 +40,7 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
         events = [event for event in await _events(app.store, state) if event.label.flows_to(caller.clearance)]
-        record = describe(state, caller.clearance)
+        record = _record(state, caller.clearance)
     if as_json:
         print_json({**record, "events": [_event(event) for event in events]})
         return
@@ -52,6 +54,16 @@ async def _events(store: SessionStore, state: SessionState) -> list[Event]:
     while page := await store.events(state.sid, after=events[-1].seq if events else 0, limit=_WINDOW):
         events.extend(page)
     return events
+
+
+def _record(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
+    """Return what an operator is shown besides: what a reader in a conversation may not count."""
+    more: dict[str, JsonValue] = {
+        "updated": state.updated_at,
+        "generation": state.generation,
+        "queued": state.waiting_items,
+    }
+    return {**describe(state, clearance), **more}
 
 
 def _row(state: SessionState, record: Mapping[str, JsonValue]) -> tuple[str, ...]:

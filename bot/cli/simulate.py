@@ -9,7 +9,7 @@ from bot.commands.base import UsageError
 from bot.commands.decisions import json_object, rendered
 from bot.config.model import Config
 from bot.errors import OperatorError
-from bot.sessions.values import AuditRow
+from bot.sessions.records import AuditRow
 from bot.standing import Standing
 from channels.console import OWNER
 from policy.errors import LabelTextError
@@ -24,17 +24,8 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
     call, label = _arguments(arguments), _label(config, taint)
     async with as_owner(config) as (app, caller):
         address = person.address(OWNER)
-        standing = Standing(
-            sid="",
-            generation=0,
-            turn="",
-            principal=caller.principal,
-            role=caller.role,
-            ceiling=caller.clearance,
-            home=address,
-            destination=await app.gate.destination(address),
-            taint=label,
-            now=app.clock.wall_ms(),
+        standing = Standing.of_caller(
+            caller, address, await app.gate.destination(address), app.clock.wall_ms(), taint=label
         )
         report = await app.gate.simulate(standing, tool, call, standing.reader)
         body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}

@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Final
 
+from bot.events import decision_in
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.json import JsonObject
 from bot.sessions.port import SessionStore
-from bot.sessions.values import Event, EventType, SessionState, Visibility
+from bot.sessions.values import SessionState
 from channels.console import visible
 from policy.labels import PUBLIC, Label
 
@@ -18,7 +21,7 @@ HISTORY: Final = 6
 
 _LONGEST: Final = 400
 _WINDOW: Final = 200
-_OUTCOMES: Final = frozenset({"ok", "failed", "interrupted"})
+_OUTCOMES: Final = frozenset({"ok", "held", "failed", "interrupted"})
 _VERDICTS: Final = MappingProxyType(
     {"BLOCK": "refused", "REQUIRE_APPROVAL": "waits for an approval", "REDACT": "redacted"}
 )
@@ -78,19 +81,22 @@ class View:
                 # Told with the result of the call that caused it.
                 self.taint = event.label.join(self.taint)
                 return ""
-            case EventType.POLICY_DECISION:
-                verdict = str(body.get("verdict"))
-                return f"· {self._named(body.get('about'))} {_VERDICTS.get(verdict, verdict)} by {_deciding(event)}"
             case _:
-                return ""
+                return self._decided(decision_in(event))
+
+    def _decided(self, told: JsonObject | None) -> str:
+        if told is None:
+            return ""
+        verdict = str(told.get("verdict"))
+        return f"· {self._named(told.get('about'))} {_VERDICTS.get(verdict, verdict)} by {_deciding(told)}"
 
     def _named(self, name: object) -> str:
         return str(name) if name in self._tools else "a call"
 
 
-def _deciding(event: Event) -> str:
+def _deciding(told: JsonObject) -> str:
     """Return the ids of the rules that had the last word."""
-    rules, verdict = event.body.get("rules"), event.body.get("verdict")
+    rules, verdict = told.get("rules"), told.get("verdict")
     known = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
     return ", ".join(str(rule.get("id")) for rule in known if rule.get("verdict") == verdict)
 
@@ -103,4 +109,5 @@ def _message(event: Event) -> str:
     text = visible(str(event.body.get("text", "")))
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     indented = cut.replace("\n", "\n  ")
-    return f"{'you: ' if event.type is EventType.USER_MESSAGE else '  '}{indented}"
+    theirs = "a session: " if "origin" in event.body else "you: "
+    return f"{theirs if event.type is EventType.USER_MESSAGE else '  '}{indented}"

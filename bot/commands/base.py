@@ -1,25 +1,32 @@
 """What a command is, what it is given, and what it answers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from bot.authorize import Caller
-from bot.errors import RequestError
-from bot.gate import Gate
+from bot.errors import BusyError, RequestError
+from bot.exporting import Exporter
+from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.rate import RateLimiter
-from bot.sessions.port import AuditStore, SessionStore
-from bot.sessions.values import SessionState
+from bot.reload import Reloader
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.kin import KinStore
+from bot.sessions.port import AuditStore, OutboxStore, SessionStore
+from bot.sessions.values import Claim, SessionState
+from bot.spawning import Spawner
 from bot.standing import Standing
 from bot.tools.labelled_files import FileRoot
+from bot.tools.summarize import Recap
 from channels.message import Address
 from policy.decision import Decision
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 
 
-class Store(SessionStore, AuditStore, Protocol):
+class Store(SessionStore, AuditStore, OutboxStore, KinStore, Protocol):
     """What commands ask of the store."""
 
 
@@ -46,7 +53,9 @@ class CommandContext:
     """Who asks, where, and what a command may use.
 
     `sid` is the session of the address. `now` is milliseconds since the epoch. `simulations` counts
-    `/simulate` for all addresses. `interrupt` stops a session's turn at once if it runs in this process.
+    `/simulate` for all addresses. `spawner` knows the background sessions, `hand_over` gives another session a text.
+    `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it
+    runs in this process, `deliver` says what waits in an outbox. `recap` asks the configured models for a recap.
     """
 
     caller: Caller
@@ -58,7 +67,13 @@ class CommandContext:
     ids: Ids
     now: int
     simulations: RateLimiter
+    spawner: Spawner
+    hand_over: Callable[[Delivery], Awaitable[DeliveryState]]
+    reloader: Reloader
+    exporter: Exporter
     interrupt: Callable[[str], None]
+    deliver: Callable[[str], Awaitable[None]]
+    recap: Recap
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
@@ -66,18 +81,33 @@ class CommandContext:
 
     async def standing(self, state: SessionState | None) -> Standing:
         """Return the facts a decision for this caller starts from; a session not begun has read nothing."""
-        return Standing(
+        return Standing.of_caller(
+            self.caller,
+            self.address,
+            await self.gate.destination(self.address),
+            self.now,
             sid=self.sid,
             generation=0 if state is None else state.generation,
-            turn="",
-            principal=self.caller.principal,
-            role=self.caller.role,
-            ceiling=self.caller.clearance,
-            home=self.address,
-            destination=await self.gate.destination(self.address),
             taint=PUBLIC if state is None else state.taint,
-            now=self.now,
         )
+
+    @asynccontextmanager
+    async def claimed(self) -> AsyncGenerator[Claim]:
+        """Take this conversation to write to it once, giving the lease back with that.
+
+        Raises BusyError: a turn is open, or somebody else has it.
+        """
+        claim = await self.store.claim(self.sid, self.ids.owner(), idle=True)
+        if claim is None:
+            raise BusyError
+        if claim.state.turn is not None:
+            await self.store.release(claim)
+            raise BusyError
+        try:
+            yield claim
+        except BaseException:
+            await self.store.release(claim)
+            raise
 
     def explained(self, decision: Decision, standing: Standing, subject: str) -> str:
         """Return a decision in words for the readers of this address."""
@@ -91,12 +121,20 @@ Raises UsageError: the arguments do not fit. Any other RequestError is shown as 
 """
 
 
+def _to_everybody(_context: CommandContext) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of the table; `usage` begins with the name, `help` is one sentence."""
+    """One row of the table; `usage` begins with the name, `help` is one sentence.
+
+    To a caller to whom it is not `offered` it is as if it did not exist.
+    """
 
     name: str
     usage: str
     help: str
     run: Run
     needs: Role = Role.MEMBER
+    offered: Callable[[CommandContext], bool] = _to_everybody

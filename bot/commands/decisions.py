@@ -2,16 +2,21 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, cast
 
 from pydantic import JsonValue
 
+from bot import events
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.commands.log import backwards
 from bot.errors import BusyError
-from bot.sessions.values import AuditRow, Event, EventType
+from bot.quoting import addresses
+from bot.sessions.json import JsonObject
+from bot.sessions.log import backwards
+from bot.sessions.records import AuditRow
 from policy import explain
 from policy.decision import Remedy, Verdict
+from policy.labels import PUBLIC
 
 NOTHING_REFUSED: Final = "nothing was refused in this conversation"
 
@@ -25,9 +30,14 @@ async def why(context: CommandContext, argument: str) -> Reply:
         raise UsageError("")
     state = await context.state()
     if state is not None:
+        reader = (await context.standing(state)).reader
         async for event in backwards(context.store, state):
-            if event.type is EventType.POLICY_DECISION and event.body.get("verdict") in _REFUSED:
-                return Reply(_explained(event), event.label.join(state.visibility))
+            # One that tells of what was held is shown only where that may be known (law `no_read_up`).
+            told = events.decision_in(event)
+            if told is None or told.get("verdict") not in _REFUSED:
+                continue
+            if event.label.flows_to(reader.join(state.visibility)):
+                return Reply(_explained(told), event.label.join(state.visibility))
     return Reply(NOTHING_REFUSED)
 
 
@@ -41,6 +51,9 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
         raise BusyError
     state = await context.state()
     standing = await context.standing(state)
+    if state is not None:
+        log = [event async for event in backwards(context.store, state)]
+        standing = replace(standing, addresses=addresses(reversed(log), PUBLIC), held=events.held_in(log))
     report = await context.gate.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
     await context.store.append((AuditRow("simulate", context.caller.principal, body),))
@@ -80,9 +93,9 @@ def json_object(text: str) -> dict[str, JsonValue]:
     return value
 
 
-def _explained(event: Event) -> str:
+def _explained(body: JsonObject) -> str:
     """Return the words the decision was told in when it was made."""
-    text = event.body.get("text")
+    text = body.get("text")
     told = text if isinstance(text, list) else [text]
     return "\n".join(str(line) for line in told)
 

@@ -6,10 +6,11 @@ from typing import Final
 from bot import events
 from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.commands.log import backwards
-from bot.errors import BusyError
-from bot.sessions.values import Claim, Event, EventType, Write
-from bot.tools.introspection import describe
+from bot.commands.usage import described
+from bot.sessions.events import Event, EventType
+from bot.sessions.log import backwards
+from bot.sessions.values import Claim, Write
+from bot.tools.sessions import describe
 from policy.decision import Verdict
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
@@ -38,15 +39,14 @@ async def status(context: CommandContext, argument: str) -> Reply:
         return Reply(NOTHING_YET)
     record = describe(state, context.caller.clearance)
     last = state.last_turn
-    known = "" if state.usage.complete else ", not all of it known"
+    length = state.seq - state.generation_seq + 1
     ended = "none" if last is None else f"{last.reason} ({last.error})" if last.error else str(last.reason)
     return Reply(
         f"session {state.sid} of {state.principal} on {record['channel']}\n"
         f"status {state.status}, taint {state.taint}, clearance {context.caller.clearance}\n"
-        f"waiting {state.waiting_items}, log {state.seq} events, generation {state.generation}\n"
+        f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
         f"last turn {ended}\n"
-        f"usage {state.usage.requests} model requests, {state.usage.input_tokens} tokens in, "
-        f"{state.usage.output_tokens} out{known}",
+        f"usage {described(state.usage)}",
         state.visibility,
     )
 
@@ -57,8 +57,10 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal)
     # A turn in another process learns of it when it next writes or renews its lease.
     context.interrupt(context.sid)
+    # Whether there were any is not told: they may be above what may be known here.
+    await context.spawner.stop(context.caller.principal, context.sid, interrupt=context.interrupt)
     if not running and not cancelled:
-        return Reply("there is nothing to stop")
+        return Reply("there is nothing to stop here, and whatever it spawned is stopped")
     waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
     return Reply(f"{'stopping' if running else 'nothing was running'}{waiting}")
 
@@ -128,13 +130,8 @@ async def _raise(context: CommandContext, text: str) -> Reply:
         raise CommandError(f"{NOTHING_YET}, so there is nothing to raise yet")
     if wanted.flows_to(state.taint) and (state.taint.untrusted or not wanted.untrusted):
         return Reply(f"taint {state.taint}, that is {wanted} or more already", state.visibility)
-    claim = await context.store.claim(context.sid, context.ids.owner(), idle=True)
-    if claim is None:
-        raise BusyError
-    if claim.state.turn is not None:
-        await context.store.release(claim)
-        raise BusyError
-    return await _raise_claimed(context, claim, wanted)
+    async with context.claimed() as claim:
+        return await _raise_claimed(context, claim, wanted)
 
 
 async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -> Reply:

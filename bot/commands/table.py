@@ -8,7 +8,19 @@ from difflib import get_close_matches
 from typing import Final
 
 from bot.authorize import at_least
-from bot.commands import approvals, decisions, session
+from bot.commands import (
+    agents,
+    approvals,
+    decisions,
+    exports,
+    held,
+    policy,
+    recap,
+    release,
+    session,
+    sessions,
+    usage,
+)
 from bot.commands.base import Command, CommandContext, Reply, UsageError
 from bot.errors import RequestError
 from policy.request import Role
@@ -20,11 +32,12 @@ QUIT: Final = "/quit"
 async def _help(context: CommandContext, argument: str) -> Reply:
     """Show the table, or one row of it."""
     if not argument:
-        width = max(len(command.usage) for command in COMMANDS)
-        mine = (command for command in COMMANDS if at_least(context.caller.role, command.needs))
-        return Reply("\n".join(f"{command.usage:<{width}}  {command.help}" for command in mine))
+        width = max(len(command.usage) for command in _offered(context))
+        return Reply("\n".join(f"{command.usage:<{width}}  {command.help}" for command in _offered(context)))
     command = find(argument)
-    return Reply(f"{command.usage}  {command.help}" if command else unknown(argument))
+    if command is None or command not in _offered(context):
+        return Reply(unknown(argument, _names(context)))
+    return Reply(f"{command.usage}  {command.help}")
 
 
 COMMANDS: Final = (
@@ -32,12 +45,40 @@ COMMANDS: Final = (
     Command("whoami", "/whoami", "who you are here, and what may be said here", session.whoami),
     Command("status", "/status", "what this conversation is doing, and what it used", session.status),
     Command("taint", "/taint [raise LABEL]", "what this conversation has read, and what raised it", session.taint),
+    Command("usage", "/usage", "what this conversation used of models, and what it cost", usage.usage),
+    Command("summarize", "/summarize [TOPIC]", "recap this conversation, or a topic of it", recap.summarize),
     Command("why", "/why", "explain the last denial", decisions.why),
     Command("simulate", "/simulate TOOL [JSON]", "what the gate would decide about a call", decisions.simulate),
-    Command("approvals", "/approvals", "what waits for an answer here", approvals.approvals),
+    Command(
+        "sessions",
+        "/sessions [kind=chat|task] [active=SECONDS] [CURSOR]",
+        "your conversations, newest first",
+        sessions.sessions,
+    ),
+    Command(
+        "history",
+        "/history [SESSION [PLACE]] [tools]",
+        "what was said here, or in another conversation",
+        sessions.history,
+    ),
+    Command("export", "/export [SESSION]", "a signed copy of this conversation, or of another", exports.export),
+    Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name),
+    Command("approvals", "/approvals [ID]", "what waits for an answer from you", approvals.approvals),
     Command("approve", "/approve ID", "let a waiting call go on", approvals.approve),
     Command("deny", "/deny ID", "refuse a waiting call", approvals.deny),
+    Command("spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn),
+    Command("send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send),
+    Command("held", "/held [list | accept ID | refuse ID]", "what your sessions may know if you say so", held.held),
+    Command("agents", "/agents [list | cancel ID | log ID]", "your background sessions", agents.agents),
+    Command(
+        "release",
+        "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
+        "send exactly what you are shown to somebody below its label",
+        release.release,
+        offered=release.may_release,
+    ),
     Command("reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset),
+    Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
     Command("stop", "/stop", "stop what is running and cancel what waits", session.stop),
     Command("quit", QUIT, "leave the console", session.leave),
 )
@@ -60,6 +101,12 @@ def needed(text: str) -> Role:
     return Role.MEMBER if command is None else command.needs
 
 
+def puts_policy(text: str) -> bool:
+    """Say whether a line is the command that puts a policy in force."""
+    command = find(_split(text)[0])
+    return command is not None and command.run is policy.policy
+
+
 async def answer(context: CommandContext, text: str) -> Reply:
     """Run the command in a text whose sender was authorized for it, and return what to say.
 
@@ -67,8 +114,8 @@ async def answer(context: CommandContext, text: str) -> Reply:
     """
     name, argument = _split(text)
     command = find(name)
-    if command is None or not at_least(context.caller.role, command.needs):
-        return Reply(unknown(name))
+    if command is None or command not in _offered(context):
+        return Reply(unknown(name, _names(context)))
     try:
         return await command.run(context, argument)
     except UsageError as error:
@@ -78,14 +125,25 @@ async def answer(context: CommandContext, text: str) -> Reply:
         return Reply(str(error))
 
 
-def unknown(name: str) -> str:
-    """Return the one sentence for a command there is not, with the nearest there is."""
+def unknown(name: str, known: list[str]) -> str:
+    """Return the one sentence for a command there is not, with the nearest of those that `known` names."""
     word = name.strip().removeprefix("/").lower()[:_LONGEST_NAME]
-    close = get_close_matches(word, [command.name for command in COMMANDS], n=1)
+    close = get_close_matches(word, known, n=1)
     return f"unknown command `/{word}`, {f'did you mean `/{close[0]}`?' if close else '`/help` lists them'}"
 
 
 _LONGEST_NAME: Final = 40
+
+
+def _offered(context: CommandContext) -> list[Command]:
+    """Return the commands that exist for a caller."""
+    return [
+        command for command in COMMANDS if at_least(context.caller.role, command.needs) and command.offered(context)
+    ]
+
+
+def _names(context: CommandContext) -> list[str]:
+    return [command.name for command in _offered(context)]
 
 
 def _split(text: str) -> tuple[str, str]:

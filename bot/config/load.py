@@ -7,12 +7,14 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from bot.config.mcp import naming_problems, server_names, tool_names
 from bot.config.model import Config, Settings
+from bot.config.secrets import grant_problems, granted
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.errors import ConfigError
 from policy.document import Document
@@ -26,13 +28,18 @@ STORE_VARIABLE: Final = "LOCKGATE_STORE_URL"
 
 _LIMIT: Final = 1_000_000
 _POLICY: Final = "policy"
+_SERVERS: Final = "mcp_servers"
 _BLOCKS: Final = frozenset((*Settings.model_fields, _POLICY))
 _EXPECTED: Final = MappingProxyType(
     {
         "string_type": "a text",
         "int_type": "a whole number",
         "model_type": "a block of fields",
+        "dict_type": "a block of fields",
+        "list_type": "a list",
         "model_attributes_type": "a block of fields",
+        "mapping_type": "a block of fields",
+        "tuple_type": "a list",
         "string_too_short": "no empty text",
     }
 )
@@ -54,17 +61,32 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     if isinstance(parsed.value, dict):
         # A block whose every line is commented out is empty, not wrong.
         known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
-        policy = _policy(known.pop(_POLICY, {}), tools, problems)
+        labels, servers = known.pop(_POLICY, {}), known.get(_SERVERS, {})
+        policy = _policy(labels, servers, tools, problems)
         settings = _settings(known, problems)
+        problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
+        labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
+        problems.extend(naming_problems(servers, tools, labelled))
     elif parsed.value is None:
-        policy = _policy({}, tools, problems)
+        policy = _policy({}, {}, tools, problems)
     else:
         problems.append(Problem((), "the file must hold fields, such as `model:`"))
     if problems or parsed.problems or policy is None:
         raise _config_error(path, parsed, problems)
     url = environment.get(STORE_VARIABLE)
     store = settings.store.model_copy(update={"url": url}) if url else settings.store
-    return Config(_data_dir(settings, path, environment), store, settings.model, settings.limits, policy, path)
+    return Config(
+        data_dir=_data_dir(settings, path, environment),
+        store=store,
+        model=settings.model,
+        limits=settings.limits,
+        web=settings.web,
+        secrets=granted(settings.secrets, settings.mcp_servers),
+        mcp_servers=settings.mcp_servers,
+        policy=policy,
+        source=path,
+        rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),
+    )
 
 
 def find_config(named: Path | None, environment: Mapping[str, str]) -> Path | None:
@@ -115,22 +137,34 @@ def _settings(value: dict[str, JsonValue], problems: list[Problem]) -> Settings:
         return Settings()
 
 
-def _policy(value: JsonValue, tools: Collection[str], problems: list[Problem]) -> Document | None:
+def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], problems: list[Problem]) -> Document | None:
     try:
-        return load_policy(value, tools=tools)
+        return load_policy(value, tools=_known(tools, servers), servers=server_names(servers))
     except DocumentError as error:
         problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
         return None
 
 
+def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:
+    """Return the names of all tools, those of servers without arguments that a condition could look at."""
+    names = tool_names(servers)
+    if isinstance(tools, Mapping):
+        known = dict(cast("Mapping[str, Mapping[str, str]]", tools))
+        return known | dict.fromkeys(names, cast("Mapping[str, str]", MappingProxyType({})))
+    return (*tools, *names)
+
+
 def _problem(details: ErrorDetails) -> Problem:
     """Return what pydantic found, in our words."""
-    path = details["loc"]
+    # pydantic marks an error in the name of an entry by one more element
+    path = tuple(part for part in details["loc"] if part != "[key]")
     context = details.get("ctx", {})
     match details["type"]:
         case "extra_forbidden":
             known = (*_fields_at(path[:-1]), *((_POLICY,) if len(path) == 1 else ()))
             return Problem(path, f"unknown field `{path[-1]}`{nearest(str(path[-1]), known)}")
+        case "missing":
+            return Problem(path[:-1], f"`{path[-1]}` is missing, add it")
         case "value_error":
             return Problem(path, str(context["error"]))
         case _:
@@ -140,12 +174,19 @@ def _problem(details: ErrorDetails) -> Problem:
 
 def _fields_at(path: Iterable[str | int]) -> tuple[str, ...]:
     """Return the names of the fields of the block at a path."""
-    block: type[BaseModel] = Settings
+    block: type[BaseModel] | None = Settings
     for part in path:
-        annotation = block.model_fields[str(part)].annotation
-        chosen = (annotation, *get_args(annotation))
-        block = next(kind for kind in chosen if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return tuple(block.model_fields)
+        # Between a field that maps names to blocks and the field of such a block stands a name.
+        field = None if block is None else block.model_fields.get(str(part))
+        block = block if field is None else _block(field.annotation)
+    return () if block is None else tuple(block.model_fields)
+
+
+def _block(annotation: object) -> type[BaseModel] | None:
+    """Return the kind of block that a field's type holds, itself or as the values of a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _block(inner))), None)
 
 
 def _config_error(path: Path | None, parsed: Parsed, problems: Iterable[Problem]) -> ConfigError:

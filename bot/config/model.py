@@ -1,20 +1,29 @@
 """What config.yaml may say besides its policy: every field with its default, its unit and its range.
 
-Unknown fields are errors. Secrets have no field here: keys of model providers come from the environment.
+Unknown fields are errors. No secret stands here: keys of model providers come from the environment, and `secrets`
+only names where a tool's are.
 """
 
+import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from bot.config.mcp import McpServerSettings, ServerName
+from bot.config.secrets import SecretName, SecretSettings
 from policy.document import Document
+from policy.errors import nearest
 
 INSTRUCTIONS: Final = (
     "You are the agent of a Lockgate installation. Answer briefly and plainly. "
     "Use a tool when it helps; when a call is refused, say so and name what the refusal offers instead."
 )
+
+OFFLINE: Final = "offline"
+"""The model that needs neither key nor network."""
 
 _STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://", "valkey://", "valkeys://")
 
@@ -34,7 +43,7 @@ def _store_url(url: str | None) -> str | None:
 
 
 def _model_name(name: str) -> str:
-    if name != "offline" and not all(name.partition(":")):
+    if name != OFFLINE and not all(name.partition(":")):
         raise ValueError(f"`{name}` is not a model, write `offline` or provider and model as in `openai:gpt-5`")
     return name
 
@@ -46,11 +55,78 @@ class StoreSettings(_Block):
     lease_seconds: int = Field(default=30, ge=2, le=3600)
 
 
-class ModelSettings(_Block):
-    """Who thinks: `offline` needs no key and no network."""
+def _base_url(url: str | None) -> str | None:
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise ValueError("a provider's address begins with `https://` or `http://`")
+    if url is not None and "@" in url:
+        raise ValueError("a password does not belong in the configuration, name the key's variable as `key`")
+    return url
 
-    name: Annotated[str, AfterValidator(_model_name)] = "offline"
+
+def _variable(name: str | None) -> str | None:
+    if name is not None and not (name.isascii() and name.isidentifier()):
+        raise ValueError("`key` is the name of an environment variable, the key itself stands there")
+    return name
+
+
+_ModelName = Annotated[str, AfterValidator(_model_name)]
+_Price = Annotated[float | None, Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class ProviderSettings(_Block):
+    """What one model needs beside its name.
+
+    `base_url` is another server that speaks the provider's protocol, `key` the environment variable that holds its
+    key. `context_tokens` is its window, null if it is as large as ever needed. Prices are for a million tokens, in
+    the currency the operator counts in; null is unknown, which is not free.
+    """
+
+    base_url: Annotated[str | None, AfterValidator(_base_url)] = None
+    key: Annotated[str | None, AfterValidator(_variable)] = None
+    stream: bool = True
+    context_tokens: int | None = Field(default=None, ge=1000, le=100_000_000)
+    output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    input_price: _Price = None
+    output_price: _Price = None
+
+
+class ModelSettings(_Block):
+    """Who thinks: `offline` needs no key and no network.
+
+    `fallback` names the models that are asked in turn when the one before does not answer. Times are in seconds:
+    until a connection stands, until the first byte, and for the whole of an answer with its `retries`. A provider
+    that asks to wait longer than `retry_wait_seconds` is not waited for.
+    """
+
+    name: _ModelName = OFFLINE
+    fallback: tuple[_ModelName, ...] = Field(default=(), strict=False, max_length=10)
     instructions: str = Field(default=INSTRUCTIONS, max_length=100_000)
+    connect_seconds: float = Field(default=5, gt=0, le=600)
+    first_byte_seconds: float = Field(default=60, gt=0, le=3600)
+    answer_seconds: float = Field(default=300, gt=0, le=3600)
+    retries: int = Field(default=2, ge=0, le=10)
+    retry_wait_seconds: float = Field(default=20, ge=0, le=600)
+    providers: Mapping[_ModelName, ProviderSettings] = Field(default_factory=dict, max_length=100)
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The models in the order they are asked."""
+        return (self.name, *self.fallback)
+
+    def provider(self, name: str) -> ProviderSettings:
+        """Return what is said about a model, the defaults if nothing is."""
+        return self.providers.get(name, ProviderSettings())
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name in self.chain:
+            if self.chain.count(name) > 1:
+                raise ValueError(f"`{name}` is asked twice, name it once in `name` and `fallback`")
+        for name in self.providers:
+            if name not in self.chain:
+                close = nearest(name, self.chain)
+                raise ValueError(f"`providers` says something of `{name}`, which is not asked{close}")
+        return self
 
 
 class Limits(_Block):
@@ -61,6 +137,39 @@ class Limits(_Block):
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
     approval_minutes: int = Field(default=10, ge=1, le=60 * 24 * 7)
     simulations_per_minute: int = Field(default=20, ge=1, le=10_000)
+    background_children: int = Field(default=5, ge=1, le=100)
+    background_live: int = Field(default=8, ge=1, le=1000)
+    background_depth: int = Field(default=2, ge=1, le=5)
+    background_minutes: int = Field(default=10, ge=1, le=24 * 60)
+
+
+def _private(entry: str) -> str:
+    address, _, port = entry.rpartition(":")
+    try:
+        ipaddress.ip_address(address.strip("[]"))
+        known = 0 < int(port) < 65536  # noqa: PLR2004 - the ports there are
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError(f"`{entry}` is not a network address with a port, write one as `10.1.2.3:80`")
+    return entry
+
+
+class WebSettings(_Block):
+    """Fetching pages: all of a fetch takes at most `seconds`, a page has at most `kilobytes`.
+
+    `unsafe_allow_private_addresses` lets every session reach these addresses of the machine or its network.
+    """
+
+    seconds: int = Field(default=20, ge=1, le=600)
+    kilobytes: int = Field(default=2000, ge=1, le=100_000)
+    unsafe_allow_private_addresses: list[Annotated[str, AfterValidator(_private)]] = Field(default_factory=list[str])
+
+    @property
+    def private(self) -> frozenset[tuple[str, int]]:
+        """The allowed addresses, each with its port."""
+        parts = (entry.rpartition(":") for entry in self.unsafe_allow_private_addresses)
+        return frozenset((str(ipaddress.ip_address(host.strip("[]"))), int(port)) for host, _, port in parts)
 
 
 class Settings(_Block):
@@ -70,6 +179,9 @@ class Settings(_Block):
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     limits: Limits = Limits()
+    web: WebSettings = WebSettings()
+    secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
+    mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +189,21 @@ class Config:
     """The configuration in force.
 
     `data_dir` is absolute. `policy` is the validated document. `source` is the file it was read from,
-    None when the defaults are in force because there is none.
+    None when the defaults are in force because there is none; `rule_lines` are the lines its rules stand on.
     """
 
     data_dir: Path
     store: StoreSettings
     model: ModelSettings
     limits: Limits
+    web: WebSettings
+    secrets: Mapping[str, SecretSettings]
     policy: Document
+    mcp_servers: Mapping[str, McpServerSettings]
     source: Path | None
+    rule_lines: tuple[int, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where a relative path of the configuration begins."""
+        return (Path() if self.source is None else self.source.parent).absolute()

@@ -8,21 +8,13 @@ answer raises StoreGoneError, one that refuses StoreRefusedError, records of a n
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from bot.sessions.values import (
-    Accepted,
-    Approval,
-    ApprovalState,
-    AuditRecord,
-    AuditRow,
-    Claim,
-    Delivery,
-    DeliveryState,
-    Event,
-    NewItem,
-    SessionState,
-    Write,
-    Written,
-)
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.events import Event
+from bot.sessions.listing import Listed, Page
+from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
+from bot.sessions.values import Accepted, Claim, NewItem, SessionState, Title, Write, Written
+from policy.labels import Label
 
 
 class SessionStore(Protocol):
@@ -93,12 +85,12 @@ class SessionStore(Protocol):
         ...
 
     async def resolve(
-        self, sid: str, approval: str, state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
-    ) -> Approval:
-        """Answer a pending approval once and mark the session ready when none is left.
+        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+    ) -> tuple[Approval, ...]:
+        """Answer pending approvals once, all in one step, and mark the session ready when none is left.
 
-        Returns the approval as it stands: the same answer by the same actor again is no error, another answer
-        finds the first in force. Raises NotFoundError: no such approval, or it is no longer pending by time.
+        Returns them as they stand: the same answer by the same actor again is no error, another answer finds the
+        first in force. Raises NotFoundError: one of them does not exist, or is no longer pending by time.
         """
         ...
 
@@ -114,8 +106,30 @@ class SessionStore(Protocol):
         """Return the approvals of this generation; one past its time reads as EXPIRED."""
         ...
 
+    async def name(self, sid: str, title: Title | None) -> None:
+        """Give a session a title, until its next reset; None takes it away.
+
+        Raises NotFoundError: no such session.
+        """
+        ...
+
+    async def waiting(self, sid: str) -> tuple[Label, ...]:
+        """Return the labels of the inputs that wait, oldest first."""
+        ...
+
+    async def listed(self, asked: Listed) -> Page:
+        """Return a page of a principal's sessions that a reader may know of, newest first, archived ones left out.
+
+        Raises CursorError: the cursor is not one that this principal was given at this level.
+        """
+        ...
+
+    async def questions(self) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the pending approvals of all sessions, each with its session's record."""
+        ...
+
     def sessions(self) -> AsyncIterator[SessionState]:
-        """Walk all sessions, in no order; for listings and the sweep."""
+        """Walk all sessions, in no order; for the operator."""
         ...
 
 
@@ -124,6 +138,10 @@ class Wake(Protocol):
 
     async def ready(self, *, wait: float) -> tuple[str, ...]:
         """Return sessions marked ready, waiting up to `wait` seconds for the first."""
+        ...
+
+    async def again(self, sids: tuple[str, ...]) -> None:
+        """Mark sessions ready that `ready` returned and that this process leaves to another."""
         ...
 
     async def sweep(self) -> tuple[str, ...]:
@@ -139,6 +157,10 @@ class OutboxStore(Protocol):
 
         An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
         """
+        ...
+
+    async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
+        """Return events with seq > `after`, oldest first: what a delivery refers to."""
         ...
 
     async def settle(
@@ -165,4 +187,30 @@ class AuditStore(Protocol):
 
     async def head(self, chain: str) -> tuple[int, str]:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
+        ...
+
+
+class PolicyStore(Protocol):
+    """Which policy is in force, for all processes of one store."""
+
+    @property
+    def policy_head(self) -> PolicyHead | None:
+        """What this process read last of it, None for none.
+
+        Read along with whatever has to know: waiting for sessions, a claim, taking or committing what is to be said.
+        """
+        ...
+
+    async def read_policy(self) -> PolicyHead | None:
+        """Read it now."""
+        ...
+
+    async def put_policy(
+        self, digest: str, process: str, audit: tuple[AuditRow, ...], *, only_if_none: bool = False
+    ) -> PolicyHead:
+        """Put a policy in force and append the rows that tell of it to the chain `audit`, in one step.
+
+        `process` tells people who did it. With `only_if_none` nothing changes if one is in force. Returns what is in
+        force then.
+        """
         ...

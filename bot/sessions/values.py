@@ -4,16 +4,17 @@ Times are milliseconds since the epoch on the store's clock. Labels are values, 
 writes their text form. Bodies are JSON objects.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
-from pydantic import JsonValue
-
+from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.events import Event, NewEvent
+from bot.sessions.json import JsonObject
+from bot.sessions.kin import Lineage
+from bot.sessions.records import AuditRow
 from policy.labels import PUBLIC, Label
-
-JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 SCHEMA: Final = 1
 """Version of every stored record; a store holding a newer one is refused."""
@@ -30,80 +31,28 @@ class Status(StrEnum):
     ARCHIVED = "archived"
 
 
+class Kind(StrEnum):
+    """What a session is: a conversation with people, or a task that another session gave."""
+
+    CHAT = "chat"
+    TASK = "task"
+
+
 class YieldReason(StrEnum):
     """Why a turn ended."""
 
     COMPLETED = "completed"
-    NEEDS_INPUT = "needs_input"
     ERROR = "error"
     MAX_TURNS = "max_turns"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELED = "canceled"
-
-
-class EventType(StrEnum):
-    """What an event of the log tells."""
-
-    SESSION_CREATED = "session.created"
-    SESSION_RESET = "session.reset"
-    USER_MESSAGE = "user.message"
-    AGENT_MESSAGE = "agent.message"
-    AGENT_THINKING = "agent.thinking"
-    TURN_STARTED = "turn.started"
-    TURN_COMPLETED = "turn.completed"
-    TOOL_CALL = "tool.call"
-    TOOL_RESULT = "tool.result"
-    POLICY_DECISION = "policy.decision"
-    TAINT_RAISED = "taint.raised"
-    APPROVAL_REQUESTED = "approval.requested"
-    APPROVAL_RESOLVED = "approval.resolved"
-    ERROR = "error.turn"
-
-
-class Visibility(StrEnum):
-    """Who an event is meant for: the people in the chat, those watching progress, or operators."""
-
-    USER = "user"
-    PROGRESS = "progress"
-    INTERNAL = "internal"
-
-
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event before the store gave it a place.
-
-    `admitted` tells that its content entered the context, so its label counts for the taint (law
-    `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one.
-    """
-
-    type: EventType
-    actor: str
-    label: Label
-    body: JsonObject
-    visibility: Visibility = Visibility.INTERNAL
-    admitted: bool = False
-    turn: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event in the log: seq 1, 2, 3 … without gaps, whatever the generation."""
-
-    seq: int
-    ts: int
-    generation: int
-    type: EventType
-    actor: str
-    label: Label
-    body: JsonObject
-    visibility: Visibility
-    admitted: bool
-    turn: str
 
 
 class ItemStatus(StrEnum):
     """Where an accepted input is: the last four are terminal (law `accepted_once_in_order`)."""
 
     WAITING = "waiting"
+    HELD = "held"
     TAKEN = "taken"
     CONSUMED = "consumed"
     CANCELLED = "cancelled"
@@ -118,6 +67,7 @@ class NewItem:
     `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
     `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
+    `lineage` makes it the task of a new background session, created only until `reserved`.
     """
 
     sid: str
@@ -128,6 +78,8 @@ class NewItem:
     home: str
     principal: str
     creation: Label = PUBLIC
+    lineage: Lineage | None = None
+    reserved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +105,18 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What models were asked, in tokens; `complete` is false when a provider did not say."""
+    """What models were asked, in tokens; `complete` is false when a provider did not say.
+
+    `requests` counts every attempt, also those that failed. `cost` is what is known of it, in millionths of the
+    currency that the configured prices are in; `priced` is false when a part of it is not known.
+    """
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     complete: bool = True
+    cost: int = 0
+    priced: bool = True
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum; unknown stays unknown."""
@@ -167,6 +125,8 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.complete and other.complete,
+            self.cost + other.cost,
+            self.priced and other.priced,
         )
 
 
@@ -176,7 +136,7 @@ class Turn:
 
     `position` is the inbox item it answers, `sender` who wrote that. `attempt` counts claims, so that
     a crash shows. `suspended` tells that it waits for approvals and holds no worker. `usage` is what it used
-    before it was suspended.
+    before it was suspended. `hops` is how many sessions its message came through.
     """
 
     id: str
@@ -187,6 +147,7 @@ class Turn:
     attempt: int = 1
     suspended: bool = False
     usage: Usage = Usage()
+    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +165,20 @@ class LastTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Title:
+    """What a session is called, with the label of whoever wrote it (law `stored_things_keep_their_label`)."""
+
+    text: str
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
 class SessionState:
     """A session's record.
 
     `seq` is the head of its log; events from `generation_seq` on are of this generation. `undelivered` counts
-    what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop.
+    what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
+    that of a background session, None for a conversation; `ended_at` is 0 until it has done its task.
     """
 
     sid: str
@@ -229,114 +199,26 @@ class SessionState:
     usage: Usage
     undelivered: int = 0
     stopping: bool = False
+    lineage: Lineage | None = None
+    ended_at: int = 0
+    given_title: Title | None = None
+
+    @property
+    def title(self) -> Title | None:
+        """The title a person gave, else the one a task was spawned with, if any."""
+        if self.given_title is None and self.lineage is not None and self.lineage.title:
+            return Title(self.lineage.title, self.creation)
+        return self.given_title
+
+    @property
+    def kind(self) -> Kind:
+        """What it is: a task has a parent."""
+        return Kind.CHAT if self.lineage is None else Kind.TASK
 
     @property
     def visibility(self) -> Label:
         """What a reader must be cleared for to learn that the session exists (law `no_read_up`)."""
         return self.taint.join(self.creation).join(self.inbox_label)
-
-
-class ApprovalState(StrEnum):
-    """Where a question to people is; only `APPROVED` may be used, once."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    USED = "used"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """A durable question, bound to exact arguments, label and principal.
-
-    `binding` is the digest of (tool, arguments, taint, principal, generation); `call` the id of the tool
-    call it is for. `question` is what people are shown. `expires_at` is on the store's clock.
-    """
-
-    id: str
-    sid: str
-    generation: int
-    turn: str
-    call: str
-    tool: str
-    binding: str
-    label: Label
-    principal: str
-    question: JsonObject
-    rules: tuple[str, ...]
-    expires_at: int
-    state: ApprovalState = ApprovalState.PENDING
-    resolved_by: str = ""
-
-
-class DeliveryState(StrEnum):
-    """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
-
-    PENDING = "pending"
-    SENDING = "sending"
-    SENT = "sent"
-    WITHHELD = "withheld"
-    AMBIGUOUS = "ambiguous"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class NewDelivery:
-    """Something to be said: `key` is its idempotency key, `address` an address' text, `kind` how it is rendered.
-
-    `approved` tells that people approved it, so that it is not held for them again when it is sent.
-    """
-
-    key: str
-    address: str
-    text: str
-    label: Label
-    kind: str = "answer"
-    turn: str = ""
-    approved: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """An outbox entry, as its sender claimed it."""
-
-    sid: str
-    key: str
-    address: str
-    text: str
-    label: Label
-    kind: str
-    turn: str
-    state: DeliveryState
-    created_at: int
-    attempt: int
-    generation: int
-    approved: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One line of an audit chain before it is chained: who, what was asked, what was decided, under which policy."""
-
-    kind: str
-    actor: str
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """A chained row: `hash` covers `previous` and everything else in the record."""
-
-    n: int
-    ts: int
-    kind: str
-    actor: str
-    body: JsonObject
-    previous: str
-    hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +250,7 @@ class Write:
     waiting item, which must be at that position, into the turn; `settle` gives a taken or waiting
     item its terminal status. `ask` adds approvals; `use` spends an approved one and fails unless it is
     live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
-    gives the lease back in the same step.
+    gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`.
     """
 
     op: str
@@ -384,6 +266,7 @@ class Write:
     status: Status | None = None
     deliver: tuple[NewDelivery, ...] = ()
     release: bool = False
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)

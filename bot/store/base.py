@@ -8,11 +8,19 @@ from bot.audit import EMPTY, Head, chained
 from bot.clock import Clock
 from bot.errors import StoreError
 from bot.ids import Ids
-from bot.sessions.values import AuditRow
-from bot.store.keys import READY, STATES, SessionKeys
+from bot.sessions.records import AuditRow, PolicyHead
+from bot.store import wire
+from bot.store.keys import POLICY, READY, STATES, SessionKeys
 from bot.store.link import Arg, Command, Link, Reply
 from bot.store.options import StoreOptions
 from bot.store.wire import Fetched, dump, raw, refs, text
+from policy.labels import Label
+
+Place = tuple[str, Label]
+"""Where a session is filed for listings: its principal and its visibility."""
+
+POLICY_ASKED: Final = ("HMGET", POLICY, "v", "digest", "at", "process")
+"""The command that reads which policy is in force; its reply goes to `_saw_policy`."""
 
 _HEADS: Final = 4096
 _CHAIN_TRIES: Final = 50
@@ -30,8 +38,11 @@ class Part:
         self._ids = ids
         # Heads as last seen; wrong ones cost a round trip, never a wrong chain: the scripts compare.
         self._heads: OrderedDict[str, Head] = OrderedDict()
+        # Where sessions are filed for listings, as this process did it last or found them.
+        self._places: OrderedDict[str, Place] = OrderedDict()
         # How far the store's clock is ahead of ours, as last seen; audit rows are stamped before they are sent.
         self._ahead = 0
+        self._policy: PolicyHead | None = None
 
     @property
     def process(self) -> str:
@@ -43,6 +54,17 @@ class Part:
         self._heads.move_to_end(chain)
         if len(self._heads) > _HEADS:
             self._heads.popitem(last=False)
+
+    def _saw_policy(self, reply: Reply) -> None:
+        """Keep what was read of the policy in force; of two answers that overtook one another, the newer counts."""
+        version, digest, at, process = reply
+        if version is None:
+            self._policy = None
+            return
+        wire.check_version(version)
+        seen = PolicyHead(text(digest), int(at), text(process))
+        if self._policy is None or seen.at >= self._policy.at:
+            self._policy = seen
 
     def _saw_now(self, now: int) -> None:
         self._ahead = now - self._clock.wall_ms()

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from bot.audit import Head, genesis
-from bot.sessions.values import AuditRecord, AuditRow
+from bot.sessions.records import AuditRecord, AuditRow
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of

@@ -1,31 +1,39 @@
 """The store's schema, written once: every key, its type, life, meaning and writer.
 
 All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
-`<sid>` is percent-encoded, `%` stands for the empty text; the encoding is injective.
+`<sid>`, `<who>` (a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the
+encoding is injective.
 
 | key                     | type   | life                  | meaning                                       | written by        |
 |-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
 | `lg:{<sid>}:state`      | hash   | the session's         | the session's record, fields below            | every script      |
 | `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
 | `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop |
-| `lg:{<sid>}:idem`       | hash   | field: 24 h after end | dedupe key → position, status, digest         | accept write stop |
-| `lg:{<sid>}:outbox`     | hash   | field: 24 h after end | delivery key → delivery                       | write take settle |
+| `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop |
+| `lg:{<sid>}:outbox`     | hash   | 24 h after their end  | delivery key → delivery                       | write take settle |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
+| `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
 | `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | the chain for decisions outside a session     | audit_append      |
 | `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
+| `lg:{audit}:policy`     | hash   | until the next        | the policy in force: `v digest at process`    | put_policy        |
+| `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
+| `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
+| `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
+| `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
 
 Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
 `seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `home` `who`
 address and principal · `born` `moved` times · `pos` last inbox position · `wait` waiting items ·
 `taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
-stop · `an` `ah` audit head.
+stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended ·
+`title` its label and the title a person gave.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.
@@ -48,6 +56,8 @@ PROCESS: Final = "p-"
 
 AUDIT_CHAIN: Final = "lg:{audit}:chain"
 AUDIT_HEAD: Final = "lg:{audit}:head"
+POLICY: Final = "lg:{audit}:policy"
+"""The policy in force for all processes, in the slot of the chain that tells who put it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,7 @@ class SessionKeys:
     outbox: str
     approvals: str
     audit: str
+    held: str
     prefix: str
 
     def op(self, op: str) -> str:
@@ -75,13 +86,33 @@ class SessionKeys:
 def session_keys(sid: str) -> SessionKeys:
     """Return the keys of a session."""
     prefix = f"lg:{{{encode(sid)}}}:"
-    names = ("state", "log", "inbox", "idem", "outbox", "approvals", "audit")
+    names = ("state", "log", "inbox", "idem", "outbox", "approvals", "audit", "held")
     return SessionKeys(*(prefix + name for name in names), prefix=prefix)
+
+
+def held_key(principal: str) -> str:
+    """Return the key of the principal's sessions that may hold something."""
+    return f"lg:held:{{{encode(principal)}}}"
+
+
+def slots_key(principal: str) -> str:
+    """Return the key of a principal's slots; no session's tag has a bare colon in it."""
+    return f"lg:{{live:{encode(principal)}}}:slots"
 
 
 def audit_op(op: str) -> str:
     """Return the key of the answer to one operation on the chain outside sessions."""
     return f"lg:{{audit}}:op:{encode(op)}"
+
+
+def labels_key(principal: str) -> str:
+    """Return the key of the labels under which a principal's sessions are listed."""
+    return f"lg:list:{{{encode(principal)}}}"
+
+
+def list_key(principal: str, label: str) -> str:
+    """Return the key of a principal's sessions that one label makes visible."""
+    return f"{labels_key(principal)}:{encode(label)}"
 
 
 def sid_of(state_key: bytes) -> str:

@@ -87,13 +87,17 @@ class Link:
 
         Raises StoreError: see `commands`.
         """
-        known = self._scripts[script]
-        tail = (len(keys), *keys, *args)
-        first, *_ = await self._exchange((("EVALSHA", known.digest, *tail), *hints), 0)
-        if isinstance(first, NoScriptError):
-            # EVAL registers the script too, and runs it whether or not the registration survives.
-            first, *_ = await self._exchange((("EVAL", known.text, *tail),), 0)
-        return _checked(first)
+        return _checked((await self._run(script, keys, args, hints))[0])
+
+    async def script_asking(
+        self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
+    ) -> tuple[Reply, Reply]:
+        """Run a script as `script` does, and return its reply and that to a read done behind it.
+
+        Raises StoreError: see `commands`.
+        """
+        first, answer, *_ = await self._run(script, keys, args, (asked, *hints))
+        return _checked(first), _checked(answer)
 
     async def scripts(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
         """Run a script for several sessions in one round trip.
@@ -116,6 +120,17 @@ class Link:
     async def close(self) -> None:
         """Close all connections."""
         await self._pool.disconnect()
+
+    async def _run(
+        self, script: Script, keys: Sequence[str], args: Sequence[Arg], along: Sequence[Command]
+    ) -> list[Reply]:
+        known = self._scripts[script]
+        tail = (len(keys), *keys, *args)
+        replies = await self._exchange((("EVALSHA", known.digest, *tail), *along), 0)
+        if isinstance(replies[0], NoScriptError):
+            # EVAL registers the script too, and runs it whether or not the registration survives.
+            replies = await self._exchange((("EVAL", known.text, *tail), *along), 0)
+        return replies
 
     async def _exchange(self, commands: Sequence[Command], block: float) -> list[Reply]:
         for remaining in reversed(range(_TRIES)):

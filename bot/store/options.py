@@ -9,8 +9,8 @@ class StoreOptions:
 
     A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`. Dedupe keys and settled deliveries
     are kept `keep_ms` after their end. A session's inbox takes `inbox_limit` items; a claim hands over at most
-    `claim_items` of them. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
-    `sweep_keys` keys of the store.
+    `claim_items` of them. A session holds at most `held_limit` items for people to decide on. `timeout` seconds bound
+    every exchange, `connections` the pool. One sweep looks at about `sweep_keys` keys of the store.
     """
 
     lease_ms: int = 30_000
@@ -18,6 +18,7 @@ class StoreOptions:
     keep_ms: int = 24 * 60 * 60 * 1000
     inbox_limit: int = 1000
     claim_items: int = 32
+    held_limit: int = 50
     claim_events: int = 1000
     timeout: float = 10.0
     connections: int = 16

@@ -1,8 +1,9 @@
 """The outbox part of the store: what waits to be said, and what became of it."""
 
-from bot.sessions.values import AuditRow, Delivery, DeliveryState
-from bot.store import wire
-from bot.store.base import Part
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.records import AuditRow
+from bot.store import wire, wire_outgoing
+from bot.store.base import POLICY_ASKED, Part
 from bot.store.keys import encode, session_keys
 from bot.store.link import Arg, Reply
 from bot.store.scripts import Script
@@ -16,7 +17,8 @@ class Outbox(Part):
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
         keys = session_keys(sid)
         args = [raw(sender), self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
-        reply = await self._link.script(Script.TAKE, [keys.state, keys.outbox], args)
+        reply, policy = await self._link.script_asking(Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED)
+        self._saw_policy(policy)
         return await self._read(sid, reply[1:])
 
     async def settle(
@@ -43,6 +45,10 @@ class Outbox(Part):
 
     async def _read(self, sid: str, flat: list[bytes]) -> tuple[Delivery, ...]:
         records = wire.pairs(flat)
-        fetched = await self._fetch(session_keys(sid), [wire.delivery_body(record) for record in records.values()])
-        read = wire.reading(lambda: [wire.delivery(sid, name, record, fetched) for name, record in records.items()])
+        fetched = await self._fetch(
+            session_keys(sid), [wire_outgoing.delivery_body(record) for record in records.values()]
+        )
+        read = wire.reading(
+            lambda: [wire_outgoing.delivery(sid, name, record, fetched) for name, record in records.items()]
+        )
         return tuple(delivery for _, delivery in sorted(read, key=lambda numbered: numbered[0]))

@@ -1,20 +1,23 @@
-"""The store on the Redis protocol: all four ports on one connection pool."""
+"""The store on the Redis protocol: all six ports on one connection pool."""
 
 from bot.clock import Clock
 from bot.errors import StoreRefusedError
 from bot.ids import Ids
 from bot.store.chains import AuditChains
 from bot.store.fitness import complaints
+from bot.store.kin import Kin
 from bot.store.link import Link
+from bot.store.listing import Listing
 from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
+from bot.store.policy import PolicyInForce
 from bot.store.sessions import Sessions
 from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
 
 
-class RedisStore(Sessions, WakeHints, Outbox, AuditChains):
-    """Implements the ports `SessionStore`, `Wake`, `OutboxStore` and `AuditStore`. Made by `open_store`."""
+class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce):
+    """Implements the ports of `bot.sessions.port`, and `KinStore`. Made by `open_store`."""
 
     def __init__(
         self,
@@ -34,13 +37,6 @@ class RedisStore(Sessions, WakeHints, Outbox, AuditChains):
     def server(self) -> Supervisor | None:
         """The embedded server this process is attached to, if it is the embedded store."""
         return self._server
-
-    async def ping(self) -> None:
-        """Ask for a sign of life.
-
-        Raises StoreError: there is none.
-        """
-        await self._link.commands(("PING",))
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, see `fitness`; doctor shows them."""

@@ -30,7 +30,13 @@ class Script(StrEnum):
     SETTLE = "settle"
     PROBE = "probe"
     VANISH = "vanish"
+    NAME = "name"
     AUDIT_APPEND = "audit_append"
+    RECEIVE = "receive"
+    DECIDE_HELD = "decide_held"
+    RESERVE = "reserve"
+    FREE = "free"
+    PUT_POLICY = "put_policy"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -14,30 +14,22 @@ from bot.errors import (
     ResetError,
     StoreRefusedError,
 )
-from bot.sessions.values import (
-    Accepted,
-    Approval,
-    ApprovalState,
-    AuditRow,
-    Claim,
-    Event,
-    InboxItem,
-    ItemStatus,
-    NewItem,
-    SessionState,
-    Write,
-    Written,
-)
+from bot.sessions.events import Event
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Accepted, Claim, InboxItem, ItemStatus, NewItem, SessionState, Title, Write, Written
 from bot.store import wire
-from bot.store.base import Part
+from bot.store.base import POLICY_ASKED, Place
+from bot.store.filing import Filing, place_of
 from bot.store.keys import AUDIT, OPEN, SessionKeys, session_keys, sid_of
 from bot.store.link import Arg, Reply
+from bot.store.questions import Questions, approvals_of
 from bot.store.scripts import Script
 from bot.store.wire import Bodies, dump, raw, text
 from bot.store.writes import change_args, claim_args, delivery_args, event_args
+from policy.labels import Label, join_all
 
 
-class Sessions(Part):
+class Sessions(Filing, Questions):
     """Implements the port `SessionStore`."""
 
     async def accept(self, item: NewItem) -> Accepted:
@@ -50,12 +42,16 @@ class Sessions(Part):
         digest = hashlib.sha256(body).hexdigest()[:32]
         args: list[Arg] = [raw(item.dedupe), digest, self._ids.op(), raw(item.sender), str(item.label)]
         args += [bodies.put(body), raw(item.home), raw(item.principal), str(item.creation), self._options.inbox_limit]
+        args += [wire.lineage(item.lineage) if item.lineage else "", item.reserved]
+        known = self._places.get(item.sid, (item.principal, item.creation))
+        likely = (known[0], known[1].join(item.label))
         reply = await self._link.script(
             Script.ACCEPT,
             [keys.state, keys.log, keys.inbox, keys.idem, *_body_keys(keys, bodies)],
             [*args, *bodies.large.values()],
             self._ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),
+            *self._file(item.sid, likely),
         )
         if reply[0] == b"conflict":
             raise DedupeConflictError("the same input came before with another content")
@@ -63,13 +59,19 @@ class Sessions(Part):
             raise BusyError
         if reply[0] == b"move":
             raise IllegalMoveError(text(reply[1]), text(reply[2]))
+        place = (text(reply[4]), wire.reading(lambda: join_all(map(wire.label, reply[5:]))))
+        if place != likely:
+            # It was not known here before: once a process and session, the hint takes an exchange of its own.
+            await self._link.commands(*self._file(item.sid, place))
         return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]))
 
     async def claim(self, sid: str, owner: str, *, after: int = 0, idle: bool = False) -> Claim | None:
         """Take a session with a lease, if there is work and nobody holds it."""
         keys, limits = session_keys(sid), self._options
         args = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
-        reply = await self._link.script(Script.CLAIM, [keys.state, keys.log, keys.inbox, keys.approvals], args)
+        names = [keys.state, keys.log, keys.inbox, keys.approvals]
+        reply, policy = await self._link.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
+        self._saw_policy(policy)
         if reply[0] == b"none":
             return None
         _, now, flat, items, entries, approvals = reply
@@ -77,6 +79,7 @@ class Sessions(Part):
         state = wire.reading(lambda: wire.state(sid, flat))
         audit = wire.audit_head(flat)
         self._saw_head(sid, audit)
+        self._remember(sid, place_of(state))
         events = await self._read_events(keys, entries)
         if len(entries) == limits.claim_events:
             events += await self._events_between(sid, events[-1].seq, state.seq)
@@ -88,7 +91,7 @@ class Sessions(Part):
             state=state,
             items=await self._read_items(keys, items),
             events=events,
-            approvals=_approvals(sid, approvals, now, state.generation),
+            approvals=approvals_of(sid, approvals, now, state.generation),
             audit=audit,
         )
 
@@ -108,11 +111,23 @@ class Sessions(Part):
         names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit]
         names += [keys.op(write.op), *_body_keys(keys, bodies)]
 
+        place, was = self._place_after(claim, write), self._places.get(claim.sid)
+        # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
+        hints = self._file(claim.sid, place) if script is Script.COMMIT or place != was else []
+
         async def run(audit: list[Arg]) -> list[Reply]:
-            return await self._link.script(script, names, [*before, *audit, *after])
+            args = [*before, *audit, *after]
+            if not write.deliver:
+                return await self._link.script(script, names, args, *hints)
+            # What is said next is said by this policy or not at all.
+            said, policy = await self._link.script_asking(script, names, args, POLICY_ASKED, *hints)
+            self._saw_policy(policy)
+            return said
 
         reply = await self._chaining(claim.sid, write.audit, run)
         if reply[0] != b"ok":
+            # The hints went along with what was not written.
+            await self._refile([claim.sid])
             _refuse(reply)
         _, seq, taint, now, n, digest, stop, ready = reply
         self._saw_now(now)
@@ -120,6 +135,11 @@ class Sessions(Part):
         self._saw_head(claim.sid, head)
         await self._mark_ready(claim.sid, ready)
         return Written(int(seq), wire.label(taint), now, head, bool(stop))
+
+    def _place_after(self, claim: Claim, write: Write) -> Place:
+        """Return where a session belongs after a write: what it admits is all that can raise its visibility."""
+        who, label = self._places.get(claim.sid, place_of(claim.state))
+        return who, join_all((event.label for event in write.events if event.admitted), start=label)
 
     async def renew(self, claim: Claim) -> bool:
         """Prolong the lease; return whether a stop was asked for."""
@@ -148,6 +168,7 @@ class Sessions(Part):
         """Start a new generation."""
         keys = session_keys(sid)
         names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit, keys.op(op)]
+        names.append(keys.held)
 
         async def run(rows: list[Arg]) -> list[Reply]:
             return await self._link.script(Script.RESET, names, [raw(actor), self._options.keep_ms, *rows])
@@ -158,25 +179,21 @@ class Sessions(Part):
         if reply[0] == b"move":
             raise IllegalMoveError(text(reply[1]), text(reply[2]))
         self._saw_head(sid, wire.audit_head(reply[1]))
-        return wire.reading(lambda: wire.state(sid, reply[1]))
+        state = wire.reading(lambda: wire.state(sid, reply[1]))
+        await self._link.commands(*self._file(sid, place_of(state), state.updated_at))
+        return state
 
-    async def resolve(
-        self, sid: str, approval: str, state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
-    ) -> Approval:
-        """Answer a pending approval once and mark the session ready when none is left."""
-        keys = session_keys(sid)
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            names = [keys.state, keys.approvals, keys.audit]
-            return await self._link.script(Script.RESOLVE, names, [raw(approval), state.value, raw(actor), *rows])
-
-        reply = await self._chaining(sid, audit, run)
+    async def name(self, sid: str, title: Title | None) -> None:
+        """Give a session a title, or take it away."""
+        written = b"" if title is None else wire.title(title)
+        reply = await self._link.script(Script.NAME, [session_keys(sid).state], [written])
         if reply[0] == b"none":
             raise NotFoundError
-        _, record, ready, n, digest = reply
-        self._saw_head(sid, (int(n), text(digest)))
-        await self._mark_ready(sid, ready)
-        return wire.reading(lambda: wire.approval(sid, raw(approval), record, 0))
+
+    async def waiting(self, sid: str) -> tuple[Label, ...]:
+        """Return the labels of the inputs that wait, oldest first."""
+        (items,) = await self._link.commands(("LRANGE", session_keys(sid).inbox, 0, -1))
+        return wire.reading(lambda: tuple(map(wire.item_label, items)))
 
     async def state(self, sid: str) -> SessionState | None:
         """Return the session's record, None if there is none."""
@@ -188,15 +205,6 @@ class Sessions(Part):
         keys = session_keys(sid)
         (entries,) = await self._link.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
         return await self._read_events(keys, entries)
-
-    async def approvals(self, sid: str) -> tuple[Approval, ...]:
-        """Return the approvals of this generation; one past its time reads as EXPIRED."""
-        keys = session_keys(sid)
-        generation, flat, clock = await self._link.commands(
-            ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
-        )
-        now = int(clock[0]) * 1000 + int(clock[1]) // 1000
-        return _approvals(sid, flat, now, int(generation or 0))
 
     async def sessions(self) -> AsyncIterator[SessionState]:
         """Walk all sessions, in no order; a session that comes or goes meanwhile may or may not be met."""
@@ -223,14 +231,6 @@ class Sessions(Part):
 
 def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
     return wire.reading(lambda: wire.state(sid_of(key), flat))
-
-
-def _approvals(sid: str, flat: Sequence[bytes], now: int, generation: int) -> tuple[Approval, ...]:
-    def read() -> tuple[Approval, ...]:
-        every = (wire.approval(sid, name, record, now) for name, record in wire.pairs(flat).items())
-        return tuple(approval for approval in every if approval.generation == generation)
-
-    return wire.reading(read)
 
 
 def _body_keys(keys: SessionKeys, bodies: Bodies) -> list[str]:

@@ -2,7 +2,8 @@
 
 Two hints: `lg:ready`, sessions to look at now, and `lg:open`, sessions that may have unfinished work. A sweep checks
 every session of `lg:open` and then walks a stretch of the whole store, going on where the last sweep stopped, so that
-it costs the same whatever the number of idle sessions, and a session both hints lost is found all the same.
+it costs the same whatever the number of idle sessions, and a session both hints lost is found all the same. On that
+walk sessions are also filed where listings look for them.
 """
 
 import asyncio
@@ -10,7 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bot.store.base import Part
+from bot.store.base import POLICY_ASKED
+from bot.store.filing import Filing
 from bot.store.keys import OPEN, PROCESS, READY, STATES, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
@@ -23,7 +25,7 @@ _NEEDS_SOMEBODY: Final = 2
 _NAME: Final = re.compile(r" name=(\S+)")
 
 
-class WakeHints(Part):
+class WakeHints(Filing):
     """Implements the port `Wake`."""
 
     _sweep_cursor = b"0"
@@ -37,11 +39,22 @@ class WakeHints(Part):
             # In slices, so that a server that vanished is noticed; 0 would mean for ever.
             slice_ = min(max(deadline - loop.time(), 0.001), _BLOCK_SECONDS)
             command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", _MOST)
-            (reply,) = await self._link.commands(command, block=slice_)
+            reply, policy = await self._link.commands(command, POLICY_ASKED, block=slice_)
+            self._saw_policy(policy)
             if reply is not None:
                 return tuple(text(member) for member, _ in reply[1])
             if loop.time() >= deadline:
                 return ()
+
+    async def again(self, sids: tuple[str, ...]) -> None:
+        """Mark sessions ready that `ready` returned and that this process leaves to another."""
+        if sids:
+            await self._link.commands(*map(self._ready_hint, sids))
+
+    async def others(self) -> bool:
+        """Say whether another process has the store open; one that cannot be asked is believed to be there."""
+        alive = await self._alive()
+        return self.process not in alive or any(name.startswith(PROCESS) for name in alive - {self.process})
 
     async def sweep(self) -> tuple[str, ...]:
         """Find sessions with work and no live lease, or with something to send; mark them ready, return them."""
@@ -56,7 +69,9 @@ class WakeHints(Part):
         for _ in range(0, self._options.sweep_keys, _PAGE):
             walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
             ((self._sweep_cursor, states),) = await self._link.commands(walk)
-            found |= dict.fromkeys(await self._look([sid_of(key) for key in states], gone))
+            walked = [sid_of(key) for key in states]
+            found |= dict.fromkeys(await self._look(walked, gone))
+            await self._refile(walked)
             if self._sweep_cursor == b"0":
                 break
         return tuple(found)
@@ -67,8 +82,7 @@ class WakeHints(Part):
         Their leases need not be waited for. Twice, so that a server's restart, after which everybody connects
         anew, takes nobody's work away; and only if we see ourselves, as behind a proxy nobody would be seen.
         """
-        (listing,) = await self._link.commands(("CLIENT", "LIST"))
-        alive = {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
+        alive = await self._alive()
         missing = self._missing if self.process in alive else frozenset[str]()
         self._missing = frozenset[str]()
 
@@ -80,6 +94,11 @@ class WakeHints(Part):
             return process in missing
 
         return gone
+
+    async def _alive(self) -> set[str]:
+        """Return the names of all who are connected to the store."""
+        (listing,) = await self._link.commands(("CLIENT", "LIST"))
+        return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
     async def _look(self, sids: Sequence[str], gone: Callable[[str], bool]) -> list[str]:
         """Probe sessions, put both hints right, and return those with something to do."""

@@ -13,26 +13,11 @@ from functools import lru_cache
 from typing import Final, TypeVar, cast
 
 from bot.errors import SchemaError
-from bot.sessions.values import (
-    SCHEMA,
-    Approval,
-    ApprovalState,
-    AuditRecord,
-    Delivery,
-    DeliveryState,
-    Event,
-    EventType,
-    InboxItem,
-    JsonObject,
-    LastTurn,
-    NewDelivery,
-    SessionState,
-    Status,
-    Turn,
-    Usage,
-    Visibility,
-    YieldReason,
-)
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.json import JsonObject
+from bot.sessions.kin import Bounded, Kind, Lineage
+from bot.sessions.records import AuditRecord
+from bot.sessions.values import SCHEMA, InboxItem, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -81,7 +66,11 @@ def refs(bodies: Iterable[bytes]) -> list[bytes]:
     return [body[1:] for body in bodies if body[:1] == b"@"]
 
 
-def _whole(body: bytes, fetched: Fetched) -> bytes:
+def whole(body: bytes, fetched: Fetched) -> bytes:
+    """Return a body as it was put, from what stands for it.
+
+    Raises SchemaError: it is not there.
+    """
     if body[:1] != b"@":
         return body
     found = fetched.get(body[1:])
@@ -164,7 +153,20 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         usage=_usage(got[b"usage"].split()) if b"usage" in got else Usage(),
         undelivered=number(b"out"),
         stopping=b"stop" in got,
+        lineage=_lineage(got[b"kin"]) if b"kin" in got else None,
+        ended_at=number(b"done"),
+        given_title=_title(got[b"title"]) if b"title" in got else None,
     )
+
+
+def title(value: Title) -> bytes:
+    """Write a title."""
+    return f"{value.label} ".encode("ascii") + raw(value.text)
+
+
+def _title(stored: bytes) -> Title:
+    labelled, _, rest = stored.partition(b" ")
+    return Title(text(rest), label(labelled))
 
 
 def audit_head(flat: Sequence[bytes]) -> tuple[int, str]:
@@ -181,15 +183,30 @@ def fence(flat: Sequence[bytes]) -> int:
 def turn(value: Turn) -> bytes:
     """Write an open turn."""
     numbers = (value.attempt, int(value.suspended), value.position, value.started_at, *usage(value.usage))
-    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.dedupe, value.sender])
+    return (
+        " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.dedupe, value.sender, value.hops])
+    )
 
 
 def _turn(stored: bytes) -> Turn:
     head, _, rest = stored.partition(b"\n")
     words = head.split()
     attempt, suspended, position, started_at = map(int, words[:4])
-    name, dedupe, sender = _strings(rest)
-    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), _usage(words[4:]))
+    name, dedupe, sender, hops = cast("tuple[str, str, str, int]", json.loads(text(rest)))
+    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), _usage(words[4:]), hops)
+
+
+def lineage(value: Lineage) -> bytes:
+    """Write where a background session comes from."""
+    numbers = (value.generation, value.depth, value.deadline)
+    returns = [[field.name, field.kind.value, list(field.members)] for field in value.returns]
+    return dump([value.parent, value.run, *numbers, value.title, value.deliver_to, returns])
+
+
+def _lineage(stored: bytes) -> Lineage:
+    parent, run, generation, depth, deadline, title, deliver_to, fields = json.loads(text(stored))
+    returns = tuple([Bounded(name, Kind(kind), tuple(members)) for name, kind, members in fields])
+    return Lineage(parent, generation, run, depth, deadline, title, deliver_to, returns)
 
 
 def last_turn(value: LastTurn) -> bytes:
@@ -206,14 +223,15 @@ def _last_turn(stored: bytes) -> LastTurn:
     return LastTurn(name, YieldReason(reason), started_at, completed_at, attempt, result_seq, error, _usage(words[4:]))
 
 
-def usage(value: Usage) -> tuple[int, int, int, int]:
-    """Write what models were asked, as four numbers."""
-    return value.requests, value.input_tokens, value.output_tokens, int(value.complete)
+def usage(value: Usage) -> tuple[int, int, int, int, int, int]:
+    """Write what models were asked, as six numbers."""
+    tokens = value.requests, value.input_tokens, value.output_tokens
+    return *tokens, int(value.complete), value.cost, int(value.priced)
 
 
 def _usage(words: Sequence[bytes]) -> Usage:
-    requests, tokens_in, tokens_out, complete = map(int, words)
-    return Usage(requests, tokens_in, tokens_out, bool(complete))
+    requests, tokens_in, tokens_out, complete, cost, priced = map(int, words)
+    return Usage(requests, tokens_in, tokens_out, bool(complete), cost, bool(priced))
 
 
 # Events ---------------------------------------------------------------------------------------------------
@@ -240,7 +258,7 @@ def event(entry: StreamEntry, fetched: Fetched) -> Event:
         visibility=Visibility(text(fields[13])),
         admitted=fields[15] == b"1",
         turn=text(fields[17]),
-        body=_object(_whole(fields[19], fetched)),
+        body=_object(whole(fields[19], fetched)),
     )
 
 
@@ -251,6 +269,11 @@ def item_body(stored: bytes) -> bytes:
     """Return an item's body as stored."""
     head, _, rest = stored.partition(b"\n")
     return rest[sum(map(int, head.split()[4:])) :]
+
+
+def item_label(stored: bytes) -> Label:
+    """Return an item's label."""
+    return label(stored.partition(b"\n")[0].split()[3])
 
 
 def item(stored: bytes, fetched: Fetched) -> InboxItem:
@@ -264,82 +287,14 @@ def item(stored: bytes, fetched: Fetched) -> InboxItem:
         dedupe=text(rest[:first]),
         sender=text(rest[first : first + second]),
         label=label(labelled),
-        body=_object(_whole(rest[first + second :], fetched)),
+        body=_object(whole(rest[first + second :], fetched)),
         accepted_at=int(at),
     )
 
 
-# Approvals ------------------------------------------------------------------------------------------------
-
-
-def approval_tail(value: Approval) -> bytes:
-    """Write what never changes of an approval."""
-    bound = [value.turn, value.call, value.tool, value.binding, str(value.label), value.principal]
-    return dump([bound, list(value.rules), value.question])
-
-
-def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
-    """Read an approval; one past its time, pending or approved, reads as EXPIRED."""
-    head, _, rest = stored.partition(b"\n")
-    version, word, generation, expires, length = head.split()
-    check_version(version)
-    found, expires_at, by = ApprovalState(text(word)), int(expires), int(length)
-    if expires_at <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
-        found = ApprovalState.EXPIRED
-    bound, rules, question = cast("tuple[list[str], list[str], JsonObject]", json.loads(text(rest[by:])))
-    turn_id, call, tool, binding, labelled, principal = bound
-    return Approval(
-        id=text(name),
-        sid=sid,
-        generation=int(generation),
-        turn=turn_id,
-        call=call,
-        tool=tool,
-        binding=binding,
-        label=parse(labelled),
-        principal=principal,
-        question=question,
-        rules=tuple(rules),
-        expires_at=expires_at,
-        state=found,
-        resolved_by=text(rest[:by]),
-    )
-
-
-# Outbox ---------------------------------------------------------------------------------------------------
-
-
-def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
-    """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    return dump([new.address, str(new.label), new.kind, new.turn, new.approved]) + b"\n" + body
-
-
-def delivery_body(stored: bytes) -> bytes:
-    """Return a delivery's text as stored."""
-    return stored.rpartition(b"\n")[2]
-
-
-def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[int, Delivery]:
-    """Read a delivery and its number in the order of the outbox."""
-    head, _, rest = stored.partition(b"\n")
-    version, word, number, generation, created_at, attempt, _, _, _, length = head.split()
-    check_version(version)
-    facts, _, body = rest[int(length) :].partition(b"\n")
-    address, labelled, kind, turn_id, approved = cast("tuple[str, str, str, str, bool]", json.loads(text(facts)))
-    return int(number), Delivery(
-        sid=sid,
-        key=text(name),
-        address=address,
-        text=cast("str", json.loads(text(_whole(body, fetched)))),
-        label=parse(labelled),
-        kind=kind,
-        turn=turn_id,
-        state=DeliveryState(text(word)),
-        created_at=int(created_at),
-        attempt=int(attempt),
-        generation=int(generation),
-        approved=approved,
-    )
+def body(stored: bytes, fetched: Fetched) -> JsonObject:
+    """Read a body that stands in a record, or what stands for it."""
+    return _object(whole(stored, fetched))
 
 
 # Audit chain ----------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from bot.sessions.values import Claim, NewEvent, Write
-from bot.store import wire
+from bot.sessions.events import NewEvent
+from bot.sessions.values import Claim, Write
+from bot.store import wire, wire_outgoing
 from bot.store.keys import encode
 from bot.store.link import Arg
 from bot.store.wire import Bodies, dump, raw
@@ -21,13 +22,13 @@ def change_args(write: Write, *, lease_ms: int, keep_ms: int) -> list[Arg]:
     args: list[Arg] = [write.cursor, lease_ms, keep_ms, int(write.release)]
     args += ["" if write.take is None else write.take, write.use or "", write.status or ""]
     args.append(wire.turn(write.turn) if write.turn else "")
-    args += [wire.last_turn(end), *wire.usage(end.usage)] if end else ["", 0, 0, 0, 1]
+    args += [wire.last_turn(end) if end else "", *wire.usage(end.usage if end else write.usage)]
     args.append(len(write.settle))
     for position, status in write.settle:
         args += [position, status.value]
     args.append(len(write.ask))
     for approval in write.ask:
-        args += [approval.id, approval.expires_at, wire.approval_tail(approval)]
+        args += [approval.id, approval.expires_at, wire_outgoing.approval_tail(approval)]
     return args
 
 
@@ -39,7 +40,7 @@ def delivery_args(write: Write, bodies: Bodies, *, sender: str, op: str, lease_m
         args += [
             raw(new.key),
             channel_of(new.address),
-            wire.delivery_tail(new, body),
+            wire_outgoing.delivery_tail(new, body),
         ]
     return args
 

@@ -1,19 +1,42 @@
 """A call's arguments: checked against the tool's own type, walked for their texts, changed text by text."""
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType, NoneType, UnionType
+from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic import JsonValue, ValidationError
 
 from bot.tools.base import Arguments, RefusedCallError, Tool
+from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
+
+_TYPES: Final[Mapping[object, str]] = MappingProxyType(
+    {bool: BOOL, int: INT, float: DOUBLE, str: STRING, list[str]: TEXTS, tuple[str, ...]: TEXTS}
+)
 
 
-def checked(tool: Tool, arguments: Mapping[str, JsonValue] | None) -> Arguments:
+def types(arguments: type[Arguments]) -> dict[str, str]:
+    """Return a tool's arguments with the types that conditions know them by.
+
+    One that conditions cannot look at, such as an object, has a type they do not know.
+    """
+    return {name: _type(field.annotation) for name, field in arguments.model_fields.items()}
+
+
+def _type(annotation: object) -> str:
+    if get_origin(annotation) is Literal:
+        found = set[object](map(type, get_args(annotation)))
+        return _type(found.pop()) if len(found) == 1 else str(annotation)
+    if get_origin(annotation) in {Union, UnionType}:
+        inner = [choice for choice in get_args(annotation) if choice is not NoneType]
+        return _type(inner[0]) if len(inner) == 1 else str(annotation)
+    return _TYPES.get(annotation, str(annotation))
+
+
+def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
     """Return a call's arguments as the tool's own type.
 
     Raises RefusedCallError: naming the fields that do not fit, never their values.
     """
-    if arguments is None:
-        raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
     try:
         return tool.arguments.model_validate(dict(arguments))
     except ValidationError as error:

@@ -6,12 +6,16 @@ its result, and the outbox says it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from bot.sessions.values import NewDelivery
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.held import Held
+from bot.sessions.kin import Child, Errand
+from bot.sessions.summaries import Summary
+from bot.sessions.values import Usage
 from channels.message import Address
 from policy.document import Document
 from policy.labels import PUBLIC, Label
@@ -32,14 +36,47 @@ Simulate = Callable[[str, Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonV
 """Ask the gate what it would decide about a call (law `simulate_equals_enforce`)."""
 
 
+Spawn = Callable[[Errand], Awaitable[Child]]
+"""Ask the gate for a background session; raises RequestError where there may be none."""
+
+Reveal = Callable[[str, str], Awaitable[str | None]]
+"""Ask the gate for a text's secrets for a host, while the call runs (hook SECRET_ACCESS); None if it refuses.
+
+The text holds references such as `${secret:name}`, the host is as `Declared.secrets` has it. The decision is in the
+audit before a value is put in its place.
+"""
+
+
+async def nothing_revealed(_text: str, _host: str) -> None:
+    """Reveal nothing: what a call that only is declared gets."""
+
+
+Onward = Callable[[Mapping[str, JsonValue]], Awaitable[bool]]
+"""Ask the gate whether a running call may go on as if it had been made with these arguments, audited before.
+
+They are what the call was answered, such as the address of a redirect, and none of the model's words.
+"""
+
+
+async def not_onward(_arguments: Mapping[str, JsonValue]) -> bool:
+    """Let nothing go on: what a call that only is declared gets."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """Whom a call is for and where: facts of the running turn, never of the arguments.
 
     `now` is milliseconds on the store's clock. `key` is the idempotency key of the call, the same when it
-    is repeated after a crash. `taint` is the session's when the call was decided. `permits` asks the gate
-    whether something of this label may enter the context; a tool asks before it reads what turns out to be
-    higher than it declared (law `read_is_decided_before_it_happens`).
+    is repeated after a crash. `taint` is the session's when the call was decided, joined with the label of what
+    the call refers to: whatever is stored or said carries it. `reader` is what the maker of the call may know of:
+    the taint alone, or for a person's command what may be told where he typed it. `permits` asks the gate whether
+    something of this label may be read, into the context or to be held; a tool asks before it reads what turns out
+    to be higher than it declared (law `read_is_decided_before_it_happens`). `mask` takes out of a text the values
+    of configured secrets and what looks like one, `scrub` the values alone: a tool that shortens what it gives does so
+    after it. `addresses` are the web addresses that stand verbatim in the context, see `bot.quoting`. `held` is what
+    the session keeps by reference. While the call runs, `reveal` gives the values of secrets that the arguments refer
+    to, and `onward` asks whether the call may go on elsewhere.
     """
 
     sid: str
@@ -50,11 +87,23 @@ class Scene:
     role: Role
     ceiling: Label
     taint: Label
+    reader: Label
     home: Address
     document: Document
     now: int
     permits: Callable[[Label], bool]
+    mask: Callable[[str], str]
+    scrub: Callable[[str], str]
     simulate: Simulate
+    spawn: Spawn
+    addresses: frozenset[str] = frozenset()
+    reveal: Reveal = nothing_revealed
+    onward: Onward = not_onward
+    held: tuple[Held, ...] = ()
+
+    def held_item(self, ref: str) -> Held | None:
+        """Return what this generation of the session holds under a reference, None if there is nothing."""
+        return next((one for one in self.held if one.ref == ref), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +112,32 @@ class Declared:
 
     `result` is what this call adds to the tool's own label: its result and its errors carry at least their
     join. `clearance` is that of the
-    sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send.
+    sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send. `secrets` are
+    the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
+    that is 443; empty if it reaches none).
     """
 
     result: Label = PUBLIC
     clearance: Label | None = None
     consequential: bool = False
     says: tuple[Address, str] | None = None
+    secrets: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a call gave: a text for the model, its true label, and what is to be said.
 
-    `label` is joined with the declared one, so it can only add. `failed` marks an error text.
+    `label` is joined with the declared one, so it can only add. `failed` marks an error text. `summary` is kept in
+    the log beside the result, with its text as the result's. `usage` is what the call used of a model.
     """
 
     text: str
     label: Label = PUBLIC
     failed: bool = False
     deliver: tuple[NewDelivery, ...] = ()
+    summary: Summary | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 class Tool(Protocol):

@@ -1,30 +1,68 @@
 """The built-in tools, in the order they are offered; a new one is one line here (docs/writing-a-tool.md)."""
 
+from types import MappingProxyType
 from typing import Final
 
 from bot.rate import RateLimiter
-from bot.sessions.port import SessionStore
+from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
-from bot.tools.introspection import SessionStatus, SimulateToolCall
+from bot.tools.held import Admit
+from bot.tools.history import SessionsHistory
+from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
+from bot.tools.sending import SessionsSend
+from bot.tools.sessions import Sessions, SessionsList, SessionStatus
+from bot.tools.spawning import SessionsSpawn
+from bot.tools.summarize import Recap, Summarize
+from bot.tools.web_fetch import WebFetch
 
-NAMES: Final = tuple(
-    tool.name for tool in (ReadFile, ListFiles, WriteFile, CurrentTime, Message, SessionStatus, SimulateToolCall)
+_TOOLS: Final = (
+    ReadFile,
+    ListFiles,
+    WriteFile,
+    CurrentTime,
+    Message,
+    SessionsList,
+    SessionsHistory,
+    SessionStatus,
+    Summarize,
+    SimulateToolCall,
+    SessionsSpawn,
+    WebFetch,
+    SessionsSend,
+    Admit,
 )
+
+NAMES: Final = tuple(tool.name for tool in _TOOLS)
 """The names a policy may use."""
 
+ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool in _TOOLS})
+"""The same names, each with its arguments and their types, for conditions."""
 
-def built_in(files: FileRoot, sessions: SessionStore, simulations: RateLimiter) -> tuple[Tool, ...]:
-    """Return the tools; `simulations` bounds how often a session may ask what the gate would decide."""
+
+def built_in(
+    files: FileRoot, sessions: Sessions, simulations: RateLimiter, web: WebFetch, recap: Recap
+) -> tuple[Tool, ...]:
+    """Return the tools.
+
+    `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
+    """
     return (
         ReadFile(files),
         ListFiles(files),
         WriteFile(files),
         CurrentTime(),
         Message(),
+        SessionsList(sessions),
+        SessionsHistory(sessions),
         SessionStatus(sessions),
+        Summarize(sessions, recap),
         SimulateToolCall(simulations),
+        SessionsSpawn(),
+        web,
+        SessionsSend(sessions),
+        Admit(),
     )

@@ -1,4 +1,4 @@
-"""`session_status` and `simulate_tool_call`: what a session may know of itself and of the gate."""
+"""`simulate_tool_call`: what a session may know of the gate."""
 
 import json
 
@@ -6,18 +6,9 @@ from pydantic import Field, JsonValue
 
 from bot.errors import BusyError
 from bot.rate import RateLimiter
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
 from bot.tools.base import Arguments, Declared, Result, Scene
-from channels.message import Address
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC
 from policy.request import Effect
-
-
-class StatusArguments(Arguments):
-    """Arguments of `session_status`."""
-
-    session_id: str | None = Field(default=None, max_length=128, description="another session of yours; own if omitted")
 
 
 class SimulateArguments(Arguments):
@@ -25,57 +16,6 @@ class SimulateArguments(Arguments):
 
     tool_name: str = Field(max_length=128)
     args: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
-    """Return a session's record as its readers see it; the one shape for tool, command and listing."""
-    last = state.last_turn
-    return {
-        "id": state.sid,
-        "channel": Address.parse(state.home).channel,
-        "user": state.principal,
-        "taint": str(state.taint),
-        "clearance": str(clearance),
-        "status": state.status.value,
-        "created": state.created_at,
-        "updated": state.updated_at,
-        "generation": state.generation,
-        "queued": state.waiting_items,
-        "last_turn": None if last is None else {"id": last.id, "yield_reason": last.reason.value, "error": last.error},
-        "usage": {
-            "requests": state.usage.requests,
-            "input_tokens": state.usage.input_tokens,
-            "output_tokens": state.usage.output_tokens,
-            "complete": state.usage.complete,
-        },
-    }
-
-
-class SessionStatus:
-    """Tell about a session: the caller's own, or another of its principal that its taint may know of."""
-
-    name = "session_status"
-    description = "Tell the id, taint, clearance, status and usage of this session or another of yours."
-    effect = Effect.READ
-    label = PUBLIC
-    repeatable = True
-    arguments = StatusArguments
-
-    def __init__(self, sessions: SessionStore) -> None:
-        self._sessions = sessions
-
-    def declare(self, arguments: StatusArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-        """Declare the caller's own taint: nothing above it is told."""
-        return Declared(result=scene.taint)
-
-    async def run(self, arguments: StatusArguments, scene: Scene) -> Result:
-        """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`)."""
-        state = await self._sessions.state(arguments.session_id or scene.sid)
-        own = state is not None and state.sid == scene.sid
-        visible = state is not None and state.principal == scene.principal and state.visibility.flows_to(scene.taint)
-        if state is None or not (own or visible):
-            return Result("there is no such session", scene.taint, failed=True)
-        return Result(json.dumps(describe(state, scene.ceiling)), scene.taint)
 
 
 class SimulateToolCall:

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from bot import labelling
-from bot.sessions.values import NewDelivery
+from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
 from channels.message import Address, OutboundKind
 from policy.document import Document

@@ -18,7 +18,8 @@ class GivenTool(_Data):
     """A tool of the attacker's: labels are written as in config.yaml, `result: null` is a tool without a label.
 
     `text` and `label` are what a call gives, `says` what it wants said in a chat, of which it may say nothing
-    before. `waits` makes it wait for the step `let_go`, `fails` makes it raise with its text.
+    before; with `echoes` it gives back what it was given. `waits` makes it wait for the step `let_go`,
+    `fails` makes it raise with its text.
     """
 
     name: str
@@ -32,6 +33,7 @@ class GivenTool(_Data):
     tells_what_it_says: bool = True
     waits: bool = False
     fails: bool = False
+    echoes: bool = False
     repeatable: bool = True
 
 
@@ -51,7 +53,9 @@ class GivenFile(_Data):
 class Given(_Data):
     """`config` is put over the shipped configuration (or is a text of its own), `files` into the file root.
 
-    `model` makes every answer of the model an error with this text.
+    `model` makes every answer of the model an error with this text. `web` are the pages of a web server that may be
+    reached, by path; `-> ADDRESS` is a redirect. `{web}` stands for its host and port, here, in the configuration
+    and in what is said. `names` are the network addresses that names mean, with a blank between two of one name.
     """
 
     config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
@@ -59,6 +63,8 @@ class Given(_Data):
     tools: list[GivenTool] = Field(default_factory=list[GivenTool])
     served: bool = True
     model: str = ""
+    web: dict[str, str] = Field(default_factory=dict[str, str])
+    names: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 class Pending(_Data):
@@ -73,10 +79,11 @@ class Step(_Data):
     """One thing that happens; exactly one field besides `by` and `at` is given.
 
     `by` is the account and `at` the chat it happens at. In a text `{approval}` stands for the newest approval's id,
-    `{first}` for the oldest's, `{kept}` for what the newest was at the step `keep`, `{sid}` for the session of the chat
-    `owner`, `{sid:ann}` for that of another, and a few words for what no data file can hold (see `stage`). `restart`
-    ends the process and opens another one, with this put over the configuration; `serve` is whether a worker runs,
-    `serve_briefly` lets one run until it has called a tool of the attacker's.
+    `{first}` for the oldest's, `{question}` for that of the newest question with all its calls, `{kept}` for what the
+    newest was at the step `keep`, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another,
+    `{held}` and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see
+    `stage`). `restart` ends the process and opens another one, with this put over the configuration; `serve` is
+    whether a worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's.
     """
 
     by: str = "console:owner"
@@ -105,7 +112,7 @@ class Then(_Data):
     of this generation's log; `results`: `tool outcome LABEL`. `refused`: how many were turned away at the door.
     `unchanged`: taint, files, deliveries and approvals are as when the step `mark` was made.
     `load`: what is said about a configuration that cannot be put in force. `same`: console texts of the last two
-    steps must be the same byte for byte.
+    steps must be the same byte for byte. `fetched`: what the web server was asked for, in order.
     """
 
     taint: str | None = None
@@ -127,6 +134,7 @@ class Then(_Data):
     refused: int | None = None
     unchanged: bool = False
     same: bool = False
+    fetched: list[str] | None = None
     load: list[str] = Field(default_factory=list[str])
 
 

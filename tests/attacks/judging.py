@@ -5,7 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bot.audit import Intact
-from bot.sessions.values import DeliveryState, Event, EventType, ItemStatus, Visibility
+from bot.events import decision_in
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.json import JsonObject
+from bot.sessions.values import ItemStatus
 from channels.message import Address
 from policy.labels import PUBLIC, join_all
 from tests.attacks.attack import Then
@@ -22,6 +26,8 @@ async def judge(stage: Stage, then: Then) -> None:
         return
     await _log(stage, then)
     await _outside(stage, then)
+    if then.fetched is not None:
+        _same(stage.web.paths, then.fetched)
     for name, times in then.called.items():
         assert stage.puppets.calls[name] == times, f"{name} ran {stage.puppets.calls[name]} times"
     if then.unchanged:
@@ -59,7 +65,7 @@ async def _log(stage: Stage, then: Then) -> None:
         assert state is not None
         _same(state.generation, then.generation)
     if then.decisions is not None:
-        _same([_decision(event) for event in log if event.type is EventType.POLICY_DECISION], then.decisions)
+        _same([_decision(body) for body in map(decision_in, log) if body is not None], then.decisions)
     if then.results is not None:
         results = [event for event in log if event.type is EventType.TOOL_RESULT]
         _same([f"{one.body['tool']} {one.body['outcome']} {one.label}" for one in results], then.results)
@@ -148,11 +154,11 @@ async def _sent_after_decision(stage: Stage) -> None:
             assert one.address in allowed, f"{one.kind} to {one.address} without a decision"
 
 
-def _decision(event: Event) -> str:
-    rules = event.body["rules"]
+def _decision(body: JsonObject) -> str:
+    rules = body["rules"]
     assert isinstance(rules, list)
     ids = [str(rule["id"]) for rule in rules if isinstance(rule, dict)]
-    return f"{event.body['about']} {event.body['verdict']} {' '.join(ids)}".rstrip()
+    return f"{body['about']} {body['verdict']} {' '.join(ids)}".rstrip()
 
 
 def _known(stage: Stage) -> list[str]:

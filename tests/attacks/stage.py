@@ -18,21 +18,11 @@ from bot.app import App, open_app
 from bot.config.load import load_config
 from bot.errors import ConfigError
 from bot.seed import FILES, WORKSPACES
-from bot.sessions.values import (
-    Approval,
-    ApprovalState,
-    AuditRow,
-    Delivery,
-    DeliveryState,
-    Event,
-    EventType,
-    ItemStatus,
-    NewDelivery,
-    NewEvent,
-    SessionState,
-    Status,
-    Write,
-)
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.records import AuditRow
+from bot.sessions.values import ItemStatus, SessionState, Status, Write
 from bot.store.keys import session_keys
 from bot.tools import catalogue
 from channels.console import Console
@@ -41,6 +31,7 @@ from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
 from tests.harness import HOME
+from tests.sim.web import Web, web
 from tests.store.world import command, end_lease
 
 _WORDS = MappingProxyType(
@@ -68,7 +59,8 @@ class Stage:
     def __init__(self, folder: Path, given: Given) -> None:
         self.folder = folder
         self.given = given
-        self.puppets = Puppets(given.tools, given.model)
+        self.puppets = Puppets(given.tools, given.model, given.names)
+        self.web = Web()
         self.output = io.StringIO()
         self.steps: list[str] = []
         self.refused: str | None = None
@@ -93,6 +85,20 @@ class Stage:
     def shown(self) -> str:
         return self.output.getvalue()
 
+    @property
+    def _web(self) -> str:
+        return f"127.0.0.1:{self.web.port}"
+
+    def publish(self, server: Web) -> None:
+        """Put the attack's pages on a web server."""
+        self.web = server
+        for path, page in self.given.web.items():
+            text = page.replace("{web}", self._web)
+            if text.startswith("-> "):
+                server.leads(path, text.removeprefix("-> "))
+            else:
+                server.page(path, text)
+
     async def open(self) -> None:
         """Open the application, unless its configuration is refused, and let a worker run if one shall."""
         path = self.folder / "config.yaml"
@@ -101,7 +107,7 @@ class Stage:
             if isinstance(self._config, dict)
             else self._config.replace("{deep}", _WORDS["deep"])
         )
-        await asyncio.to_thread(path.write_text, written, encoding="utf-8")
+        await asyncio.to_thread(path.write_text, written.replace("{web}", self._web), encoding="utf-8")
         try:
             environment = {"LOCKGATE_DATA_DIR": str(self.folder / "data")}
             config = await asyncio.to_thread(load_config, path, environment, self._tools())
@@ -194,6 +200,8 @@ class Stage:
         state = await self.app.store.state(sid)
         if state is None or self._serving is None:
             return True
+        if await self.app.spawner.below(state.principal, sid):
+            return False
         serves = self.app.outbox.serves
         if any(one.state in _UNSAID and serves(one.address) for one in await self.app.store.deliveries(sid)):
             return False
@@ -283,20 +291,30 @@ class Stage:
         found = (self.folder / "data" / name for name in (FILES, WORKSPACES))
         return {str(path): path.read_bytes() for root in found for path in sorted(root.rglob("*")) if path.is_file()}
 
-    def _tools(self) -> tuple[str, ...]:
-        return (*catalogue.NAMES, *(tool.name for tool in self.given.tools))
+    def _tools(self) -> dict[str, dict[str, str]]:
+        return {**catalogue.ARGUMENTS, **{tool.name: {} for tool in self.given.tools}}
 
     async def _say(self, step: Step, text: str, *, authored: bool = True) -> None:
-        text = text.replace("{kept}", self.kept).replace("{sid}", self.sid)
+        text = text.replace("{kept}", self.kept).replace("{sid}", self.sid).replace("{web}", self._web)
         text = re.sub(r"\{sid:(\w+)\}", lambda found: self.app.session_id(Address("console", found[1])), text)
         for name, stands_for in _WORDS.items():
             text = text.replace(f"{{{name}}}", stands_for)
-        if "{approval}" in text or "{first}" in text:
+        for name, chat in re.findall(r"(\{held(?::(\w+))?\})", text):
+            text = text.replace(name, await self._held(chat or "owner"))
+        if any(word in text for word in ("{approval}", "{first}", "{question}")):
             asked = await self.approvals()
             text = text.replace("{approval}", asked[-1].id).replace("{first}", asked[0].id)
+            text = text.replace("{question}", asked[-1].asked_in)
+        if "{code}" in text:
+            text = text.replace("{code}", re.findall(r"/release confirm (\w+)", self.shown)[-1])
         self._sent += 1
         address = Address("console", step.at)
         await self.app.router.receive(Inbound(address, step.by, text, f"{step.by}-{self._sent}", authored=authored))
+
+    async def _held(self, chat: str) -> str:
+        """Return the newest reference of a chat's session, of whatever generation."""
+        events = await self.app.store.events(self.app.session_id(Address("console", chat)), limit=100_000)
+        return [str(event.body["ref"]) for event in events if event.type is EventType.ITEM_HELD][-1]
 
     async def _commit(self, pending: Pending) -> None:
         """Commit a turn whose answer is for a chat, as a worker does that dies before it sends."""
@@ -362,7 +380,10 @@ def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str,
 async def staged(folder: Path, given: Given) -> AsyncGenerator[Stage]:
     """Open an installation, with the attack's files in its file root."""
     stage = Stage(folder, given)
+    pages = AsyncExitStack()
     try:
+        if given.web:
+            stage.publish(await pages.enter_async_context(web()))
         await stage.open()
         if stage.refused is None:
             for name, file in given.files.items():
@@ -372,3 +393,4 @@ async def staged(folder: Path, given: Given) -> AsyncGenerator[Stage]:
         yield stage
     finally:
         await stage.close()
+        await pages.aclose()

@@ -10,7 +10,7 @@ from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
 from bot.app import Parts
-from bot.sessions.values import NewDelivery
+from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import Arguments, Declared, Result, Scene
 from channels.message import Address
 from policy.labels import PUBLIC, parse
@@ -43,18 +43,24 @@ class BrokenModel(OfflineModel):
 class Puppets:
     """What the attacker's tools share: `calls` counts them, `let_go` opens, `called` tells that one began."""
 
-    def __init__(self, given: list[GivenTool], model: str) -> None:
+    def __init__(self, given: list[GivenTool], model: str, names: dict[str, str]) -> None:
         self.calls: Counter[str] = Counter()
         self.let_go = asyncio.Event()
         self.called = asyncio.Event()
         self._given = given
         self._model = model
+        self._names = names
 
     def parts(self) -> Parts:
         """Return what is put beside the built-in tools."""
         tools = tuple(Puppet(one, self) for one in self._given)
         model = BrokenModel(self._model) if self._model else None
-        return Parts(lambda _files, _sessions: tools, None if model is None else lambda _name: model)
+        return Parts(
+            lambda _files, _sessions: tools, None if model is None else lambda _name: model, resolve=self._resolve
+        )
+
+    async def _resolve(self, host: str, port: int) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        return tuple(self._names.get(host, "").split())
 
 
 class Puppet:
@@ -80,7 +86,7 @@ class Puppet:
             says=said if self._data.tells_what_it_says else None,
         )
 
-    async def run(self, arguments: Anything, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: Anything, scene: Scene) -> Result:
         self._shared.calls[self.name] += 1
         self._shared.called.set()
         if self._data.waits:
@@ -91,7 +97,8 @@ class Puppet:
             NewDelivery(f"{scene.key}/{address}", str(address), text, PUBLIC, "message", scene.turn)
             for address, text in self._said()
         )
-        return Result(self._data.text, parse(self._data.label), deliver=said)
+        text = arguments.model_dump_json() if self._data.echoes else self._data.text
+        return Result(text, parse(self._data.label), deliver=said)
 
     def _said(self) -> list[tuple[Address, str]]:
         return [(Address("console", chat), text) for chat, text in self._data.says.items()]

@@ -1,23 +1,36 @@
-"""`decide()` at PRE_OUTPUT: the fixed rules and configured ones that are selectors alone.
+"""`decide()` at PRE_OUTPUT: the fixed rules, and configured ones that are selectors alone or conditions.
 
 The requests differ in level, integrity, channel and text, as the answers of many sessions do; each call is timed
 by itself and the median is over all of them, allowed and denied. A tenth of the rules concerns a request. The
 reference is the executable specification, which goes through all rules each time.
+
+Of a hundred rules with conditions every one must be evaluated; their reference are the same conditions evaluated one
+by one by the library, on a context that is ready. A reload is compared with reading its file as YAML alone.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Final
 
+import cel
+
+from bot.config.load import load_config
+from bot.config.yaml import parse_yaml
+from bot.gate.decisions import trial
+from bot.tools.catalogue import ARGUMENTS
 from policy.decision import Verdict
 from policy.engine import Engine
+from policy.expressions import check
 from policy.labels import Integrity, Label, Level, top
 from policy.redact import Redactor
 from policy.request import Destination, Hook, Request, Role
 from policy.rules import Rule
-from tests.bench.measure import Row, at_most, ratio_at_most
+from policy.variables import VARIABLES, Facts, at
+from tests.bench.measure import Row, at_most, by_turns, ratio_at_most
 from tests.policy import reference
 from tests.policy.strategies import NOW
 
@@ -36,11 +49,67 @@ def rows() -> Iterator[Row]:
     small, naive, large = _medians(
         requests,
         lambda request: few.decide(request, NOW),
-        lambda request: reference.decide(request, hundred, _TOP),
+        lambda request: reference.decide(request, hundred, _TOP, NOW),
         lambda request: many.decide(request, NOW),
     )
     yield Row("decide_100_rules", small, "µs", naive, at_most(10))
     yield Row("decide_1000_rules", large, "µs", small, ratio_at_most(1.3))
+    yield _conditions(requests)
+    yield _reload()
+
+
+def _conditions(requests: Sequence[Request]) -> Row:
+    variables = at(Hook.PRE_OUTPUT, (), {})
+    texts = [
+        text.format(number)
+        for number in range(25)
+        for text in (
+            'taint_level >= CONFIDENTIAL && role == "guest{}"',
+            '"team{}" in taint_compartments && !destination_shared',
+            'destination_address.endsWith("c{}:") && taint_untrusted && role != "member"',
+            'principal in ["bob{}", "eve"] || destination_level < taint_level',
+        )
+    ]
+    rules = tuple(
+        Rule(f"rule-{number:03}", Hook.PRE_OUTPUT, Verdict.BLOCK, when=check(text, variables))
+        for number, text in enumerate(texts)
+    )
+    engine = Engine.build(rules, top=_TOP, redactor=Redactor(), digest="bench")
+    names = {name for rule in rules if rule.when is not None for name, _ in rule.when.variables}
+    programs = [cel.compile(str(rule.when)) for rule in rules]
+    contexts = {
+        id(request): cel.Context({name: VARIABLES[name].read(_facts(request)) for name in names})
+        for request in requests
+    }
+    together, apart = _medians(
+        requests,
+        lambda request: engine.decide(request, NOW),
+        lambda request: [program.execute(contexts[id(request)]) for program in programs],
+    )
+    return Row("decide_100_conditions", together, "µs", apart, at_most(60))
+
+
+def _reload() -> Row:
+    """Read, check and make ready 1,000 rules, a tenth with a condition; the reference reads the text as YAML alone."""
+    rules = "".join(
+        f"    - {{id: rule-{number}, hook: PRE_OUTPUT, action: BLOCK, taint: '>= {Level(1 + number % 3).name}', "
+        + (f"when: 'principal == \"p{number}\"'" if number % 10 == 0 else "pattern: iban")
+        + "}\n"
+        for number in range(1000)
+    )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(f"policy:\n  rules:\n{rules}")
+        whole, alone = by_turns(
+            lambda: trial(load_config(path, {}, ARGUMENTS).policy),
+            lambda: parse_yaml(path.read_text("utf-8")),
+            rounds=5,
+        )
+    return Row("reload_1000_rules", whole * 1000, "ms", alone * 1000, ratio_at_most(2))
+
+
+def _facts(request: Request) -> Facts:
+    return Facts(request, request.taint, _TOP, frozenset())
 
 
 def _rules(count: int) -> tuple[Rule, ...]:
@@ -88,7 +157,7 @@ def _compare(engine: Engine, rules: Sequence[Rule], requests: Sequence[Request])
     """
     for request in requests:
         decision = engine.decide(request, NOW)
-        if (decision.verdict.name, set(decision.rules)) != reference.decide(request, rules, _TOP)[:2]:
+        if (decision.verdict.name, set(decision.rules)) != reference.decide(request, rules, _TOP, NOW)[:2]:
             raise RuntimeError("the engine and its reference differ")
 
 

@@ -24,7 +24,7 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.app import App, Parts, open_app
 from bot.config.load import load_config
-from bot.sessions.values import DeliveryState
+from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal
@@ -71,12 +71,16 @@ class Mouth:
 
     name: str = "console"
     marks_repeats: bool = True
+    previews: bool = False
     said: asyncio.Event = field(default_factory=asyncio.Event)
     moment: float = 0.0
 
     async def send(self, outbound: Outbound) -> None:  # noqa: ARG002 - the port's signature
         self.moment = time.perf_counter()
         self.said.set()
+
+    async def preview(self, outbound: Outbound) -> None:
+        pass
 
     async def signal(self, address: Address, signal: Signal) -> None:
         pass

@@ -26,7 +26,21 @@ _WARM: Final = 3
 _QUIET: Final = 0.05
 _CHUNK: Final = 1 << 16
 _APART: Final = frozenset(
-    {"BZMPOP", "SSCAN", "SCAN", "SREM", "SADD", "SCRIPT", "probe", "renew", "HELLO", "AUTH", "CLIENT"}
+    {
+        "BZMPOP",
+        "SSCAN",
+        "SCAN",
+        "SREM",
+        "SADD",
+        "HMGET",
+        "SMEMBERS",
+        "SCRIPT",
+        "probe",
+        "renew",
+        "HELLO",
+        "AUTH",
+        "CLIENT",
+    }
 )
 _WATCHED: Final = frozenset({"HGETALL"})
 """What the benchmark itself asks to see whether a message is settled."""

@@ -17,24 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from redis.asyncio import Redis
 
 from bot.ids import Ids
-from bot.sessions.values import (
-    AuditRow,
-    Claim,
-    Delivery,
-    DeliveryState,
-    EventType,
-    ItemStatus,
-    LastTurn,
-    NewDelivery,
-    NewEvent,
-    NewItem,
-    Status,
-    Turn,
-    Usage,
-    Visibility,
-    Write,
-    YieldReason,
-)
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import EventType, NewEvent, Visibility
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, YieldReason
 from bot.store.keys import session_keys
 from bot.store.link import Arg, Command, Link, Reply
 from bot.store.opening import open_store
@@ -190,6 +176,13 @@ class _Recorder:
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         self.calls.append((script, keys, args, hints))
         return await self.link.script(script, keys, args, *hints)
+
+    async def script_asking(
+        self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
+    ) -> tuple[Reply, Reply]:
+        # The read behind it is not the turn's own.
+        self.calls.append((script, keys, args, hints))
+        return await self.link.script_asking(script, keys, args, asked, *hints)
 
 
 async def _bare(store: RedisStore, client: Any) -> Turns:  # noqa: ANN401 - redis-py's client, see above

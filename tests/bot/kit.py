@@ -24,11 +24,15 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.app import Parts
 from bot.clock import SystemClock
-from bot.gate import Gate
+from bot.errors import BusyError
+from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.rate import RateLimiter
+from bot.secrets import Keyring
+from bot.sessions.events import Event, EventType
+from bot.sessions.kin import Child, Errand
 from bot.sessions.port import SessionStore
-from bot.sessions.values import Event, EventType, Status, Turn
+from bot.sessions.values import Status, Turn
 from bot.standing import Call, Standing
 from bot.tools import catalogue
 from bot.tools.base import Arguments, Declared, Result, Scene, Tool
@@ -39,7 +43,7 @@ from channels.message import Address
 from policy.decision import Decision, Verdict
 from policy.document import Document, load
 from policy.labels import PUBLIC, Label, parse, top
-from policy.request import Destination, Effect, Role
+from policy.request import Destination, Effect, Hook, Role
 from tests.harness import Person, running
 
 TOP = top(())
@@ -49,12 +53,13 @@ INTERNAL = parse("INTERNAL")
 CONFIDENTIAL = parse("CONFIDENTIAL")
 RESTRICTED = parse("RESTRICTED")
 DIRTY = parse("PUBLIC~")
+NO_SECRETS = Keyring()
 NOW = 1_900_000_000_000
 
 
 def document(**sections: object) -> Document:
     """Return the shipped policy with some sections replaced."""
-    return load(sections, tools=catalogue.NAMES)
+    return load(sections, tools=catalogue.ARGUMENTS)
 
 
 def standing(taint: Label = PUBLIC, **changes: object) -> Standing:
@@ -96,9 +101,10 @@ def gate(
     *,
     model: str = "offline",
     audiences: Callable[[Address], Awaitable[Audience]] = everybody,
+    keyring: Keyring = NO_SECRETS,
 ) -> Gate:
     """Return a gate over some tools."""
-    return Gate(document() if policy is None else policy, tools, model, audiences)
+    return Gate(document() if policy is None else policy, tools, model, audiences, keyring, Childless())
 
 
 class TextArguments(Arguments):
@@ -154,12 +160,15 @@ Reply = str | Sequence[ModelResponsePart] | BaseException
 class Scripted(Model):
     """A model that answers with what a test wrote, in order, the last of it for ever; an exception is raised.
 
-    `asked` keeps what it was sent. `silent` makes it report no usage. `wait` is awaited before it answers.
+    `asked` keeps what it was sent, `parameters` and `instructions` what it was offered and told. `silent` makes it
+    report no usage. `wait` is awaited before it answers.
     """
 
     def __init__(self, *replies: Reply, silent: bool = False, wait: asyncio.Event | None = None) -> None:
         super().__init__()
         self.asked: list[list[ModelMessage]] = []
+        self.parameters: list[ModelRequestParameters] = []
+        self.instructions: list[str] = []
         self._replies = list(replies)
         self._silent = silent
         self._wait = wait
@@ -176,8 +185,11 @@ class Scripted(Model):
         self,
         messages: list[ModelMessage],
         model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
+        self.parameters.append(model_request_parameters)
+        last = messages[-1]
+        self.instructions.append("" if isinstance(last, ModelResponse) else last.instructions or "")
         self.asked.append([ModelRequest(parts=[*m.parts]) if isinstance(m, ModelRequest) else m for m in messages])
         if self._wait is not None:
             await self._wait.wait()
@@ -187,6 +199,10 @@ class Scripted(Model):
         parts = [TextPart(reply)] if isinstance(reply, str) else list(reply)
         usage = RequestUsage() if self._silent else RequestUsage(input_tokens=10, output_tokens=5)
         return ModelResponse(parts=parts, usage=usage, model_name="scripted", provider_name="scripted")
+
+    def then(self, *replies: Reply) -> None:
+        """Answer with these once the others are said."""
+        self._replies.extend(replies)
 
     def read(self) -> str:
         """Return everything this model was ever sent, as one text."""
@@ -269,11 +285,15 @@ def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
         "role": Role.OWNER,
         "ceiling": TOP,
         "taint": taint,
+        "reader": taint,
         "home": HOME,
         "document": document(),
         "now": NOW,
         "permits": _anything,
+        "mask": str,
+        "scrub": str,
         "simulate": _nothing,
+        "spawn": nobody_spawns,
         **changes,
     }
     return Scene(**facts)  # pyright: ignore[reportArgumentType] - as above
@@ -281,6 +301,22 @@ def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
 
 def _anything(_label: Label) -> bool:
     return True
+
+
+async def unrecorded(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+    """Let no decision be made while a call runs: most tools ask for none."""
+    raise AssertionError(f"{hook} {decision.verdict.name} {told}")
+
+
+async def nobody_spawns(_errand: Errand) -> Child:
+    raise BusyError
+
+
+class Childless:
+    """Makes no background sessions."""
+
+    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+        raise BusyError
 
 
 async def _nothing(tool: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:

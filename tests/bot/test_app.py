@@ -9,6 +9,7 @@ from bot.app import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets, open_app
 from bot.audit import Broken, Intact
 from bot.config.load import load_config
 from bot.errors import OperatorError
+from bot.sessions.records import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME
 from tests.harness import running
@@ -60,3 +61,16 @@ async def test_a_chain_that_lost_records_is_broken(tmp_path: Path) -> None:
         heads = await asyncio.to_thread(owner.app.anchors.heads)
         await asyncio.to_thread(owner.app.anchors.record, {**heads, "nobody": (3, "x")})
         assert isinstance(await owner.app.verify("nobody"), Broken)
+
+
+async def test_a_chain_that_grows_while_it_is_checked_is_whole(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+
+        async def grow() -> None:
+            for n in range(100):
+                await owner.app.store.append((AuditRow("test", "owner", {"n": n}),))
+
+        async with asyncio.TaskGroup() as tasks:
+            growing = tasks.create_task(grow())
+            while not growing.done():
+                assert isinstance(await owner.app.verify("audit"), Intact)

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from bot import approvals
+from bot.agent.calls import MOST_ASKED, NOT_ASKED
+from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.endings import NOBODY_ASKED
 from bot.ids import Ids
-from bot.sessions.values import Approval, ApprovalState, EventType, Status, YieldReason
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.events import EventType
+from bot.sessions.values import Status, YieldReason
 from bot.tools.message import Message
-from channels.message import Inbound
+from channels.message import Address, Inbound
 from policy.decision import Verdict
 from policy.document import Document
 from policy.labels import PUBLIC
@@ -21,11 +25,14 @@ from tests.bot.kit import (
     HOME,
     INTERNAL,
     NOW,
+    Scripted,
     bang,
     document,
     gate,
     note,
+    parts,
     policy,
+    proposed,
     results,
     send,
     standing,
@@ -45,8 +52,17 @@ PEOPLE = {
 }
 
 
+RULE = {"hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}
+
+
 def people() -> Document:
-    return document(principals=PEOPLE)
+    """Return a policy with two rules that ask: `mine` whoever may approve, `admins` admins alone, for a minute."""
+    rules = [
+        {"id": "mine", **RULE},
+        {"id": "admins", **RULE, "approvers": ["admin"], "timeout": "1m"},
+    ]
+    admin = {"role": "admin", "clearance": "top", "accounts": ["console:admin"]}
+    return document(principals={**PEOPLE, "admin": admin}, rules=rules)
 
 
 def question(label: object = PUBLIC, *rules: str) -> Approval:
@@ -72,10 +88,21 @@ async def pending(person: Person) -> Approval:
         pytest.param(question(CONFIDENTIAL), "boss", False, id="not cleared for the arguments"),
         pytest.param(question(INTERNAL), "boss", True, id="just cleared"),
         pytest.param(question(), "nobody", False, id="a stranger"),
+        pytest.param(question(PUBLIC, "admins"), "admin", True, id="a role that the rule names"),
+        pytest.param(question(PUBLIC, "admins"), "boss", False, id="a role that the rule does not name"),
+        pytest.param(question(PUBLIC, "mine", "admins"), "boss", False, id="one of two rules"),
+        pytest.param(question(PUBLIC, "mine", "admins"), "admin", True, id="both of two rules"),
+        pytest.param(question(PUBLIC, "gone"), "admin", False, id="a rule that is not in force"),
+        pytest.param(replace(question(), rules=()), "admin", False, id="no rule at all"),
     ],
 )
 def test_who_may_answer(asked: Approval, who: str, *, may: bool) -> None:
     assert approvals.may_answer(people(), asked, who) is may
+
+
+def test_a_question_stands_as_long_as_the_shortest_rule_says() -> None:
+    assert approvals.lifetime(people(), ("mine", "untrusted_cannot_command"), 600_000) == 600_000
+    assert approvals.lifetime(people(), ("mine", "admins"), 600_000) == 60_000
 
 
 def test_nobody_eligible_means_nobody_is_asked() -> None:
@@ -127,7 +154,7 @@ async def test_silence_never_consents(tmp_path: Path) -> None:
         await owner.say(READ)
         await owner.say(note("guest", "hello"))
         asked = await pending(owner)
-        await owner.app.store.resolve(owner.sid, asked.id, ApprovalState.EXPIRED, actor="clock", audit=())
+        await owner.app.store.resolve(owner.sid, (asked.id,), ApprovalState.EXPIRED, actor="clock", audit=())
         await owner.settled()
         assert "nobody answered in time" in owner.shown
         assert "→ guest" not in owner.shown
@@ -200,6 +227,161 @@ async def test_a_reset_drops_the_question(tmp_path: Path) -> None:
         assert "nothing" in await owner.say(f"/approve {asked.id}")
         assert "→ guest" not in owner.shown
         assert (await owner.state()).taint == PUBLIC
+
+
+# --- one question for a step -----------------------------------------------------------------------
+
+
+def many(count: int) -> str:
+    """Return a text of the model's with this many calls that need an approval."""
+    return "\n".join(note("guest", f"spam {number}") for number in range(1, count + 1))
+
+
+async def test_what_does_not_show_is_spelled_in_a_question(tmp_path: Path) -> None:
+    """What a person approves is all of what is sent, also what a channel would leave out."""
+    async with running(tmp_path) as owner:
+        await owner.say(READ)
+        shown = await owner.say(note("guest", "yes\ufe0f\u3164\U000e0141"))
+        listed = await owner.say("/approvals", wait=False)
+        assert "yes\\ufe0f\\u3164\\U000e0141" in shown
+        assert "yes\\ufe0f\\u3164\\U000e0141" in listed
+
+
+async def test_fifty_calls_are_one_question_and_its_refusal_ends_the_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(READ)
+        shown = await owner.say(many(50))
+        asked = await owner.app.store.approvals(owner.sid)
+        assert len(asked) == MOST_ASKED
+        (name,) = {approval.asked_in for approval in asked}
+        assert shown.count("answers all 10") == 1
+        assert "spam 10" in shown
+        assert "spam 11" not in shown
+        told = [event.body["text"] for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        assert told.count(NOT_ASKED) == 40
+        shown = await owner.say(f"/deny {name}")
+        assert TOO_MANY_REFUSALS in shown
+        state = await owner.state()
+        assert (state.status, state.last_turn and state.last_turn.reason) == (Status.IDLE, YieldReason.CANCELED)
+        assert not unanswered(await owner.events())
+        assert "→ guest" not in owner.shown
+        assert len(await owner.app.store.approvals(owner.sid)) == MOST_ASKED
+
+
+async def test_a_question_is_answered_as_one_or_call_by_call(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(READ)
+        await owner.say(many(3))
+        first, second, third = sorted(one.id for one in await owner.app.store.approvals(owner.sid))
+        assert (first[8:], second[8:], third[8:]) == ("-1", "-2", "-3")
+        assert f"{second} denied" in await owner.say(f"/deny {second}", wait=False)
+        shown = await owner.say(f"/approve {first[:8]}")
+        assert f"{first} approved" in shown
+        assert f"{third} approved" in shown
+        assert second not in shown
+        assert [line for line in owner.shown.splitlines() if "→ guest" in line] == [
+            "→ guest: spam 1",
+            "→ guest: spam 3",
+        ]
+
+
+async def test_of_a_question_only_what_one_may_answer_is_answered(tmp_path: Path) -> None:
+    ask = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+    async with running(tmp_path, policy(principals={"owner": OWNER, "boss": BOSS}, rules=[ask])) as owner:
+        await owner.say(READ)
+        await owner.say(f"{note('guest', 'hello')}\n{bang('current_time')}")
+        (name,) = {one.asked_in for one in await owner.app.store.approvals(owner.sid)}
+        shown = await owner.say(f"/approve {name}", wait=False)
+        assert f"{name}-1 approved" in shown
+        assert "1 more wait for somebody else" in shown
+        assert (await pending(owner)).tool == "current_time"
+        assert "→ guest" not in await owner.say("/approvals", wait=False)
+        assert "→ guest: hello" in await boss(owner).say(f"/approve {name}")
+
+
+async def test_three_questions_that_nobody_answers_end_the_turn(tmp_path: Path) -> None:
+    spam = [proposed("message", {"channel": "console", "recipient": "guest", "text": "spam"})]
+    asks = (spam, spam, spam, spam)
+    reads = [proposed("read_file", {"path": "public/welcome.md"})]
+    async with running(tmp_path, parts=parts(model=Scripted(reads, "read", *asks))) as owner:
+        await owner.say("read it")
+        await owner.say("go on")
+        for _ in range(3):
+            await owner.app.store.resolve(
+                owner.sid, ((await pending(owner)).id,), ApprovalState.EXPIRED, actor="clock", audit=()
+            )
+            await owner.settled()
+        assert TOO_MANY_REFUSALS in owner.shown
+        assert len(await owner.app.store.approvals(owner.sid)) == 3
+
+
+# --- from another address --------------------------------------------------------------------------
+
+ELSEWHERE = {"boss": {"channel": "console", "chat": "boss", "clearance": "top"}}
+HERE = {"owner": {"channel": "console", "chat": "owner", "clearance": "top"}}
+ASK = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+
+
+def away(owner: Person, name: str = "boss") -> Person:
+    """Return somebody at an own chat."""
+    return Person(owner.app, owner.output, Address("console", name), f"console:{name}")
+
+
+async def test_an_approver_finds_and_answers_a_question_at_his_own_chat(tmp_path: Path) -> None:
+    config = policy(principals={"owner": OWNER, "boss": BOSS}, recipients=HERE | ELSEWHERE, rules=[ASK])
+    async with running(tmp_path, config) as owner:
+        there = away(owner)
+        assert "nothing waits" in await there.say("/approvals")
+        shown = await owner.say(bang("current_time"))
+        asked = await pending(owner)
+        assert "→ boss: May `current_time` run with exactly these arguments?" in shown
+        assert f"in session {owner.sid} for owner by ask" in await there.say("/approvals")
+        assert f"{asked.id} approved" in await there.say(f"/approve {asked.id}")
+        await owner.settled()
+        assert results(await owner.events()) == [("current_time", "ok")]
+        rows = [record.body async for record in owner.app.records(owner.sid) if record.kind == "approval"]
+        assert [(row["approval"], row["address"]) for row in rows] == [(asked.id, str(there.address))]
+
+
+@pytest.mark.parametrize(
+    "taint, recipients, role",
+    [
+        pytest.param("CONFIDENTIAL", HERE | ELSEWHERE, "approver", id="a person not cleared"),
+        pytest.param("INTERNAL", HERE, "approver", id="an address not cleared"),
+        pytest.param("PUBLIC", HERE | ELSEWHERE, "member", id="a role too low"),
+    ],
+)
+async def test_no_read_up_a_question_one_may_not_answer_is_like_none(
+    tmp_path: Path, taint: str, recipients: dict[str, object], role: str
+) -> None:
+    people = {"owner": OWNER, "boss": {**BOSS, "role": role}, "vice": {**BOSS, "accounts": ["console:vice"]}}
+    people["vice"]["clearance"] = "top"
+    async with running(tmp_path, policy(principals=people, recipients=recipients, rules=[ASK])) as owner:
+        there = away(owner)
+        asked_before = [await there.say(f"/{word}") for word in ("approvals", "approvals zzzzzzzz", "deny zzzzzzzz")]
+        await owner.say("hello")
+        await owner.say(f"/taint raise {taint}")
+        shown = await owner.say(bang("current_time"))
+        asked = await pending(owner)
+        assert "→ boss" not in shown
+        words = ("approvals", f"approvals {asked.id}", f"deny {asked.id}")
+        assert [await there.say(f"/{word}") for word in words] == asked_before
+        assert (await pending(owner)).id == asked.id
+
+
+async def test_the_asker_answers_from_another_chat_of_his(tmp_path: Path) -> None:
+    two = {**OWNER, "accounts": ["console:owner", "console:phone"]}
+    phone = {"phone": {"channel": "console", "chat": "phone", "clearance": "top"}}
+    async with running(tmp_path, policy(principals={"owner": two}, recipients=HERE | phone)) as owner:
+        await owner.say(READ)
+        shown = await owner.say(bang("write_file", path="public/new.md", text="x" * 3000))
+        assert "→ phone" not in shown  # the asker is asked where he is
+        there = Person(owner.app, owner.output, Address("console", "phone"), "console:phone")
+        listed = await there.say("/approvals")
+        asked = await pending(owner)
+        assert f"`/approvals {asked.id}` shows them all" in listed
+        assert "x" * 3000 in await there.say(f"/approvals {asked.id}")
+        assert f"{asked.id} denied" in await there.say(f"/deny {asked.id}")
 
 
 # --- configured rules, other people ----------------------------------------------------------------

@@ -9,7 +9,10 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from bot import approvals
 from bot.agent.loop import Answer
 from bot.lease import LeaseKeeper
-from bot.sessions.values import Approval, ApprovalState, DeliveryState, EventType, Status, Visibility, YieldReason
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import EventType, Visibility
+from bot.sessions.values import Status, YieldReason
 from bot.standing import Call
 from channels.message import OutboundKind
 from policy.labels import PUBLIC
@@ -126,11 +129,12 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
             rules=("boss-reads",),
             expires_at=turn.standing.now + 60_000,
             state=ApprovalState.APPROVED,
+            resolved_by="boss",
         )
         turn.approvals = (gone,)
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage] - as the app does
         answer = Answer(text, ModelResponse(parts=[TextPart(text)]), logged=False)
-        worker = owner.app._worker(keeper)  # pyright: ignore[reportPrivateUsage] - as the app does
+        worker = owner.app._worker(keeper, await owner.app.thinking())  # pyright: ignore[reportPrivateUsage] - as the app does
         deliveries = await worker._end(turn, answer)  # pyright: ignore[reportPrivateUsage] - what is tested
         assert [said.kind for said in deliveries] == [OutboundKind.NOTICE]
         assert "something went wrong here" in deliveries[0].text

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bot.approvals import binding
-from bot.gate import FAILED, Gate
-from bot.sessions.values import Approval, ApprovalState
+from bot.gate.gate import FAILED, Gate
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import NewDelivery
 from bot.standing import Call, Standing
 from bot.tools.base import Declared, Result, Scene
 from bot.tools.clock import CurrentTime
@@ -17,10 +18,11 @@ from bot.tools.message import Message
 from policy.decision import Remedy, Verdict
 from policy.document import load
 from policy.labels import PUBLIC, parse
-from policy.request import Hook
+from policy.request import Effect, Hook
 from tests.bot.kit import (
     CONFIDENTIAL,
     DIRTY,
+    GUEST,
     INTERNAL,
     NOW,
     RESTRICTED,
@@ -35,6 +37,7 @@ from tests.bot.kit import (
     rule,
     send,
     standing,
+    unrecorded,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +48,14 @@ pytestmark = pytest.mark.anyio
 CARD = "4111 1111 1111 1111"
 
 
-def approval(where: Standing, asked: Call, state: ApprovalState = ApprovalState.APPROVED) -> Approval:
+def approval(
+    where: Standing,
+    asked: Call,
+    state: ApprovalState = ApprovalState.APPROVED,
+    *,
+    rules: tuple[str, ...] = ("untrusted_cannot_command",),
+    by: str = "owner",
+) -> Approval:
     """Return an approval that fits a call exactly."""
     return Approval(
         id="a1",
@@ -58,9 +68,10 @@ def approval(where: Standing, asked: Call, state: ApprovalState = ApprovalState.
         label=where.taint,
         principal=where.principal,
         question={},
-        rules=("untrusted_cannot_command",),
+        rules=rules,
         expires_at=NOW + 1,
         state=state,
+        resolved_by=by,
     )
 
 
@@ -73,7 +84,7 @@ async def test_a_tool_that_does_not_exist_is_blocked_and_cannot_run() -> None:
     assert asked.barrier
     assert not asked.repeatable
     with pytest.raises(RuntimeError, match="not allowed"):
-        await gate([]).run(standing(), asked)
+        await gate([]).run(standing(), asked, unrecorded)
 
 
 async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
@@ -82,7 +93,7 @@ async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
     asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
     assert blocked_by(asked.decision) == {"no_write_down"}
     with pytest.raises(RuntimeError):
-        await keeper.run(standing(CONFIDENTIAL), asked)
+        await keeper.run(standing(CONFIDENTIAL), asked, unrecorded)
     assert not probe.ran
 
 
@@ -91,7 +102,7 @@ async def test_a_call_that_waits_for_approval_cannot_run() -> None:
     asked = keeper.prepare(standing(DIRTY), send("hi"))
     assert asked.decision.verdict is Verdict.REQUIRE_APPROVAL
     with pytest.raises(RuntimeError):
-        await keeper.run(standing(DIRTY), asked)
+        await keeper.run(standing(DIRTY), asked, unrecorded)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +179,7 @@ async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -
     probe = Probe(declared=Declared(result=INTERNAL), result=Result('{"taint": "PUBLIC"}', CONFIDENTIAL))
     keeper = gate([probe])
     asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert answer.label == CONFIDENTIAL
     lower = await keeper.respond(standing(), asked, Result('{"_classification": "PUBLIC"}', PUBLIC))
     assert lower.label == INTERNAL
@@ -181,7 +192,7 @@ async def test_an_exception_is_a_constant_text_with_the_label_of_success() -> No
     probe = Probe(declared=Declared(result=CONFIDENTIAL), does=fail)
     keeper = gate([probe])
     asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert (answer.text, answer.label, answer.failed) == (FAILED, CONFIDENTIAL, True)
 
 
@@ -190,7 +201,7 @@ async def test_a_result_above_the_ceiling_is_refused_and_not_admitted() -> None:
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
     asked = keeper.prepare(below, call("probe"))
-    answer = await keeper.respond(below, asked, await keeper.run(below, asked))
+    answer = await keeper.respond(below, asked, await keeper.run(below, asked, unrecorded))
     assert answer.hook is Hook.POST_TOOL_RESPONSE
     assert "the plan" not in answer.text
     assert (answer.label, answer.failed) == (PUBLIC, True)
@@ -200,7 +211,7 @@ async def test_a_result_refused_for_its_content_carries_the_label_of_success() -
     policy = rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="BLOCK", message="no cards")
     keeper = gate([Probe(result=Result(CARD, CONFIDENTIAL))], policy)
     asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert CARD not in answer.text
     assert "no cards" in answer.text
     assert answer.label == CONFIDENTIAL
@@ -211,7 +222,7 @@ async def test_the_configuration_raises_what_a_tool_declares() -> None:
     keeper = gate([CurrentTime()], policy)
     asked = keeper.prepare(standing(), call("current_time"))
     assert asked.decision.label_after == INTERNAL
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert answer.label == INTERNAL
 
 
@@ -233,7 +244,7 @@ async def test_a_scene_tells_whether_a_label_may_enter() -> None:
     probe = Probe()
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
-    await keeper.run(below, keeper.prepare(below, call("probe")))
+    await keeper.run(below, keeper.prepare(below, call("probe")), unrecorded)
     (scene,) = probe.ran
     assert scene.permits(INTERNAL)
     assert not scene.permits(CONFIDENTIAL)
@@ -249,7 +260,7 @@ async def test_untrusted_cannot_command_without_an_approval_bound_to_exactly_thi
     assert keeper.prepare(here, asked).decision.verdict is Verdict.REQUIRE_APPROVAL
     lifted = keeper.prepare(here, asked, (approval(here, asked),))
     assert lifted.decision.verdict is Verdict.ALLOW
-    assert (lifted.use, lifted.approved) == ("a1", True)
+    assert (lifted.use, lifted.approved) == ("a1", ("untrusted_cannot_command",))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +296,44 @@ async def test_only_an_approved_approval_counts(state: ApprovalState) -> None:
 async def test_a_spent_approval_counts_for_the_call_that_spent_it_and_is_not_spent_again() -> None:
     here, asked = standing(DIRTY), send("hi")
     again = gate([Message()]).prepare(here, asked, (approval(here, asked, ApprovalState.USED),))
-    assert (again.decision.verdict, again.use, again.approved) == (Verdict.ALLOW, None, True)
+    assert (again.decision.verdict, again.use, again.approved) == (Verdict.ALLOW, None, ("untrusted_cannot_command",))
+
+
+_FOUR_EYES = {"id": "four-eyes", "hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}
+_TWO = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
+}
+
+
+@pytest.mark.parametrize(
+    "rules, by, counts",
+    [
+        pytest.param(("untrusted_cannot_command", "four-eyes"), "boss", True, id="for both rules by who may"),
+        pytest.param(("untrusted_cannot_command",), "boss", False, id="for one of two rules"),
+        pytest.param(("untrusted_cannot_command", "four-eyes"), "owner", False, id="by who may answer one of two"),
+        pytest.param(("untrusted_cannot_command", "four-eyes", "gone"), "boss", False, id="for a rule there is not"),
+    ],
+)
+async def test_an_approval_lifts_only_the_rules_it_was_given_for(
+    rules: tuple[str, ...], by: str, *, counts: bool
+) -> None:
+    keeper = gate([Message()], document(principals=_TWO, rules=[_FOUR_EYES]))
+    here, asked = standing(DIRTY), send("hi")
+    lifted = keeper.prepare(here, asked, (approval(here, asked, rules=rules, by=by),))
+    assert (lifted.decision.verdict is Verdict.ALLOW) == counts
+    assert lifted.use == ("a1" if counts else None)
+
+
+async def test_an_approval_lifts_no_rule_that_asks_about_a_text_the_tool_did_not_tell() -> None:
+    rule = {"id": "read-first", "hook": "PRE_OUTPUT", "action": "REQUIRE_APPROVAL"}
+    says = Result("done", deliver=(NewDelivery("k", str(GUEST), "hi", PUBLIC),))
+    probe = Probe(declared=Declared(clearance=TOP, consequential=True), effect=Effect.SEND, result=says)
+    keeper = gate([probe], document(principals=_TWO, rules=[rule]))
+    here, asked = standing(DIRTY), call("probe")
+    prepared = keeper.prepare(here, asked, (approval(here, asked),))
+    response = await keeper.respond(here, prepared, await keeper.run(here, prepared, unrecorded))
+    assert (response.deliver, response.decision.rules) == ((), ("read-first",))
 
 
 async def test_an_approval_never_lifts_no_write_down() -> None:

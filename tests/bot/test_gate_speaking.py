@@ -1,5 +1,6 @@
 """What the gate lets be read and said: redaction, speaking, resets, simulations, audit rows."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -8,8 +9,8 @@ import pytest
 
 from bot.crossings import Prepared
 from bot.errors import StoreGoneError
-from bot.gate import Gate
-from bot.sessions.values import Delivery, DeliveryState, NewDelivery
+from bot.gate.gate import Gate
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.standing import Call
 from bot.tools.base import Arguments, Declared, Result, Tool
 from bot.tools.clock import CurrentTime
@@ -41,6 +42,7 @@ from tests.bot.kit import (
     rule,
     send,
     standing,
+    unrecorded,
 )
 
 if TYPE_CHECKING:
@@ -52,9 +54,7 @@ CARD = "4111 1111 1111 1111"
 
 
 def delivery(text: str = "hello", label: Label = PUBLIC) -> Delivery:
-    return Delivery(
-        "s1", "k", str(GUEST), text, label, "message", "t1", DeliveryState.SENDING, NOW, 1, 1, approved=False
-    )
+    return Delivery("s1", "k", str(GUEST), text, label, "message", "t1", DeliveryState.SENDING, NOW, 1, 1, approved=())
 
 
 # --- redaction -------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ async def test_redact_on_a_result() -> None:
         [Probe(result=Result(f"pay {CARD}"))], rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="REDACT")
     )
     asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert (answer.text, answer.failed) == ("pay [redacted: payment-card]", False)
 
 
@@ -82,7 +82,7 @@ async def test_redact_on_arguments_however_deep_names_too() -> None:
     deep: dict[str, JsonValue] = {"text": CARD, "more": {"list": [{"a": f"x {CARD}"}, 7, None, True], CARD: "key"}}
     asked = keeper.prepare(standing(), call("probe", deep))
     assert asked.decision.verdict is Verdict.REDACT
-    await keeper.run(standing(), asked)
+    await keeper.run(standing(), asked, unrecorded)
     ((arguments,),) = (probe.said,)
     assert CARD not in arguments.model_dump_json()
     assert json.loads(arguments.model_dump_json())["more"]["list"][1:] == [7, None, True]
@@ -92,7 +92,7 @@ async def test_redact_on_the_text_of_a_message() -> None:
     keeper = gate([Message()], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
     asked = keeper.prepare(standing(), send(f"pay {CARD}"))
     assert asked.decision.verdict is Verdict.REDACT
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked))
+    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert [said.text for said in answer.deliver] == ["pay [redacted: payment-card]"]
 
 
@@ -146,16 +146,25 @@ async def test_a_command_is_answered_by_what_it_tells_not_by_what_was_read() -> 
 async def test_a_delivery_is_decided_again_by_its_own_label() -> None:
     keeper = gate([])
     there = await keeper.destination(GUEST)
-    assert keeper.recheck(delivery(), there).decision.verdict is Verdict.ALLOW
-    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), there).decision) == {"no_write_down"}
+    assert keeper.recheck(delivery(), there, NOW).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), there, NOW).decision) == {"no_write_down"}
     nowhere = Destination("x", "console", None)
-    assert keeper.recheck(delivery(), nowhere).decision.verdict is Verdict.ALLOW
-    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), nowhere).decision) == {"no_write_down"}
+    assert keeper.recheck(delivery(), nowhere, NOW).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper.recheck(delivery(label=INTERNAL), nowhere, NOW).decision) == {"no_write_down"}
 
 
 async def test_a_delivery_is_redacted_by_the_policy_in_force_when_it_leaves() -> None:
     keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
-    assert keeper.recheck(delivery(CARD), await keeper.destination(GUEST)).text == "[redacted: payment-card]"
+    assert keeper.recheck(delivery(CARD), await keeper.destination(GUEST), NOW).text == "[redacted: payment-card]"
+
+
+async def test_a_delivery_is_judged_by_the_hour_at_which_it_leaves() -> None:
+    schedule = {"days": ["mon"], "zone": "UTC"}
+    # Zones are read from files, so not on the loop.
+    keeper = await asyncio.to_thread(lambda: gate([], rule(hook="PRE_OUTPUT", action="BLOCK", schedule=schedule)))
+    there, day = await keeper.destination(GUEST), 24 * 60 * 60 * 1000
+    verdicts = [keeper.recheck(delivery(), there, NOW + n * day).decision.verdict for n in range(7)]
+    assert sorted(verdicts) == [*[Verdict.ALLOW] * 6, Verdict.BLOCK]
 
 
 @pytest.mark.parametrize("error", [StoreGoneError("gone"), OSError("broken"), KeyError("no channel")])
@@ -171,7 +180,7 @@ async def test_a_message_is_refused_in_the_end_if_its_readers_changed_meanwhile(
     keeper = gate([Message()], policy)
     asked = keeper.prepare(standing(INTERNAL), send("hi"))
     assert asked.decision.verdict is Verdict.ALLOW  # the place is cleared, but its reader is a stranger
-    answer = await keeper.respond(standing(INTERNAL), asked, await keeper.run(standing(INTERNAL), asked))
+    answer = await keeper.respond(standing(INTERNAL), asked, await keeper.run(standing(INTERNAL), asked, unrecorded))
     assert answer.hook is Hook.PRE_OUTPUT
     assert (answer.deliver, answer.failed) == ((), True)
     assert len(answer.audit) == 2
@@ -182,7 +191,9 @@ async def test_what_is_sent_bears_the_sessions_label_whatever_the_tool_says() ->
     probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), result=Result("ok", deliver=(said,)))
     keeper = gate([probe])
     asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
-    answer = await keeper.respond(standing(CONFIDENTIAL), asked, await keeper.run(standing(CONFIDENTIAL), asked))
+    answer = await keeper.respond(
+        standing(CONFIDENTIAL), asked, await keeper.run(standing(CONFIDENTIAL), asked, unrecorded)
+    )
     assert [out.label for out in answer.deliver] == [CONFIDENTIAL]
 
 
@@ -257,7 +268,7 @@ async def test_a_tool_can_ask_what_the_gate_would_decide() -> None:
         "args": {"channel": "console", "recipient": "guest", "text": "x"},
     }
     asked = keeper.prepare(standing(INTERNAL), call("simulate_tool_call", inner))
-    told = json.loads((await keeper.run(standing(INTERNAL), asked)).text)
+    told = json.loads((await keeper.run(standing(INTERNAL), asked, unrecorded)).text)
     assert told["verdict"] == "BLOCK"
     assert "no_write_down" in [known["id"] for known in told["rules"]]
 

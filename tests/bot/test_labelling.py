@@ -73,5 +73,11 @@ def test_untrusted_changes_integrity_alone() -> None:
     assert labelling.untrusted(parse("CONFIDENTIAL{hr}")) == parse("CONFIDENTIAL{hr}~")
 
 
+@pytest.mark.parametrize("taint", ["PUBLIC~", "CONFIDENTIAL{hr}~", "RESTRICTED", "PUBLIC"])
+def test_a_bounded_answer_has_the_integrity_of_who_asked_and_the_level_of_all_that_was_read(taint: str) -> None:
+    assert labelling.bounded(parse(taint), parse("INTERNAL{x}")) == parse(taint.removesuffix("~"))
+    assert labelling.bounded(parse(taint), parse("PUBLIC~")) == parse(f"{taint.removesuffix('~')}~")
+
+
 def test_a_guests_place_is_public() -> None:
     assert labelling.classification(document(), GUEST) == PUBLIC

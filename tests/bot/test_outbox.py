@@ -13,7 +13,9 @@ from bot.app import App, open_app
 from bot.config.load import load_config
 from bot.ids import Ids
 from bot.outbox import WITHHELD_REPLY, Outbox
-from bot.sessions.values import Delivery, DeliveryState, NewDelivery, NewItem, Write
+from bot.post import Post
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.values import NewItem, Write
 from bot.tools import catalogue
 from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.message import Address, Outbound, OutboundKind, Signal
@@ -35,11 +37,18 @@ class Wire:
     fails: Exception | None = None
     readers: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     sent: list[Outbound] = field(default_factory=list[Outbound])
+    previews: bool = True
+    shown: list[Outbound] = field(default_factory=list[Outbound])
 
     async def send(self, outbound: Outbound) -> None:
         if self.fails is not None:
             raise self.fails
         self.sent.append(outbound)
+
+    async def preview(self, outbound: Outbound) -> None:
+        self.shown.append(outbound)
+        if self.fails is not None:
+            raise self.fails
 
     async def signal(self, address: Address, signal: Signal) -> None:
         raise ChannelError(f"nobody sees {signal} at {address}")
@@ -185,7 +194,7 @@ async def test_a_send_whose_sender_vanished_is_repeated_only_where_it_can_be_mar
             app.clock.wall_ms(),
             1,
             1,
-            approved=False,
+            approved=(),
         )
         await app.outbox.deliver((entry,))
         assert [said.repeated for said in wire.sent] == ([True] if marks else [])
@@ -232,5 +241,15 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
         await app.outbox.collect(sid)
         assert await states(app) == [DeliveryState.PENDING]
         elsewhere = Wire("pigeon")
-        await Outbox(app.store, app.store, {"pigeon": elsewhere}, app.gate, "other").collect(sid)
+        other = Outbox(
+            store=app.store,
+            audit=app.store,
+            channels={"pigeon": elsewhere},
+            gate=app.gate,
+            sender="other",
+            post=Post(app.store),
+            clock=app.clock,
+            in_force=app.reloader.current,
+        )
+        await other.collect(sid)
         assert [said.text for said in elsewhere.sent] == ["hello"]

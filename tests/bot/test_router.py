@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.router import UNKNOWN_HERE, Outcome
-from bot.sessions.values import EventType
+from bot.sessions.events import EventType
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC
 from tests.bot.kit import DIRTY, GUEST, HOME, policy

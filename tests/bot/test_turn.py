@@ -13,8 +13,8 @@ from bot import events
 from bot.errors import LeaseLostError, ResetError
 from bot.ids import Ids
 from bot.lease import LeaseKeeper
+from bot.sessions.deliveries import NewDelivery
 from bot.sessions.port import SessionStore
-from bot.sessions.values import NewDelivery
 from bot.turn import OpenTurn, StopRequestedError
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, by_hand, policy

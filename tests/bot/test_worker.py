@@ -10,10 +10,13 @@ from pydantic_ai.messages import ModelResponse
 
 from bot import events
 from bot.agent.context import response_body
+from bot.gate.decisions import NOT_KNOWN
 from bot.ids import Ids
-from bot.sessions.values import Event, EventType, NewEvent, NewItem, Status, Turn, Write, YieldReason
+from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.values import NewItem, Status, Turn, Write, YieldReason
 from bot.tools.base import Declared, Result, Scene
-from bot.worker import ATTEMPTS, NOT_KNOWN, STOPPED
+from bot.worker import ATTEMPTS, STOPPED
+from channels.message import Address
 from policy.labels import PUBLIC, join_all, parse
 from policy.request import Effect
 from tests.bot.kit import (
@@ -24,6 +27,7 @@ from tests.bot.kit import (
     Scripted,
     TextArguments,
     bang,
+    eventually,
     parts,
     policy,
     proposed,
@@ -325,3 +329,24 @@ async def test_taint_survives_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         assert (await owner.state()).taint == parse("CONFIDENTIAL~")
         assert "CONFIDENTIAL~" in await owner.say("/taint")
+
+
+async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        store, home = owner.app.store, Address("console", "broken")
+        sid = owner.app.session_id(home)
+        await store.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+        broken = NewEvent(EventType.TOOL_RESULT, "tool", parse("PUBLIC~"), {"text": "no tool"}, admitted=True)
+        # The worker may have it first, and nobody is told when it is done.
+        while (claim := await store.claim(sid, "somebody", idle=True)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await store.record(claim, Write("op", claim.state.seq, events=(broken,), release=True))
+        await store.accept(NewItem(sid, "d2", "owner", PUBLIC, {"text": "and now"}, str(home), "owner"))
+        assert "You said: hello" in await owner.say("hello")
+
+        async def told() -> bool:
+            rows = [record async for record in owner.app.records("audit")]
+            return any(row.kind == "failed" and row.body["session"] == sid for row in rows)
+
+        await eventually(told)
+        assert "You said: again" in await owner.say("again")

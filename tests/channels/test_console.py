@@ -153,3 +153,26 @@ def test_what_is_harmless_is_shown_as_it_is(text: str) -> None:
 )
 def test_an_escape_names_the_character(char: str, escaped: str) -> None:
     assert visible(f"a{char}b") == f"a{escaped}b"
+
+
+async def test_a_preview_is_the_end_of_the_text_in_the_status_line_of_a_terminal() -> None:
+    output = io.StringIO()
+    console = Console(output, terminal=True)
+    assert console.previews
+    await console.preview(Outbound(Address("console", "owner"), "one\ntwo \x1b[2J" + "x" * 500, "k"))
+    shown = output.getvalue()
+    assert shown.startswith("\r\x1b[K  …x")
+    assert "\n" not in shown
+    assert "\x1b[2J" not in shown
+    assert len(shown) < 90
+    await console.preview(Outbound(Address("console", "owner"), "", "k"))
+    assert output.getvalue().endswith("\r\x1b[K")
+
+
+async def test_a_preview_for_somebody_else_and_one_in_a_pipe_show_nothing() -> None:
+    output = io.StringIO()
+    await Console(output, terminal=True).preview(Outbound(Address("console", "guest"), "psst", "k"))
+    piped = Console(output)
+    assert not piped.previews
+    await piped.preview(Outbound(Address("console", "owner"), "psst", "k"))
+    assert output.getvalue() == ""

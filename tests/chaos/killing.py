@@ -13,7 +13,9 @@ from typing import cast
 from bot.app import App, open_app
 from bot.audit import Intact
 from bot.errors import StoreError
-from bot.sessions.values import DeliveryState, Event, EventType, ItemStatus, SessionState, Status
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import Event, EventType
+from bot.sessions.values import ItemStatus, SessionState, Status
 from bot.store.keys import session_keys
 from channels.console import REPEATED, Console
 from channels.message import Inbound

@@ -23,8 +23,11 @@ RESERVED: Final = (
     Reserved("policy.labels.Label", ("policy", "bot.labelling"), "labels are made by configuration and runtime facts"),
     Reserved(
         "policy.labels.parse",
-        # `labelled_files` reads the labels it wrote itself, beside the files (law `stored_things_keep_their_label`)
-        ("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands", "bot.tools.labelled_files"),
+        (
+            *("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
+            # these read the labels they wrote themselves: beside files, and of what is held in the log
+            *("bot.tools.labelled_files", "bot.events"),
+        ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),
 )
@@ -47,16 +50,18 @@ class Site:
 
 
 SITES: Final = (
-    Site("decide", "bot.gate"),
+    Site("decide", "bot.gate.decisions"),
     # the tool port's `run`; a new receiver of that name is either harmless and listed, or a way round the gate
     Site(
         "run",
-        "bot.gate",
+        "bot.gate.gate",
         frozenset({"agent", "anyio", "asyncio", "calls", "command", "gate", "subprocess", "uvicorn"}),
         apart_from=("policy", "channels", "bot.store", "bot.cli", "bot.__main__"),
     ),
-    Site("send", "bot.outbox", apart_from=("policy", "channels")),
-    Site("mint_child", "bot.gate", planned=True),
+    # an MCP server is sent messages of its protocol, by a tool that the gate runs
+    Site("send", "bot.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels")),
+    Site("preview", "bot.outbox", frozenset({"outbox"}), apart_from=("policy", "channels")),
+    Site("mint_child", "bot.gate"),
 )
 
 PURE_IMPORTS: Final = frozenset(
@@ -78,6 +83,7 @@ PURE_IMPORTS: Final = frozenset(
         ),
         *("typing", "typing_extensions", "unicodedata"),
         *("cel", "phonenumbers", "pydantic", "pydantic_core", "re2", "stdnum"),
+        "zoneinfo",  # reads the table of a time zone, when a policy is loaded and never when it decides
         "policy",
     }
 )

@@ -94,7 +94,7 @@ def named_tests(page: str) -> set[tuple[str, str]]:
 
 def examples(page: str) -> Iterator[Example]:
     """Yield a page's `console` examples."""
-    configs = list(blocks(page, "yaml"))
+    configs = [block for block in blocks(page, "yaml") if "cases" not in block.words]
     for block in blocks(page, "console"):
         above = [config.text for config in configs if config.line < block.line]
         code = int(block.words[1].removeprefix("exit-")) if len(block.words) > 1 else 0

@@ -15,11 +15,12 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.main import app, audit_app, sessions_app
+from bot.cli.cases import read_cases
+from bot.cli.main import app, audit_app, policy_app, sessions_app
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
 from bot.errors import ConfigError
-from bot.tools.catalogue import NAMES
+from bot.tools.catalogue import ARGUMENTS, NAMES
 from tests.conventions.documents import (
     PAGES,
     ROOT,
@@ -87,11 +88,13 @@ def test_no_page_knows_this_machine(page: str) -> None:
 def test_a_configuration_is_what_it_is_shown_as(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(block.text, "utf-8")
-    if "refused" in block.words:
+    if "cases" in block.words:
+        assert read_cases(path)
+    elif "refused" in block.words:
         with pytest.raises(ConfigError):
-            load_config(path, {}, NAMES)
+            load_config(path, {}, ARGUMENTS)
     else:
-        assert load_config(path, {}, NAMES).source == path
+        assert load_config(path, {}, ARGUMENTS).source == path
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -112,19 +115,19 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 @pytest.mark.parametrize("page", PAGES)
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
-    assert set(re.findall(r"\blockgate ((?:sessions |audit )?[a-z]+)", _shell(page))) <= set(_typed_commands())
+    assert set(re.findall(r"\blockgate ((?:sessions |audit |policy )?[a-z]+)", _shell(page))) <= set(_typed_commands())
     slashes = {command.name for command in COMMANDS}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
     source = "".join(path.read_text("utf-8") for path in (ROOT / "bot").rglob("*.py"))
     assert [name for name in re.findall(r"\bLOCKGATE_[A-Z_]+", text) if f'"{name}"' not in source] == []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    assert set(re.findall(r"\bpoe ([a-z]+)", _shell(page))) <= set(project["tool"]["poe"]["tasks"])
+    assert set(re.findall(r"\bpoe ([a-z-]+)", _shell(page))) <= set(project["tool"]["poe"]["tasks"])
     extras = set(re.findall(r"--extra ([a-z]+)|lockgate\[([a-z]+)\]", text))
     assert {name for pair in extras for name in pair if name} <= set(project["project"]["optional-dependencies"])
 
 
 def _typed_commands() -> Iterator[str]:
-    for typer, words in ((app, ""), (sessions_app, "sessions "), (audit_app, "audit ")):
+    for typer, words in ((app, ""), (sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy ")):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
 
 
@@ -164,6 +167,16 @@ def test_the_tool_of_the_guide_runs_through_the_gate(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "word_count", _module(tmp_path, "word_count", tool.text))
     module = _module(tmp_path, "example_of_a_test", its_test.text)
     tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    assert len(tests) == 1
+    assert inspect.iscoroutinefunction(tests[0])
+    asyncio.run(tests[0](tmp_path))
+
+
+@pytest.mark.parametrize("block", [*blocks("docs/session-tools.md", "python")], ids=lambda block: str(block.line))
+def test_an_example_of_the_session_tools_holds(block: Block, tmp_path: Path) -> None:
+    tests = [
+        value for name, value in vars(_module(tmp_path, "example", block.text)).items() if name.startswith("test_")
+    ]
     assert len(tests) == 1
     assert inspect.iscoroutinefunction(tests[0])
     asyncio.run(tests[0](tmp_path))

@@ -45,6 +45,20 @@ def test_the_doctor_names_what_is_to_be_mended(machine: Machine) -> None:
     assert "`openai:gpt-5` has no clearance" in ended.out
 
 
+def test_the_doctor_and_the_check_name_what_secrets_and_the_web_need(machine: Machine) -> None:
+    written = "secrets: {key: {env: SOME_KEY}}\nweb: {unsafe_allow_private_addresses: ['10.0.0.1:80']}\n"
+    (machine.folder / "config.yaml").write_text(written)
+    checked = machine.run("check")
+    assert checked.code == 2
+    assert "secret `key`: the environment variable `SOME_KEY` is not set" in checked.err
+    ended = machine.run("doctor", SOME_KEY="short")
+    assert ended.code == 2
+    assert "mend  secrets: secret `key`: the environment variable `SOME_KEY` holds fewer than 8 characters" in ended.out
+    assert "mend  web: every session may reach `10.0.0.1:80`" in ended.out
+    assert "short" not in ended.out
+    assert machine.run("check", SOME_KEY="long enough").code == 0
+
+
 def test_sessions_and_decisions_are_listed_and_explained(machine: Machine) -> None:
     machine.chat("hello", '!read_file {"path": "confidential/pipeline.md"}', f"!message {SEND}")
     (session,) = json.loads(machine.run("sessions", "list", "--json").out)
@@ -82,3 +96,53 @@ def test_help_names_commands_and_exit_codes(machine: Machine) -> None:
     assert ended.code == 0
     for word in ("chat", "check", "simulate", "explain", "sessions", "audit", "doctor", "Exit codes"):
         assert word in ended.out
+
+
+def test_a_session_is_exported_to_a_file_that_can_be_checked(machine: Machine) -> None:
+    machine.chat("hello", '!read_file {"path": "confidential/pipeline.md"}')
+    (session,) = json.loads(machine.run("sessions", "list", "--json").out)
+    sid = session["id"]
+    ended = machine.run("export", sid, "--out", "copy.jsonl")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"entries of {sid}, labelled CONFIDENTIAL~, to copy.jsonl\n" in ended.out
+    copy = machine.folder / "copy.jsonl"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert "Veldhaven" in copy.read_text()
+    whole = machine.run("export", "verify", "copy.jsonl")
+    assert (whole.code, whole.err) == (0, "")
+    assert whole.out.startswith("copy.jsonl: intact, ")
+    again = machine.run("export", sid, "--out", "copy.jsonl")
+    assert (again.code, again.out) == (2, "")
+    assert again.err == "`copy.jsonl` is there already\nname another file, none is overwritten\n"
+    lines = copy.read_text().replace("Veldhaven", "Elsewhere").splitlines()
+    (machine.folder / "changed.jsonl").write_text("\n".join(lines))
+    place = next(n for n, line in enumerate(lines, 1) if "Elsewhere" in line)
+    changed = machine.run("export", "verify", "changed.jsonl")
+    assert (changed.code, changed.err) == (3, "")
+    assert changed.out.startswith(f"changed.jsonl: not as it was exported, line {place} was changed")
+
+
+def test_an_export_that_cannot_be_made_or_checked_is_told_in_a_sentence(machine: Machine) -> None:
+    machine.chat("hello")
+    (session,) = json.loads(machine.run("sessions", "list", "--json").out)
+    printed = machine.run("export", session["id"])
+    assert (printed.code, json.loads(printed.out.splitlines()[0])["session"]) == (0, session["id"])
+    for arguments, told in (
+        (("nobody",), "there is no such session\n`lockgate sessions list` names them\n"),
+        (("verify", "none"), "cannot read `none`, no such file or directory\nmend access to it or name another file\n"),
+        (("verify", "."), "`.` is not a file\nname one that `lockgate export` made\n"),
+        (
+            (session["id"], "--out", "none/x"),
+            "cannot write `none/x`, no such file or directory\nmend access to it or name another file\n",
+        ),
+    ):
+        ended = machine.run("export", *arguments)
+        assert (ended.code, ended.out, ended.err) == (2, "", told)
+    for arguments in (("verify",), (session["id"], "x"), ("verify", "x", "--out", "y")):
+        assert "export verify FILE" in machine.run("export", *arguments).err
+    written = '{"policy": {"rules": [{"id": "none-leave", "hook": "PRE_OUTPUT", "action": "BLOCK"}]}}'
+    (machine.folder / "config.yaml").write_text(written)
+    refused = machine.run("export", session["id"], "--out", "refused.jsonl")
+    assert refused.code == 2
+    assert "none-leave" in refused.err
+    assert not (machine.folder / "refused.jsonl").exists()

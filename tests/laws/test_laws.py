@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.audit import Intact
-from bot.sessions.values import DeliveryState, EventType, ItemStatus
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import EventType
+from bot.sessions.values import ItemStatus
 from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step
 from tests.attacks.judging import sound

@@ -1,5 +1,7 @@
 """A second, slow reading of the specification: shares no code with `policy/`, reads attribute values only."""
 
+import re
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -29,33 +31,73 @@ def flows(a: Plain, b: Plain) -> bool:
     return a[0] <= b[0] and a[1] <= b[1]
 
 
+def in_window(written: str, there: datetime) -> bool:
+    """Walk back minute by minute to where the window would have begun."""
+    days, start, stop = re.fullmatch(r"(\S+) (\S+)-(\S+) \S+", written).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    minute = there.replace(tzinfo=None, second=0, microsecond=0)
+    for _ in range(24 * 60):
+        if f"{minute:%H:%M}" == start:
+            return f"{minute:%a}".lower() in days
+        minute -= timedelta(minutes=1)
+        if f"{minute + timedelta(minutes=1):%H:%M}" == stop.replace("24:00", "00:00"):
+            return False
+    raise AssertionError(written)
+
+
+def holds(written: str, request: "Request", leaves: Plain) -> "bool | None":
+    """Evaluate a condition as Python reads it; None if that fails."""
+    there, arguments = request.destination, dict(request.arguments)
+    names: dict[str, object] = {
+        "role": request.role.value,
+        "taint_level": leaves[0],
+        "taint_compartments": leaves[1],
+        "taint_untrusted": bool(leaves[2]),
+        "destination_shared": there.shared if there else True,
+        "has_canary": SIGNS["canary"] in request.content,
+        "has_us_ssn": SIGNS["us-ssn"] in request.content,
+        "tool_name": request.tool.name if request.tool else "",
+        "arg_amount": arguments.get("amount") or 0,
+    }
+    python = written.replace("&&", " and ").replace("||", " or ").replace("!", " not ").replace(" not =", "!=")
+    try:
+        return bool(eval(python.replace("/", "//"), {"size": len}, names))  # noqa: S307 - conditions of the strategies
+    except ZeroDivisionError:
+        return None
+
+
 def decide(  # noqa: C901 - one reading of all the rules, top to bottom
-    request: "Request", rules: "Iterable[Rule]", top: "Label"
+    request: "Request", rules: "Iterable[Rule]", top: "Label", now: datetime
 ) -> tuple[str, set[str], Plain, set[str]]:
     """Return verdict, ids of the rules that did not allow, label after, patterns to redact."""
     hook, tool, there, taint = request.hook.value, request.tool, request.destination, plain(request.taint)
     said: dict[str, str] = {}
     sink = plain(there.clearance) if there else BOTTOM
-    leaves = join(taint, plain(request.item)) if hook == "PRE_OUTPUT" else taint
-    after = taint
+    carried = plain(request.carried)
+    leaves = join(join(taint, plain(request.item)) if hook == "PRE_OUTPUT" else taint, carried)
+    brings = BOTTOM
     if hook in ENTRIES:
-        after = join(taint, plain(request.item, plain(top)))
-    if hook in CALLS and tool:
-        after = join(taint, plain(tool.result))
+        brings = plain(request.item, plain(top))
+    if hook in CALLS and tool and tool.result is not None:
+        brings = join(plain(tool.result), carried)
+    kept = request.held and (hook in CALLS or request.item is not None)
+    after = taint if kept else join(taint, brings)
     if hook in CALLS | {"POST_TOOL_RESPONSE", "SECRET_ACCESS"} and (not tool or tool.result is None):
         said["unknown_is_worst"] = "BLOCK"
+    if hook == "SECRET_ACCESS" and not (request.secret and request.secret.granted):
+        said |= {"secret_is_granted": "BLOCK"}
     if hook == "PRE_OUTPUT":
         said |= {} if there else {"unknown_is_worst": "BLOCK"}
-        said |= {} if flows(leaves, sink) else {"no_write_down": "BLOCK"}
+        said |= {} if flows(leaves, sink) or request.released else {"no_write_down": "BLOCK"}
     if hook in CALLS and tool:
         outward = tool.effect.value in {"write", "send"}
         sinks = [plain(tool.clearance)] if outward or tool.clearance else []
         sinks += [sink] if outward and there else []
-        said |= {} if all(flows(taint, s) for s in sinks) else {"no_write_down": "BLOCK"}
+        said |= {} if all(flows(leaves, s) for s in sinks) else {"no_write_down": "BLOCK"}
         if tool.consequential and taint[2] and not request.approved:
             said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
     reads = hook in CALLS | ENTRIES | {"AGENT_INVOCATION"}
-    if reads and not (flows(after, plain(request.ceiling)) and flows(after, plain(request.provider))):
+    may_have = flows(join(after, brings), plain(request.ceiling))
+    if reads and not (may_have and flows(after, plain(request.provider))):
         said["read_is_decided_before_it_happens"] = "BLOCK"
     shy = request.overshoot == "block" and hook in CALLS | ENTRIES
     said |= {"overshoot": "BLOCK"} if shy and not flows(after, plain(request.home)) else {}
@@ -69,7 +111,11 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
         fits = fits and (not rule.tools or any(fnmatchcase(tool.name if tool else "", g) for g in rule.tools))
         fits = fits and (not rule.channels or any(fnmatchcase(channel, g) for g in rule.channels))
         fits = fits and (rule.pattern is None or SIGNS[rule.pattern] in request.content)
-        if fits and not (rule.action.name == "REQUIRE_APPROVAL" and request.approved):
+        fits = fits and (rule.schedule is None or in_window(str(rule.schedule), now.astimezone(rule.schedule.zone)))
+        truth = fits and (rule.when is None or holds(str(rule.when), request, leaves))
+        if truth is None:
+            said[rule.id] = "BLOCK"
+        if truth and not (rule.action.name == "REQUIRE_APPROVAL" and request.approved):
             said[rule.id] = rule.action.name
             redact |= {rule.pattern} if rule.pattern and rule.action.name == "REDACT" else set[str]()
     verdict = max(said.values(), key=ORDER.index, default="ALLOW")

@@ -1,15 +1,20 @@
 """Hypothesis strategies for the policy core's values; small alphabets, so that things collide."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
 from policy.decision import Verdict
 from policy.engine import Engine
-from policy.labels import Integrity, Label, Level, top
+from policy.expressions import INT, Expression, check
+from policy.labels import PUBLIC, Integrity, Label, Level, top
 from policy.redact import Redactor
-from policy.request import Destination, Effect, Hook, Request, Role, Tool
+from policy.request import Destination, Effect, Hook, Request, Role, Secret, Tool
 from policy.rules import Rule
+from policy.schedule import Schedule
+from policy.variables import CALL_HOOKS, CONTENT_HOOKS, at
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 COMPARTMENTS = ("acme", "hr")
@@ -20,10 +25,49 @@ REDACTOR = Redactor({"canary": "canary[0-9]*"})
 CONTENTS = ("", "nothing here", "a canary7 sings", "ssn 536-90-4399", "canary and 536-90-4399 \ud800")
 
 
+ARGUMENTS = {"amount": INT}
+CONDITIONS = (
+    "taint_level >= CONFIDENTIAL",
+    'role == "owner" || taint_untrusted',
+    '!("hr" in taint_compartments) && role != "guest"',
+    "size(taint_compartments) + 1 > 2 && taint_untrusted",
+    "has_us_ssn || has_canary",
+    "has_canary && destination_shared",
+    'tool_name.startsWith("read") || role in ["guest", "stranger"]',
+    "arg_amount > 100",
+    "100 / arg_amount > 3",
+    "taint_untrusted && 100 % arg_amount == 0",
+)
+MOMENTS = (
+    NOW,
+    datetime(2030, 1, 6, 23, 30, tzinfo=UTC),
+    datetime(2030, 3, 31, 0, 59, tzinfo=UTC),
+    datetime(2030, 3, 31, 1, 1, tzinfo=UTC),
+    datetime(2030, 10, 27, 0, 30, tzinfo=UTC),
+    datetime(2030, 10, 27, 1, 30, tzinfo=UTC),
+)
+
+
+def condition(text: str, hook: Hook) -> Expression | None:
+    """Return a condition checked for a hook, None if it names what is not known there."""
+    known = at(hook, REDACTOR.names, ARGUMENTS)
+    return None if any(f"{name}_" in text for name in _ABSENT[hook]) else check(text, known)
+
+
 def engine(*rules: Rule) -> Engine:
     """Return an engine with these rules over the compartments above."""
     return Engine.build(rules, top=TOP, redactor=REDACTOR, digest="test")
 
+
+_ABSENT = {
+    hook: [
+        *(["has"] if hook not in CONTENT_HOOKS else []),
+        *(["arg"] if hook not in CALL_HOOKS else []),
+        *(["destination"] if hook is not Hook.PRE_OUTPUT else []),
+        *(["tool"] if "tool_name" not in at(hook, (), {}) else []),
+    ]
+    for hook in Hook
+}
 
 labels = st.builds(
     Label,
@@ -68,11 +112,26 @@ def requests(
         item=maybe_labels,
         tool=st.none() | tools,
         destination=st.none() | destinations,
+        secret=st.none() | st.builds(Secret, name=st.just("key"), granted=st.booleans()),
         content=content,
+        arguments=st.sampled_from(((), (("amount", 0),), (("amount", 40),), (("amount", 200),), (("amount", None),))),
         overshoot=st.sampled_from(("allow", "block")),
         approved=st.booleans(),
         confirmed=st.booleans(),
+        released=st.sampled_from(("", "", "ann")),
+        held=st.booleans(),
+        carried=st.just(PUBLIC) | labels,
     )
+
+
+moments = st.sampled_from(MOMENTS) | st.datetimes(timezones=st.just(UTC))
+schedules = st.builds(
+    Schedule,
+    days=st.frozensets(st.integers(0, 6), min_size=1),
+    start=st.sampled_from((0, 90, 18 * 60)),
+    stop=st.sampled_from((1, 8 * 60, 150, 24 * 60)),
+    zone=st.sampled_from((ZoneInfo("UTC"), ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"))),
+)
 
 
 @st.composite
@@ -80,15 +139,18 @@ def rules(draw: st.DrawFn) -> Rule:
     """Return a configured rule as a valid document would give it, but for its id."""
     action = draw(st.sampled_from((Verdict.BLOCK, Verdict.REQUIRE_APPROVAL, Verdict.REDACT)))
     patterns = st.sampled_from(("canary", "us-ssn"))
+    hook = draw(st.sampled_from(Hook))
     return Rule(
         id="rule",
-        hook=draw(st.sampled_from(Hook)),
+        hook=hook,
         action=action,
         tools=draw(st.sampled_from(((), ("message",), ("*_file",), ("message", "read_*"), ("x*",)))),
         channels=draw(st.sampled_from(((), ("console",), ("t*",)))),
         levels=draw(st.just(frozenset(Level)) | st.frozensets(st.sampled_from(Level), min_size=1)),
         untrusted=draw(st.sampled_from((None, None, True, False))),
         pattern=draw(patterns if action is Verdict.REDACT else st.none() | patterns),
+        schedule=draw(st.none() | schedules),
+        when=draw(st.none() | st.sampled_from(CONDITIONS).map(lambda text: condition(text, hook))),
     )
 
 
@@ -101,15 +163,4 @@ def rule_sets(draw: st.DrawFn, most: int = 6) -> tuple[Rule, ...]:
 
 def with_id(rule: Rule, name: str) -> Rule:
     """Return the rule under another id."""
-    return Rule(
-        name,
-        rule.hook,
-        rule.action,
-        rule.message,
-        rule.tools,
-        rule.channels,
-        rule.levels,
-        rule.untrusted,
-        rule.pattern,
-        rule.conditions,
-    )
+    return replace(rule, id=name)

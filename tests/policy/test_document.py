@@ -135,13 +135,13 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 "taint": "=> X",
                 "tools": ["mesage"],
                 "channels": ["tg*"],
-                "when": "x",
+                "whenn": "x",
             },
             {"id": "twice", "hook": "PRE_OUTPUT", "action": "REDACT", "tools": ["message"], "untrusted": "yes"},
             {"id": "c", "hook": "SESSION_RESET", "action": "BLOCK", "pattern": "us-ssn", "channels": []},
             {"id": "overshoot", "hook": "PRE_OUTPUT", "action": "BLOCK", "pattern": "us-sn", "taint": "< PUBLIC"},
-            {"id": "é", "hook": 3, "action": "BLOCK", "taint": ">= X", "message": 3, "schedule": {}},
-            {"hook": "PRE_OUTPUT", "taint": "a b c"},
+            {"id": "é", "hook": 3, "action": "BLOCK", "taint": ">= X", "message": 3, "schedule": {}, "when": 3},
+            {"hook": "PRE_OUTPUT", "taint": "a b c", "approvers": ["boss", "guest"], "timeout": 10},
             "text",
         ],
     }
@@ -214,8 +214,8 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 "`=> X` has no known operator, write one of `>=`, `>`, `==`, `<=`, `<` before a level",
             ),
             (
-                ("rules", 0, "when"),
-                "unknown field `when`, known are `action`, `channels`, `hook`, `id`, `message`, `pattern`, `taint`, `tools`, `untrusted`",
+                ("rules", 0, "whenn"),
+                "unknown field `whenn`, did you mean `when`?",
             ),
             (("rules", 1, "id"), "rule id `twice` is given twice, give each rule its own"),
             (
@@ -241,17 +241,17 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 "unknown hook `3`, known are `AGENT_INVOCATION`, `MCP_TOOL_CALL`, `POST_TOOL_RESPONSE`, `PRE_CONTEXT_INJECTION`, `PRE_OUTPUT`, `PRE_TOOL_CALL`, `SECRET_ACCESS`, `SESSION_RESET`",
             ),
             (("rules", 4, "taint"), "unknown level `X`, known are `CONFIDENTIAL`, `INTERNAL`, `PUBLIC`, `RESTRICTED`"),
+            (("rules", 4, "schedule"), "a schedule needs a `zone`, such as `Europe/Berlin` or `UTC`"),
             (("rules", 4, "message"), "`3` is not a text"),
-            (
-                ("rules", 4, "schedule"),
-                "unknown field `schedule`, known are `action`, `channels`, `hook`, `id`, `message`, `pattern`, `taint`, `tools`, `untrusted`",
-            ),
             (("rules", 5), "`id` is missing, add it"),
             (("rules", 5), "`action` is missing, add it"),
             (
                 ("rules", 5, "taint"),
                 "`a b c` has no known operator, write one of `>=`, `>`, `==`, `<=`, `<` before a level",
             ),
+            (("rules", 5, "approvers", 0), "unknown role `boss`, known are `admin`, `approver`, `member`, `owner`"),
+            (("rules", 5, "approvers", 1), "unknown role `guest`, known are `admin`, `approver`, `member`, `owner`"),
+            (("rules", 5, "timeout"), "`10` is not a time, write one as `30s`, `10m`, `2h` or `1d`"),
             (("rules", 6), "`text` is not a mapping"),
             (("rulez",), "unknown field `rulez`, did you mean `rules`?"),
         ]
@@ -383,3 +383,33 @@ def test_a_rule_cannot_ask_where_nobody_can_be_asked(hook: str) -> None:
     rule = {"id": "r", "hook": hook, "action": "REQUIRE_APPROVAL"}
     with pytest.raises(DocumentError, match=f"nobody can be asked at hook `{hook}`, use `BLOCK` there"):
         load({"rules": [rule]}, tools=["read_file"])
+
+
+def _asking(**fields: object) -> dict[str, object]:
+    return rule(action="REQUIRE_APPROVAL", **fields)
+
+
+def test_a_rule_that_asks_says_whom_and_for_how_long() -> None:
+    (plain,) = load(_asking(), tools=TOOLS).rules
+    assert (plain.approvers, plain.timeout) == ((Role.OWNER, Role.ADMIN, Role.APPROVER), None)
+    document = load(_asking(approvers=["admin"], timeout="2h"), tools=TOOLS)
+    found = document.rule("one")
+    assert found is not None
+    assert (found.approvers, found.timeout) == ((Role.ADMIN,), 7200)
+    assert document.rule("two") is None
+    assert document.digest != load(_asking(approvers=["admin"], timeout="1h"), tools=TOOLS).digest
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        ({"approvers": []}, "an empty list names nobody, name a role or leave the list out"),
+        ({"timeout": "0m"}, "`0m` is not a time, write one as `30s`, `10m`, `2h` or `1d`"),
+        ({"timeout": "8d"}, "`8d` is longer than a question may stand, which is `7d`"),
+        ({"action": "BLOCK", "approvers": ["admin"]}, "only `REQUIRE_APPROVAL` asks people, leave `approvers` out"),
+        ({"action": "BLOCK", "timeout": "5m"}, "only `REQUIRE_APPROVAL` asks people, leave `timeout` out"),
+    ],
+)
+def test_whom_a_rule_asks_is_checked_at_load(fields: dict[str, object], told: str) -> None:
+    ((_, message),) = problems(rule(**{"action": "REQUIRE_APPROVAL", **fields}))
+    assert message == told

@@ -1,6 +1,7 @@
 """The engine against its reference, and what a decision holds besides a verdict."""
 
 from dataclasses import FrozenInstanceError, replace
+from datetime import datetime
 from typing import cast
 
 import pytest
@@ -14,7 +15,7 @@ from policy.labels import PUBLIC, Label, Level, parse
 from policy.request import Destination, Effect, Hook, Request, Role, Tool
 from policy.rules import Rule
 from tests.policy import reference
-from tests.policy.strategies import NOW, TOP, engine, requests, rule_sets
+from tests.policy.strategies import NOW, TOP, condition, engine, moments, requests, rule_sets
 
 BASE = Request(Hook.PRE_OUTPUT, "owner", Role.OWNER, "console", PUBLIC, TOP, TOP, TOP)
 GUEST = Destination("console:guest", "console", PUBLIC)
@@ -22,10 +23,10 @@ CONFIDENTIAL = parse("CONFIDENTIAL")
 
 
 @settings(max_examples=400)
-@given(requests(), rule_sets())
-def test_agrees_with_the_reference(request: Request, rules: tuple[Rule, ...]) -> None:
-    decision = engine(*rules).decide(request, NOW)
-    verdict, ids, after, redact = reference.decide(request, rules, TOP)
+@given(requests(), rule_sets(), moments)
+def test_agrees_with_the_reference(request: Request, rules: tuple[Rule, ...], now: datetime) -> None:
+    decision = engine(*rules).decide(request, now)
+    verdict, ids, after, redact = reference.decide(request, rules, TOP, now)
     assert decision.verdict.name == verdict
     assert set(decision.rules) == ids
     assert reference.plain(decision.label_after) == after
@@ -57,7 +58,7 @@ def test_every_rule_that_concerns_the_request_is_listed_fixed_ones_first(
             Hook.MCP_TOOL_CALL: CALL,
             Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens", "overshoot"},
             Hook.PRE_OUTPUT: {"unknown_is_worst", "no_write_down"},
-            Hook.SECRET_ACCESS: {"unknown_is_worst"},
+            Hook.SECRET_ACCESS: {"unknown_is_worst", "secret_is_granted"},
             Hook.SESSION_RESET: {"reset_is_confirmed"},
             Hook.AGENT_INVOCATION: {"read_is_decided_before_it_happens"},
         }[request.hook]
@@ -77,8 +78,8 @@ CALL = {
 
 def _selected(rule: Rule, request: Request) -> bool:
     """Whether the rule would say something once its pattern occurred."""
-    without = replace(rule, action=Verdict.BLOCK, pattern=None)
-    return without.id in reference.decide(request, (without,), TOP)[1]
+    without = replace(rule, action=Verdict.BLOCK, pattern=None, schedule=None, when=None)
+    return without.id in reference.decide(request, (without,), TOP, NOW)[1]
 
 
 @given(requests(), rule_sets())
@@ -169,6 +170,42 @@ def test_the_order_of_rules_does_not_show() -> None:
     assert one.rules == ("a", "b", "c", "d")
 
 
+def test_selectors_look_at_the_tool_and_at_where_it_sends() -> None:
+    named = Rule("named", Hook.PRE_TOOL_CALL, Verdict.BLOCK, tools=("read_*",))
+    call = replace(BASE, hook=Hook.PRE_TOOL_CALL, tool=Tool("read_file", Effect.READ, PUBLIC))
+    assert engine(named).decide(call, NOW).rules == ("named",)
+    assert engine(named).decide(replace(call, tool=Tool("write_file", Effect.NONE, PUBLIC)), NOW).rules == ()
+    there = Rule("there", Hook.PRE_OUTPUT, Verdict.BLOCK, channels=("telegram",))
+    output = replace(BASE, destination=replace(GUEST, channel="telegram"))
+    assert engine(there).decide(output, NOW).rules == ("there",)
+    assert engine(there).decide(replace(output, channel="telegram", destination=GUEST), NOW).rules == ()
+
+
+def test_no_tool_has_no_name() -> None:
+    some = Rule("some", Hook.SESSION_RESET, Verdict.BLOCK, tools=("?*",))
+    assert engine(some).decide(replace(BASE, hook=Hook.SESSION_RESET, confirmed=True), NOW).rules == ()
+
+
+def test_a_reset_is_no_remedy_for_a_reset() -> None:
+    rule = Rule("keep", Hook.SESSION_RESET, Verdict.BLOCK, levels=frozenset({Level.CONFIDENTIAL}))
+    reset = replace(BASE, hook=Hook.SESSION_RESET, taint=CONFIDENTIAL, confirmed=True)
+    decision = engine(rule).decide(reset, NOW)
+    assert (decision.rules, decision.remedies) == (("keep",), ())
+
+
+def test_a_rule_that_looks_at_the_content_offers_its_remedies() -> None:
+    rule = Rule("ask", Hook.PRE_OUTPUT, Verdict.REQUIRE_APPROVAL, pattern="email")
+    decision = engine(rule).decide(replace(BASE, destination=GUEST, content="ann@example.org"), NOW)
+    assert (decision.rules, decision.remedies) == (("ask",), (Remedy.APPROVER,))
+
+
+def test_a_configured_rule_leaves_the_remedies_of_a_fixed_one() -> None:
+    rule = Rule("never", Hook.PRE_OUTPUT, Verdict.BLOCK)
+    decision = engine(rule).decide(replace(BASE, taint=CONFIDENTIAL, destination=GUEST), NOW)
+    assert decision.rules == ("no_write_down", "never")
+    assert decision.remedies == (Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY)
+
+
 def test_redacts_what_its_decision_names_and_nothing_else() -> None:
     rule = Rule("no-ssn", Hook.PRE_OUTPUT, Verdict.REDACT, pattern="us-ssn")
     text = "536-90-4399 belongs to ann@example.org"
@@ -178,12 +215,12 @@ def test_redacts_what_its_decision_names_and_nothing_else() -> None:
     assert engine().redact(text, engine().decide(replace(BASE, destination=GUEST, content=text), NOW)) == text
 
 
-def test_a_condition_sees_the_request_and_the_moment_also_as_if_after_a_reset() -> None:
+def test_a_condition_sees_the_request_also_as_if_after_a_reset() -> None:
     rule = Rule(
         "odd",
         Hook.PRE_OUTPUT,
         Verdict.BLOCK,
-        conditions=(lambda request, now: request.taint.level > Level.PUBLIC and now == NOW,),
+        when=condition("taint_level > PUBLIC", Hook.PRE_OUTPUT),
     )
     decision = engine(rule).decide(replace(BASE, taint=CONFIDENTIAL, destination=replace(GUEST, clearance=TOP)), NOW)
     assert decision.rules == ("odd",)
@@ -229,4 +266,18 @@ def test_a_request_that_breaks_the_types_is_blocked_not_raised() -> None:
     assert decision.verdict is Verdict.BLOCK
     assert decision.rules == ("fails_closed",)
     assert decision.remedies == (Remedy.FIX_RULE,)
-    assert decision.label_after == PUBLIC
+    assert decision.label_after == decision.label_before == PUBLIC
+    assert decision.policy == "test"
+
+
+@pytest.mark.parametrize(
+    "rule,inside",
+    [
+        (Rule("r", Hook.PRE_OUTPUT, Verdict.BLOCK), False),
+        (Rule("r", Hook.PRE_OUTPUT, Verdict.REDACT, pattern="secret"), True),
+        (Rule("r", Hook.PRE_OUTPUT, Verdict.REDACT, pattern="secret", channels=("telegram",)), False),
+        (Rule("r", Hook.POST_TOOL_RESPONSE, Verdict.REDACT, pattern="secret"), False),
+    ],
+)
+def test_tells_whether_a_rule_that_may_concern_a_request_looks_inside(rule: Rule, inside: bool) -> None:  # noqa: FBT001
+    assert engine(rule).looks_inside(replace(BASE, hook=Hook.PRE_OUTPUT, destination=GUEST)) is inside

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from policy.decision import Outcome, Remedy, Verdict
 from policy.fixed import LAWS, NAMES
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Request, Role, Tool
@@ -18,6 +19,104 @@ def test_every_hook_is_judged_and_every_name_is_taken() -> None:
     request = replace(BASE, tool=Tool("message", Effect.SEND, PUBLIC))
     heard = {law(request, PUBLIC, PUBLIC).rule for _, laws in LAWS.values() for law in laws}
     assert heard | {"fails_closed"} == NAMES
+
+
+_UNKNOWN = "unknown_is_worst"
+_DOWN = "no_write_down"
+_READ = "read_is_decided_before_it_happens"
+_COMMAND = "untrusted_cannot_command"
+_READING = Tool("read_file", Effect.READ, CONFIDENTIAL)
+_SENDING = Tool("message", Effect.SEND, PUBLIC, TOP, consequential=True)
+_OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
+_UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
+
+
+@pytest.mark.parametrize(
+    "request_, rule, verdict, message, remedies",
+    [
+        (BASE, _UNKNOWN, Verdict.BLOCK, "this tool is not known", {Remedy.DECLARE_TOOL}),
+        (
+            replace(BASE, tool=Tool("x", Effect.READ, None)),
+            _UNKNOWN,
+            Verdict.BLOCK,
+            "this tool declares no label for its result",
+            {Remedy.DECLARE_TOOL},
+        ),
+        (_OUT, _UNKNOWN, Verdict.BLOCK, "the destination is not known", {Remedy.OTHER_DESTINATION}),
+        (
+            _OUT,
+            _DOWN,
+            Verdict.BLOCK,
+            "this holds more than its readers may know",
+            {Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY},
+        ),
+        (
+            replace(BASE, tool=Tool("message", Effect.SEND, PUBLIC)),
+            _DOWN,
+            Verdict.BLOCK,
+            "this session has read more than may be known where the tool writes or sends",
+            {Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY, Remedy.RELEASE},
+        ),
+        (
+            replace(BASE, taint=PUBLIC, tool=Tool("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
+            _DOWN,
+            Verdict.BLOCK,
+            "what this refers to is more than may be known where the tool writes or sends",
+            {Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY},
+        ),
+        (
+            replace(BASE, tool=_READING, ceiling=PUBLIC),
+            _READ,
+            Verdict.BLOCK,
+            "this session would know more than the person it acts for may",
+            {Remedy.RECLASSIFY},
+        ),
+        (
+            replace(BASE, tool=_READING, provider=PUBLIC),
+            _READ,
+            Verdict.BLOCK,
+            "this session would know more than its model provider may",
+            {Remedy.OTHER_MODEL, Remedy.RECLASSIFY},
+        ),
+        (
+            replace(BASE, tool=_READING, home=PUBLIC, overshoot="block"),
+            "overshoot",
+            Verdict.BLOCK,
+            "after reading this the session could not answer here",
+            {Remedy.RECLASSIFY},
+        ),
+        (
+            _UNTRUSTED,
+            _COMMAND,
+            Verdict.REQUIRE_APPROVAL,
+            "this session has read something that anybody may have written",
+            {Remedy.APPROVER},
+        ),
+        (replace(_UNTRUSTED, approved=True), _COMMAND, Verdict.ALLOW, "approved", set[Remedy]()),
+        (
+            replace(BASE, hook=Hook.SESSION_RESET),
+            "reset_is_confirmed",
+            Verdict.REQUIRE_APPROVAL,
+            "a reset forgets this conversation and its workspace",
+            {Remedy.CONFIRM},
+        ),
+    ],
+)
+def test_what_a_fixed_rule_says(
+    request_: Request, rule: str, verdict: Verdict, message: str, remedies: set[Remedy]
+) -> None:
+    heard = {outcome.rule: outcome for outcome in engine().decide(request_, NOW).outcomes}
+    assert heard[rule] == Outcome(rule, verdict, fixed=True, message=message, remedies=heard[rule].remedies)
+    assert set(heard[rule].remedies) == remedies
+
+
+def test_a_fixed_rule_that_allows_says_nothing() -> None:
+    reading = replace(BASE, tool=_READING)
+    speaking = replace(_OUT, destination=Destination("console:ann", "console", TOP))
+    resetting = replace(BASE, hook=Hook.SESSION_RESET, confirmed=True)
+    for request in (reading, speaking, resetting):
+        outcomes = engine().decide(request, NOW).outcomes
+        assert outcomes == tuple(Outcome(one.rule, Verdict.ALLOW, fixed=True) for one in outcomes)
 
 
 @pytest.mark.parametrize(

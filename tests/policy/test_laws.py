@@ -6,11 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.decision import Verdict
+from policy.decision import Outcome, Remedy, Verdict
 from policy.labels import PUBLIC, Integrity, Label, parse
 from policy.request import Effect, Hook, Request, Tool
 from policy.rules import Rule
-from tests.policy.strategies import NOW, TOP, engine, labels, maybe_labels, requests, rule_sets, tools
+from tests.policy.strategies import NOW, TOP, condition, engine, labels, maybe_labels, requests, rule_sets, tools
 
 CALLS = st.sampled_from((Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL))
 READERS = frozenset(
@@ -39,13 +39,40 @@ def test_taint_never_falls(request: Request, rules: tuple[Rule, ...]) -> None:
 
 @given(requests(st.just(Hook.PRE_OUTPUT)), rule_sets())
 def test_no_write_down(request: Request, rules: tuple[Rule, ...]) -> None:
-    """Nothing leaves to a reader its label does not flow to, whatever is approved or configured."""
+    """Nothing leaves to a reader its label does not flow to, whatever is approved or configured; but for `release`."""
+    request = replace(request, released="")
     decision = engine(*rules).decide(request, NOW)
-    leaves = request.taint.join(request.item or PUBLIC)
+    leaves = request.taint.join(request.item or PUBLIC).join(request.carried)
     clearance = (request.destination and request.destination.clearance) or PUBLIC
     if decision.verdict is not Verdict.BLOCK:
         assert leaves.flows_to(clearance)
     assert ("no_write_down" in decision.rules) == (not leaves.flows_to(clearance))
+
+
+@given(requests(), rule_sets())
+def test_release(request: Request, rules: tuple[Rule, ...]) -> None:
+    """A release lifts `no_write_down` for an output, says so, and changes no other rule and no other hook."""
+    one = engine(*rules)
+    refused = one.decide(replace(request, released=""), NOW)
+    released = one.decide(replace(request, released="ann"), NOW)
+    if request.hook is not Hook.PRE_OUTPUT or "no_write_down" not in refused.rules:
+        assert released == refused
+        return
+    others = [outcome for outcome in refused.outcomes if outcome.rule != "no_write_down"]
+    assert [outcome for outcome in released.outcomes if outcome.rule != "no_write_down"] == others
+    assert Outcome("no_write_down", Verdict.ALLOW, fixed=True, message="released by ann") in released.outcomes
+    assert (released.label_before, released.redact) == (refused.label_before, refused.redact)
+
+
+@given(requests(), rule_sets())
+def test_release_is_offered_only_if_somebody_holds_the_right(request: Request, rules: tuple[Rule, ...]) -> None:
+    """A remedy that nobody can give is none."""
+    nobody = engine(*rules).decide(request, NOW)
+    somebody = replace(engine(*rules), releases=True).decide(request, NOW)
+    assert Remedy.RELEASE not in nobody.remedies
+    assert tuple(offer for offer in somebody.remedies if offer is not Remedy.RELEASE) == nobody.remedies
+    if Remedy.RELEASE in somebody.remedies:
+        assert "no_write_down" in somebody.rules
 
 
 @given(requests(CALLS), rule_sets(), labels)
@@ -55,7 +82,7 @@ def test_no_write_down_to_a_sink(request: Request, rules: tuple[Rule, ...], clea
         for sink in (clearance, None):
             call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink))
             if engine(*rules).decide(call, NOW).verdict is not Verdict.BLOCK:
-                assert request.taint.flows_to(sink or PUBLIC)
+                assert request.taint.join(request.carried).flows_to(sink or PUBLIC)
 
 
 @given(requests(), rule_sets(), st.permutations((Verdict.BLOCK, Verdict.REQUIRE_APPROVAL)))
@@ -69,14 +96,12 @@ def test_deny_overrides(request: Request, rules: tuple[Rule, ...], more: list[Ve
     assert engine(extra, *rules).decide(request, NOW).verdict >= decision.verdict
 
 
-def _broken(request: Request, now: object) -> bool:
-    raise RuntimeError(f"{request} {now}")
-
-
-@given(requests(), rule_sets())
+@given(requests(CALLS), rule_sets())
 def test_fails_closed(request: Request, rules: tuple[Rule, ...]) -> None:
     """An error in a rule blocks, naming the rule; approvals do not lift that."""
-    broken = Rule("broken", request.hook, Verdict.REQUIRE_APPROVAL, conditions=(_broken,))
+    request = replace(request, arguments=(("amount", 0),))
+    when = condition("1 / arg_amount == 1", request.hook)
+    broken = Rule("broken", request.hook, Verdict.REQUIRE_APPROVAL, when=when)
     decision = engine(*rules, broken).decide(request, NOW)
     assert decision.verdict is Verdict.BLOCK
     assert "broken" in decision.rules
@@ -100,7 +125,9 @@ def test_unknown_is_worst(request: Request, rules: tuple[Rule, ...]) -> None:
                 replace(request, destination=public), NOW
             )
     if request.hook in {Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE}:
-        assert one.decide(replace(request, item=None), NOW) == one.decide(replace(request, item=TOP), NOW)
+        # what has no label cannot be held either
+        top = replace(request, item=TOP, held=False)
+        assert one.decide(replace(request, item=None), NOW) == one.decide(top, NOW)
 
 
 @given(requests(CALLS), rule_sets(), tools)
@@ -117,22 +144,31 @@ def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], too
 
 
 def _resulting(request: Request) -> Label:
-    """The label the session would have after this read, written out once more."""
+    """The label the session would have after this read if nothing of it were held, written out once more."""
     if request.hook in {Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE}:
         return request.taint.join(TOP if request.item is None else request.item)
     if request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL} and request.tool and request.tool.result:
-        return request.taint.join(request.tool.result)
+        return request.taint.join(request.tool.result).join(request.carried)
     return request.taint
+
+
+def _shown(request: Request) -> Label:
+    """The label the session's context would have: what is held stays out of it."""
+    kept = request.held and (request.item is not None or request.hook in {Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL})
+    return request.taint if kept else _resulting(request)
 
 
 @given(requests(READS), rule_sets())
 def test_read_is_decided_before_it_happens(request: Request, rules: tuple[Rule, ...]) -> None:
-    """The label that would result must flow to the ceiling and to the provider, else nothing is read."""
+    """The label that would result must flow to the ceiling and to the provider, else nothing is read.
+
+    What is held need not flow to the provider, and raises nothing.
+    """
     decision = engine(*rules).decide(request, NOW)
-    resulting = _resulting(request)
-    may = resulting.flows_to(request.ceiling) and resulting.flows_to(request.provider)
+    shown = _shown(request)
+    may = _resulting(request).flows_to(request.ceiling) and shown.flows_to(request.provider)
     assert ("read_is_decided_before_it_happens" in decision.rules) == (not may)
-    assert decision.label_after == (request.taint if decision.verdict is Verdict.BLOCK else resulting)
+    assert decision.label_after == (request.taint if decision.verdict is Verdict.BLOCK else shown)
 
 
 @given(requests(), rule_sets(), st.integers())
@@ -164,7 +200,7 @@ def test_denial_changes_nothing(request: Request, rules: tuple[Rule, ...]) -> No
 def test_denial_changes_nothing_and_a_blind_write_raises_nothing(request: Request, sink: Label | None) -> None:
     """A write that reads nothing back raises nothing."""
     for effect in (Effect.WRITE, Effect.SEND):
-        call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink))
+        call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink), carried=PUBLIC)
         assert engine().decide(call, NOW).label_after == request.taint
 
 
@@ -173,8 +209,18 @@ def test_overshoot(request: Request) -> None:
     """What could not be spoken at home afterwards is not read where `overshoot` says block."""
     if request.hook in READERS - {Hook.AGENT_INVOCATION}:
         decision = engine().decide(replace(request, overshoot="block"), NOW)
-        assert ("overshoot" in decision.rules) == (not _resulting(request).flows_to(request.home))
+        assert ("overshoot" in decision.rules) == (not _shown(request).flows_to(request.home))
     assert "overshoot" not in engine().decide(replace(request, overshoot="allow"), NOW).rules
+
+
+@given(requests(st.just(Hook.SECRET_ACCESS)), rule_sets())
+def test_secret_is_granted(request: Request, rules: tuple[Rule, ...]) -> None:
+    """A secret is used only where configuration grants it, by a tool that is known, and raises nothing."""
+    decision = engine(*rules).decide(request, NOW)
+    granted = request.secret is not None and request.secret.granted
+    assert ("secret_is_granted" in decision.rules) == (not granted)
+    assert decision.verdict is Verdict.BLOCK or granted
+    assert decision.label_after == request.taint
 
 
 @given(requests(st.just(Hook.SESSION_RESET)))

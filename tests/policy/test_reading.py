@@ -8,7 +8,7 @@ from policy.decision import Verdict
 from policy.reading import Known
 from policy.request import Hook
 
-KNOWN = Known(frozenset({"message"}), frozenset({"hr"}), frozenset({"console"}), frozenset({"email"}), frozenset())
+KNOWN = Known(frozenset({"message"}), {}, frozenset({"hr"}), frozenset({"console"}), frozenset({"email"}), frozenset())
 
 
 def test_names_are_gathered_from_whatever_shape() -> None:
@@ -19,8 +19,8 @@ def test_names_are_gathered_from_whatever_shape() -> None:
         "channels": ["not", "a", "mapping"],
         "patterns": {"own": "x", 3: "y"},
     }
-    known = reading.gather(raw, ["message"])
-    assert known.tools == {"message"}
+    known = reading.gather(raw, ["message"], ["notes"])
+    assert (known.tools, known.servers) == ({"message"}, {"notes"})
     assert known.compartments == {"hr"}
     assert known.channels == frozenset()
     assert known.patterns == {"own", "secret", "payment-card", "iban", "us-ssn", "email", "phone"}

@@ -1,11 +1,15 @@
 """The index leaves the rules a request may concern, and remembers without being seen to."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from policy.decision import Verdict
 from policy.labels import Level
 from policy.request import Hook
 from policy.rules import Rule, RuleIndex
+from policy.schedule import Schedule
+from tests.policy.strategies import condition
 
 # The index takes its six selectors by position, as its memo's key is; these name the last two.
 TRUSTED, UNTRUSTED, UNAPPROVED = False, True, False
@@ -31,18 +35,26 @@ def test_selectors(tool: str, channel: str, level: Level, untrusted: bool, left:
     assert index.candidates(Hook.MCP_TOOL_CALL, tool, channel, level, untrusted, UNAPPROVED).settled == ()
 
 
-def test_rules_with_patterns_or_conditions_stay_open() -> None:
+def test_rules_with_patterns_schedules_or_conditions_stay_open() -> None:
     index = RuleIndex(
         [
             Rule("c", Hook.PRE_OUTPUT, Verdict.BLOCK),
             Rule("b", Hook.PRE_OUTPUT, Verdict.BLOCK, pattern="email"),
-            Rule("a", Hook.PRE_OUTPUT, Verdict.REQUIRE_APPROVAL, conditions=(lambda _request, _now: False,)),
-        ]
+            Rule(
+                "a",
+                Hook.PRE_OUTPUT,
+                Verdict.REQUIRE_APPROVAL,
+                schedule=Schedule(frozenset({0}), 0, 60, ZoneInfo("UTC")),
+            ),
+            Rule("d", Hook.PRE_OUTPUT, Verdict.BLOCK, when=condition("has_us_ssn", Hook.PRE_OUTPUT)),
+            Rule("e", Hook.PRE_OUTPUT, Verdict.BLOCK, when=condition("has_us_ssn", Hook.PRE_OUTPUT)),
+        ],
+        ("us-ssn", "iban"),
     )
     left = index.candidates(Hook.PRE_OUTPUT, "", "console", Level.PUBLIC, TRUSTED, UNAPPROVED)
     assert [outcome.rule for outcome in left.settled] == ["c"]
-    assert [rule.applies.rule for rule in left.open] == ["a", "b"]
-    assert left.patterns == {"email"}
+    assert [rule.applies.rule for rule in left.open] == ["d", "e", "a", "b"]
+    assert left.patterns == {"email", "us-ssn"}
     assert left.verdict is Verdict.BLOCK
 
 

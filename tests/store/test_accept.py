@@ -3,7 +3,8 @@
 import pytest
 
 from bot.errors import BusyError, DedupeConflictError, IllegalMoveError, SchemaError
-from bot.sessions.values import Accepted, EventType, ItemStatus, NewItem, Status
+from bot.sessions.events import EventType
+from bot.sessions.values import Accepted, ItemStatus, NewItem, Status, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
@@ -105,6 +106,42 @@ async def test_a_failed_session_is_queued_again(store: RedisStore) -> None:
     state = await store.state(sid)
     assert state is not None
     assert state.status is Status.QUEUED
+
+
+async def left(store: RedisStore, sid: str) -> int:
+    """Return how many milliseconds the dedupe keys still live, -1 if for ever."""
+    found: int = await command(store, "PTTL", keys(sid).idem)
+    return found
+
+
+async def test_dedupe_keys_are_forgotten_when_all_inputs_have_ended(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.accept(item(claim.sid, "d2"))
+    written = await store.record(claim, Write(fresh(), written.seq, settle=((2, ItemStatus.REJECTED),)))
+    assert await left(store, claim.sid) == -1
+    await store.commit(claim, ending(written.seq, 1))
+    assert 0 < await left(store, claim.sid) <= StoreOptions().keep_ms
+    await store.accept(item(claim.sid, "d3"))
+    assert await left(store, claim.sid) == -1
+
+
+async def test_a_waiting_input_keeps_the_dedupe_keys(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.accept(item(claim.sid, "d2"))
+    await store.commit(claim, ending(written.seq, 1))
+    assert await left(store, claim.sid) == -1
+    await store.stop(claim.sid, actor="ann")
+    assert 0 < await left(store, claim.sid) <= StoreOptions().keep_ms
+
+
+async def test_of_many_dedupe_keys_each_is_forgotten_by_itself(store: RedisStore) -> None:
+    claim, written = await started(store)
+    for n in range(2, 18):
+        await store.accept(item(claim.sid, f"d{n}"))
+    await store.commit(claim, ending(written.seq, 1))
+    times: list[int] = await command(store, "HPTTL", keys(claim.sid).idem, "FIELDS", 2, "d1", "d2")
+    assert 0 < times[0] <= StoreOptions().keep_ms
+    assert times[1] == -1
 
 
 async def test_a_session_may_not_bear_the_name_of_the_other_chain(store: RedisStore) -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import NotFoundError, SchemaError
-from bot.sessions.values import ApprovalState, Status, Turn, Write
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.values import Status, Turn, Write
 from bot.store.redis_store import RedisStore
 from tests.store.world import claimed, command, dump, fresh, keys, question, row, started, suspended
 
@@ -21,7 +22,7 @@ async def test_the_first_answer_stands(store: RedisStore) -> None:
         (ApprovalState.APPROVED, "boss"),
         (ApprovalState.DENIED, "eve"),
     ):
-        assert await store.resolve(claim.sid, asked.id, state, actor=actor, audit=(row(actor),)) == approved
+        assert await store.resolve(claim.sid, (asked.id,), state, actor=actor, audit=(row(actor),)) == (approved,)
     assert [one.actor for one in await store.records(claim.sid)] == ["ann"]
     assert await command(store, "ZSCORE", "lg:ready", claim.sid) is not None
     state = await store.state(claim.sid)
@@ -34,18 +35,52 @@ async def test_the_session_wakes_with_the_last_answer(store: RedisStore) -> None
     asked = (question(claim, "aaaaaaaa"), question(claim, "bbbbbbbb"))
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
     await store.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
-    await store.resolve(claim.sid, asked[0].id, ApprovalState.DENIED, actor="boss", audit=())
+    await store.resolve(claim.sid, (asked[0].id,), ApprovalState.DENIED, actor="boss", audit=())
     assert await store.claim(claim.sid, "w") is None
-    await store.resolve(claim.sid, asked[1].id, ApprovalState.APPROVED, actor="boss", audit=())
+    await store.resolve(claim.sid, (asked[1].id,), ApprovalState.APPROVED, actor="boss", audit=())
     resumed = await claimed(store, claim.sid)
     assert {one.state for one in resumed.approvals} == {ApprovalState.DENIED, ApprovalState.APPROVED}
+
+
+async def test_several_are_answered_in_one_step_or_none(store: RedisStore) -> None:
+    claim, written = await started(store)
+    asked = (question(claim, "q-1"), question(claim, "q-2"), question(claim, "q-3"))
+    turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
+    await store.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
+    with pytest.raises(NotFoundError):
+        await store.resolve(claim.sid, ("q-1", "gone"), ApprovalState.DENIED, actor="boss", audit=(row(),))
+    assert {one.state for one in await store.approvals(claim.sid)} == {ApprovalState.PENDING}
+    await store.resolve(claim.sid, ("q-2",), ApprovalState.APPROVED, actor="boss", audit=())
+    resolved = await store.resolve(claim.sid, ("q-1", "q-2", "q-3"), ApprovalState.DENIED, actor="boss", audit=(row(),))
+    assert [one.state for one in resolved] == [ApprovalState.DENIED, ApprovalState.APPROVED, ApprovalState.DENIED]
+    assert len(await store.records(claim.sid)) == 1
+
+
+async def test_questions_are_found_wherever_they_wait_and_a_lost_hint_is_healed(store: RedisStore) -> None:
+    claims = [(await suspended(store)) for _ in range(2)]
+    gone, _ = await suspended(store, lasts=-1)
+    for _ in range(2):
+        found = {(state.sid, approval.id) for state, approval in await store.questions()}
+        assert found >= {(claim.sid, asked.id) for claim, asked in claims}
+        assert gone.sid not in {sid for sid, _ in found}
+        await command(store, "DEL", "lg:open")
+        assert await store.questions() == ()
+        for _ in range(3):
+            await store.sweep()
+
+
+async def test_a_record_nobody_can_read_hides_no_question(store: RedisStore) -> None:
+    (newer, _), (claim, asked) = await suspended(store), await suspended(store)
+    await command(store, "HSET", keys(newer.sid).state, "v", 2)
+    assert (claim.sid, asked.id) in {(state.sid, approval.id) for state, approval in await store.questions()}
+    await command(store, "DEL", keys(newer.sid).state)
 
 
 async def test_what_cannot_be_answered(store: RedisStore) -> None:
     claim, asked = await suspended(store, lasts=-1)
     for sid, name in ((claim.sid, asked.id), (claim.sid, "zzzzzzzz"), (fresh(), asked.id)):
         with pytest.raises(NotFoundError):
-            await store.resolve(sid, name, ApprovalState.APPROVED, actor="boss", audit=(row(),))
+            await store.resolve(sid, (name,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
     assert await store.records(claim.sid) == ()
     assert [one.state for one in await store.approvals(claim.sid)] == [ApprovalState.EXPIRED]
     assert await store.approvals(fresh()) == ()
@@ -56,5 +91,5 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     await command(store, "HSET", keys(claim.sid).state, "v", 2)
     before = await dump(store, claim.sid)
     with pytest.raises(SchemaError):
-        await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
+        await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     assert await dump(store, claim.sid) == before

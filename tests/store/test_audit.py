@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bot import audit
 from bot.audit import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
 from bot.errors import OperatorError
-from bot.sessions.values import AuditRow
+from bot.sessions.records import AuditRow
 from tests.store.world import KEY
 
 TEXT = st.text(st.characters(exclude_categories=()))

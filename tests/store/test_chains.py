@@ -9,7 +9,8 @@ import pytest
 
 from bot.audit import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.errors import SchemaError, StoreError
-from bot.sessions.values import ApprovalState, Write
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.values import Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from bot.store.link import Arg, Reply
 from bot.store.redis_store import RedisStore
@@ -51,7 +52,7 @@ async def test_a_chain_holds(store: RedisStore) -> None:
 
 async def test_rows_are_written_with_what_they_tell_of(store: RedisStore, other: RedisStore) -> None:
     claim, asked = await suspended(store)
-    await other.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=(row("yes \ud800"),))
+    await other.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row("yes \ud800"),))
     await store.reset(claim.sid, op=fresh(), actor="ann", audit=(row("reset"), row("more")))
     assert [one.body["what"] for one in await store.records(claim.sid)] == ["yes \ud800", "reset", "more"]
     assert isinstance(await check(store, claim.sid), Intact)

@@ -44,3 +44,17 @@ def test_join_in_lua_is_join_in_python(
     (joined,) = loop.run(store._link.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts)))
     assert [parse(text.decode()) for text in joined] == [one.join(two) for one, two in pairs]
     assert [text.decode() for text in joined] == [str(one.join(two)) for one, two in pairs]
+
+
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=10))
+def test_flows_in_lua_is_flows_to_in_python(
+    runner: tuple[asyncio.Runner, RedisStore], pairs: list[tuple[Label, Label]]
+) -> None:
+    loop, store = runner
+    prelude = load_scripts()[Script.PROBE].text.partition("-- Say what a session needs")[0]
+    each = "out[#out + 1] = flows(ARGV[i], ARGV[i + 1]) and 1 or 0"
+    every = f"local out = {{}} for i = 1, #ARGV, 2 do {each} end return out"
+    pairs = [*pairs, *((one, one.join(two)) for one, two in pairs)]
+    texts = [str(label) for pair in pairs for label in pair]
+    (flowing,) = loop.run(store._link.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts)))
+    assert [bool(flag) for flag in flowing] == [one.flows_to(two) for one, two in pairs]

@@ -13,14 +13,10 @@ from typing import cast
 
 import pytest
 
-from bot.sessions.values import (
-    Approval,
-    ApprovalState,
-    Claim,
-    DeliveryState,
-    Turn,
-    Write,
-)
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.kin import Caps
+from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -28,6 +24,7 @@ from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
 from tests.store.world import (
     KEY,
+    SECRET,
     answer,
     claimed,
     command,
@@ -36,6 +33,7 @@ from tests.store.world import (
     fresh,
     item,
     opening,
+    parcel,
     question,
     row,
     started,
@@ -147,6 +145,11 @@ async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     return lambda store: store.stop(claim.sid, actor="ann")
 
 
+async def naming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.name(claim.sid, Title("plans", SECRET))
+
+
 async def resetting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     op = fresh()
@@ -155,7 +158,7 @@ async def resetting(store: RedisStore) -> Callable[[RedisStore], Awaitable[objec
 
 async def resolving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, asked = await suspended(store)
-    return lambda store: store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=(row(),))
+    return lambda store: store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
 
 
 async def taking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -197,9 +200,55 @@ async def appending(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     async def append(store: RedisStore) -> int:
         await store.append((row(what),))
         n, _ = await store.head(AUDIT)
-        return sum(one.body["what"] == what for one in await store.records(AUDIT, after=max(0, n - 50)))
+        return sum(one.body.get("what") == what for one in await store.records(AUDIT, after=max(0, n - 50)))
 
     return append
+
+
+async def putting_in_force(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    await store.put_policy("before", "p-1", ())
+
+    async def put(store: RedisStore) -> object:
+        head = await store.put_policy("after", "p-2", (row(),))
+        return head.digest, head.process
+
+    return put
+
+
+async def receiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    return lambda store: store.receive(parcel(sid))
+
+
+async def holding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    return lambda store: store.receive(parcel(sid, SECRET, notice=True))
+
+
+async def deciding_held(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid, op = fresh(), fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    (held,) = await store.held(sid)
+    return lambda store: store.decide_held(sid, held.id, accept=True, op=op, audit=(row(),))
+
+
+async def reserving(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    run, parent = fresh(), fresh()
+
+    async def reserve(store: RedisStore) -> bool:
+        return bool(await store.reserve(fresh(), run, fresh(), parent, Caps(1, 1, 2)))
+
+    return reserve
+
+
+async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    principal = fresh()
+    await store.reserve(principal, fresh(), fresh(), fresh(), Caps(1, 1, 2))
+    slots = await store.slots(principal)
+    return lambda store: store.free(principal, slots)
 
 
 CASES: tuple[tuple[Script, Prepare], ...] = (
@@ -211,6 +260,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RENEW, renewing),
     (Script.RELEASE, releasing),
     (Script.STOP, stopping),
+    (Script.NAME, naming),
     (Script.RESET, resetting),
     (Script.RESOLVE, resolving),
     (Script.TAKE, taking),
@@ -218,6 +268,12 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.PROBE, probing),
     (Script.VANISH, vanishing),
     (Script.AUDIT_APPEND, appending),
+    (Script.PUT_POLICY, putting_in_force),
+    (Script.RECEIVE, receiving),
+    (Script.RECEIVE, holding),
+    (Script.DECIDE_HELD, deciding_held),
+    (Script.RESERVE, reserving),
+    (Script.FREE, freeing),
 )
 
 
@@ -257,6 +313,8 @@ async def sizes(store: RedisStore) -> Counter[str]:
         kind = name.partition("}:")[2].partition(":")[0]
         length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN"}
         what: bytes = await command(store, "TYPE", name)
+        if what == b"none":  # it expired meanwhile
+            continue
         size: int = await command(store, length[what.decode()], name)
         counted[kind] += 1 if kind in {"op", "state"} else size
     return counted

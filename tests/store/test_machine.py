@@ -17,21 +17,10 @@ from hypothesis.stateful import (
 )
 
 from bot.errors import LeaseLostError, NotFoundError, ResetError
-from bot.sessions.values import (
-    ApprovalState,
-    Claim,
-    Delivery,
-    DeliveryState,
-    EventType,
-    ItemStatus,
-    LastTurn,
-    Status,
-    Turn,
-    Usage,
-    Write,
-    Written,
-    YieldReason,
-)
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.events import EventType
+from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.opening import open_store
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
@@ -357,7 +346,7 @@ class Machine(RuleBasedStateMachine):
     def resolve(self, data: st.DataObject) -> None:
         state = data.draw(st.sampled_from([ApprovalState.APPROVED, ApprovalState.DENIED]))
         asked = data.draw(st.sampled_from(sorted(self.model.approvals)))
-        resolved = self.run(self.store.resolve(self.sid, asked, state, actor="boss", audit=(row(),)))
+        (resolved,) = self.run(self.store.resolve(self.sid, (asked,), state, actor="boss", audit=(row(),)))
         if self.model.approvals[asked] is ApprovalState.PENDING:
             self.model.approvals[asked] = state
             self.model.audit += 1
@@ -450,6 +439,7 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 """What may happen next, and when it makes sense."""
 
 
+@pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
 def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
     class OnServer(Machine):
         url = server.url

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import SchemaError
-from bot.sessions.values import Delivery, DeliveryState, Write
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.values import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
@@ -89,12 +90,47 @@ async def test_a_vanished_sender_leaves_doubt_once(server: Supervisor) -> None:
     await store.close()
 
 
-async def test_a_settled_entry_is_forgotten_in_time(store: RedisStore) -> None:
-    sid = await said(store, "console::ann:", sender="me")
-    (entry,) = await store.deliveries(sid)
-    await store.settle(entry, "me", DeliveryState.WITHHELD)
-    left: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 1, "k0")
-    assert 0 < left[0] <= StoreOptions().keep_ms
+async def left(store: RedisStore, key: str) -> int:
+    """Return how many milliseconds a key still lives, -1 if for ever."""
+    found: int = await command(store, "PTTL", key)
+    return found
+
+
+async def test_settled_entries_are_forgotten_in_time(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", "console::ann:", sender="me")
+    one, other = await store.deliveries(sid)
+    await store.settle(one, "me", DeliveryState.WITHHELD)
+    assert await left(store, keys(sid).outbox) == -1
+    await store.settle(other, "me", DeliveryState.SENT)
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+
+
+async def test_a_new_entry_is_not_forgotten_with_settled_ones(store: RedisStore) -> None:
+    claim, written = await started(store)
+    written = await store.record(claim, Write(fresh(), written.seq, deliver=(answer("k1"),)), sender="me")
+    (entry,) = await store.deliveries(claim.sid)
+    await store.settle(entry, "me", DeliveryState.SENT)
+    await store.record(claim, Write(fresh(), written.seq, deliver=(answer("k2"),)), sender="me")
+    assert await left(store, keys(claim.sid).outbox) == -1
+
+
+async def test_an_entry_in_doubt_is_not_forgotten(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", "console::ann:", sender="me")
+    one, other = await store.deliveries(sid)
+    await store.settle(one, "me", DeliveryState.AMBIGUOUS)
+    await store.settle(other, "me", DeliveryState.SENT)
+    assert await left(store, keys(sid).outbox) == -1
+    await store.settle(one, "me", DeliveryState.FAILED)
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+
+
+async def test_of_many_entries_each_is_forgotten_by_itself(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 17), sender="me")
+    entry, other, *_ = await store.deliveries(sid)
+    await store.settle(entry, "me", DeliveryState.SENT)
+    times: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 2, entry.key, other.key)
+    assert 0 < times[0] <= StoreOptions().keep_ms
+    assert times[1] == -1
 
 
 async def test_nothing_to_take(store: RedisStore) -> None:

@@ -38,11 +38,11 @@ async def test_a_store_that_is_gone(own: RedisStore, guest: RedisStore) -> None:
         guest.commit(claim, ending(written.seq, 1)),
         guest.state(claim.sid),
         guest.sweep(),
-        guest.ping(),
+        guest.read_policy(),
     ):
         with pytest.raises(StoreGoneError, match="does not answer"):
             await call
-    await own.ping()
+    await own.read_policy()
     await guest.commit(claim, ending(written.seq, 1))
     state = await own.state(claim.sid)
     assert state is not None

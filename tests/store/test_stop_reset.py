@@ -3,7 +3,10 @@
 import pytest
 
 from bot.errors import IllegalMoveError, NotFoundError, ResetError, SchemaError
-from bot.sessions.values import ApprovalState, DeliveryState, EventType, ItemStatus, Status, Usage, Write
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import EventType
+from bot.sessions.values import ItemStatus, Status, Usage, Write
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC
 from tests.store.world import (
@@ -81,7 +84,7 @@ async def test_a_reset_starts_with_nothing(store: RedisStore) -> None:
     assert [one.state for one in await store.deliveries(claim.sid)] == [DeliveryState.CANCELLED] * 2
     assert await store.settle(sending, "me", DeliveryState.SENT, audit=(row(),)) is False
     assert await store.approvals(claim.sid) == ()
-    resolved = await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
+    (resolved,) = await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     assert resolved.state is ApprovalState.CANCELLED
     for dedupe in ("d1", "d2"):
         assert (await store.accept(item(claim.sid, dedupe))).status is ItemStatus.CANCELLED
@@ -123,7 +126,7 @@ async def test_a_second_reset_forgets_the_questions_of_the_first(store: RedisSto
     for _ in range(2):
         await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
     with pytest.raises(NotFoundError):
-        await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
+        await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
 
 
 async def test_what_cannot_be_reset(store: RedisStore) -> None:

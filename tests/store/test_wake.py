@@ -3,7 +3,7 @@
 import pytest
 
 from bot.errors import LeaseLostError
-from bot.sessions.values import DeliveryState
+from bot.sessions.deliveries import DeliveryState
 from bot.store.keys import OPEN, READY
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions

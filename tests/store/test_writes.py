@@ -5,19 +5,10 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
-from bot.sessions.values import (
-    ApprovalState,
-    Claim,
-    DeliveryState,
-    ItemStatus,
-    Status,
-    Turn,
-    Usage,
-    Visibility,
-    Write,
-    Written,
-    YieldReason,
-)
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import Visibility
+from bot.sessions.values import Claim, ItemStatus, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
 from tests.store.world import (
@@ -240,7 +231,7 @@ async def test_the_same_op_answers_as_the_first_time(store: RedisStore) -> None:
 
 async def test_an_approval_is_spent_once(store: RedisStore) -> None:
     claim, asked = await suspended(store)
-    await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss \ud800", audit=())
+    await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss \ud800", audit=())
     resumed = await claimed(store, claim.sid)
     assert [one.state for one in resumed.approvals] == [ApprovalState.APPROVED]
     spend = Write(fresh(), resumed.state.seq, use=asked.id, events=(event(),))
@@ -255,7 +246,7 @@ async def test_an_approval_is_spent_once(store: RedisStore) -> None:
 async def test_only_an_approved_one_can_be_spent(store: RedisStore, state: ApprovalState | None) -> None:
     claim, asked = await suspended(store)
     if state is ApprovalState.DENIED:
-        await store.resolve(claim.sid, asked.id, state, actor="boss", audit=())
+        await store.resolve(claim.sid, (asked.id,), state, actor="boss", audit=())
     resumed = await claimed(store, claim.sid, idle=True)
     before = await dump(store, claim.sid)
     with pytest.raises(NotFoundError):
@@ -265,7 +256,7 @@ async def test_only_an_approved_one_can_be_spent(store: RedisStore, state: Appro
 
 async def test_one_past_its_time_cannot_be_spent(store: RedisStore) -> None:
     claim, asked = await suspended(store)
-    await store.resolve(claim.sid, asked.id, ApprovalState.APPROVED, actor="boss", audit=())
+    await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     resumed = await claimed(store, claim.sid)
     stored: bytes = await command(store, "HGET", keys(claim.sid).approvals, asked.id)
     late = stored.replace(str(asked.expires_at).encode(), b"1", 1)
@@ -286,11 +277,17 @@ async def test_an_approval_is_never_replaced(store: RedisStore) -> None:
 async def test_a_delivery_key_is_used_once(store: RedisStore) -> None:
     claim, written = await started(store)
     written = await store.record(
-        claim, Write(fresh(), written.seq, deliver=(replace(answer(text="first"), approved=True),))
+        claim, Write(fresh(), written.seq, deliver=(replace(answer(text="first"), approved=("mine",)),))
     )
     await store.record(claim, Write(fresh(), written.seq, deliver=(answer(text="second"),)))
     (kept,) = await store.deliveries(claim.sid)
-    assert (kept.text, kept.address, kept.approved, kept.label, kept.kind) == ("first", HOME, True, PUBLIC, "answer")
+    assert (kept.text, kept.address, kept.approved, kept.label, kept.kind) == (
+        "first",
+        HOME,
+        ("mine",),
+        PUBLIC,
+        "answer",
+    )
 
 
 async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> None:

@@ -4,26 +4,16 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from bot.ids import Ids
-from bot.sessions.values import (
-    Approval,
-    AuditRow,
-    Claim,
-    EventType,
-    ItemStatus,
-    LastTurn,
-    NewDelivery,
-    NewEvent,
-    NewItem,
-    Status,
-    Turn,
-    Usage,
-    Write,
-    Written,
-    YieldReason,
-)
+from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.events import EventType, NewEvent
+from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.keys import SessionKeys, session_keys
 from bot.store.link import Reply
 from bot.store.redis_store import RedisStore
@@ -102,6 +92,22 @@ def question(claim: Claim, name: str = "abc23456", lasts: int = 60_000) -> Appro
         rules=("untrusted_cannot_command",),
         expires_at=claim.now + lasts,
     )
+
+
+def descent(parent: str, *, run: str = "", deadline: int = 2**45, title: str = "") -> Lineage:
+    """Return where a child comes from."""
+    return Lineage(parent, 1, run or fresh(), 1, deadline, title)
+
+
+def child(parent: str, *, label: Label = PUBLIC, reserved: int = 2**45) -> NewItem:
+    """Return the task of a new background session."""
+    return replace(item(fresh(), "task", label, creation=label), lineage=descent(parent), reserved=reserved)
+
+
+def parcel(sid: str, label: Label = PUBLIC, *, dedupe: str = "p1", generation: int = 1, notice: bool = False) -> Parcel:
+    """Return what another session sends."""
+    instead = {"text": "something came"} if notice else None
+    return Parcel(sid, generation, dedupe, "ann", label, {"text": "handed over"}, instead)
 
 
 async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:

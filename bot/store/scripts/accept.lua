@@ -1,22 +1,29 @@
--- Append an input to a session's inbox once, creating the session.
+-- Append an input to a session's inbox once, creating the session. A background session is created with its task by
+-- this one step (law child_dominates_its_task), and only while its slot is reserved.
 -- KEYS: state, log, inbox, idem, [body]
--- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, [large body]
--- Answers: ok position status duplicate created · conflict · busy · move before after
+-- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, lineage or '', reserved until,
+--       [large body]
+-- Answers: ok position status duplicate principal taint creation typed · conflict · busy · move before after
 
 local dedupe, digest, nonce, sender, label, body = arg(), arg(), arg(), arg(), arg(), arg()
-local home, principal, creation, limit = arg(), arg(), arg(), num()
+local home, principal, creation, limit, lineage, reserved = arg(), arg(), arg(), num(), arg(), num()
 local exists = read_state(KEYS[1])
+-- What the listing's hints are made of.
+local function accepted(pos, status, duplicate)
+  return {'ok', pos, status, duplicate, S.who, S.taint or 'PUBLIC', S.made or 'PUBLIC', S.typed or 'PUBLIC'}
+end
+
 local known = redis.call('HGET', KEYS[4], dedupe)
 if known then
   local pos, status, by, said = string.match(known, '^%d+ (%d+) (%l+) (%S+) (%S+)$')
   if said ~= digest then return {'conflict'} end
-  return {'ok', pos, status, by == nonce and 0 or 1}
+  return accepted(pos, status, by == nonce and 0 or 1)
 end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
 if count('wait') >= limit then return {'busy'} end
 
-local typed = join(S.typed or 'PUBLIC', label)
 local now = now_ms()
+if lineage ~= '' and now > reserved then return {'busy'} end
 if not exists then
   set('v', SCHEMA)
   set('gen', 1)
@@ -26,19 +33,12 @@ if not exists then
   set('home', home)
   set('who', principal)
   set('born', now)
+  if lineage ~= '' then set('kin', lineage) end
   append_event(KEYS[2], now, {type = 'session.created', actor = sender, label = creation, visibility = 'internal',
     admitted = 0, turn = '', body = '{}'})
 end
-set('pos', count('pos') + 1)
-set('wait', count('wait') + 1)
-set('typed', typed)
-set('moved', now)
-if S.status == 'idle' or S.status == 'failed' or (S.status == 'awaiting_input' and not S.turn) then
-  set('status', 'queued')
-end
 if KEYS[5] then redis.call('SET', KEYS[5], arg()) end
-local head = table.concat({SCHEMA, S.pos, now, label, #dedupe, #sender}, ' ')
-redis.call('RPUSH', KEYS[3], head .. '\n' .. dedupe .. sender .. body)
-redis.call('HSET', KEYS[4], dedupe, table.concat({SCHEMA, S.pos, 'waiting', nonce, digest}, ' '))
+put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,
+  body = body})
 save(KEYS[1])
-return {'ok', S.pos, 'waiting', 0}
+return accepted(S.pos, 'waiting', 0)

@@ -81,6 +81,22 @@ local function join(a, b)
   return NAMES[math.max(rank(a), rank(b))] .. inside .. (untrusted and '~' or '')
 end
 
+local function compartments(text)
+  local found = {}
+  for name in string.gmatch(string.match(text, '{(.*)}') or '', '[^,]+') do found[name] = true end
+  return found
+end
+
+-- Whether what one label covers may be known where the other may, as policy.labels.Label.flows_to says.
+local function flows(a, b)
+  if rank(a) > rank(b) then return false end
+  local there = compartments(b)
+  for name in pairs(compartments(a)) do
+    if not there[name] then return false end
+  end
+  return true
+end
+
 -- Log --------------------------------------------------------------------------------------------------
 
 -- Append one event; the caller sets `seq` and saves.
@@ -132,6 +148,16 @@ local function answer(key, reply)
   return reply
 end
 
+-- Closed records ---------------------------------------------------------------------------------------
+-- A closed record is forgotten `keep` ms later. A small table is forgotten as a whole, when nothing in it is open:
+-- one with a field that expires is kept as a hash table, which takes three times the memory.
+
+local SMALL = 16
+
+local function forget(key, field, keep)
+  if redis.call('HLEN', key) > SMALL then redis.call('HPEXPIRE', key, keep, 'FIELDS', 1, field) end
+end
+
 -- Inbox ------------------------------------------------------------------------------------------------
 -- item: `v pos at label #dedupe #sender\n` dedupe sender body;  idem field: `v pos status nonce digest`
 
@@ -146,7 +172,35 @@ local function mark(key, dedupe, status, keep)
   if not known then return end
   local v, pos, rest = string.match(known, '^(%d+) (%d+) %S+ (.*)$')
   redis.call('HSET', key, dedupe, v .. ' ' .. pos .. ' ' .. status .. ' ' .. rest)
-  if keep then redis.call('HPEXPIRE', key, keep, 'FIELDS', 1, dedupe) end
+  if keep then forget(key, dedupe, keep) end
+end
+
+local function taken_items()
+  local taken = {}
+  for field, dedupe in pairs(S) do
+    if string.sub(field, 1, 6) == 'taken:' then taken[field] = dedupe end
+  end
+  return taken
+end
+
+-- Let the dedupe keys go, when all inputs have ended; accept holds them again.
+local function forget_inputs(key, keep)
+  if count('wait') == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', key, keep) end
+end
+
+-- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record.
+local function put_item(inbox, idem, now, item)
+  set('pos', count('pos') + 1)
+  set('wait', count('wait') + 1)
+  set('typed', join(S.typed or 'PUBLIC', item.label))
+  set('moved', now)
+  if S.status == 'idle' or S.status == 'failed' or (S.status == 'awaiting_input' and not S.turn) then
+    set('status', 'queued')
+  end
+  local head = table.concat({SCHEMA, S.pos, now, item.label, #item.dedupe, #item.sender}, ' ')
+  redis.call('RPUSH', inbox, head .. '\n' .. item.dedupe .. item.sender .. item.body)
+  redis.call('HSET', idem, item.dedupe, table.concat({SCHEMA, S.pos, 'waiting', item.nonce, item.digest}, ' '))
+  redis.call('PERSIST', idem)
 end
 
 -- Cancel everything that waits; returns how many.
@@ -161,6 +215,24 @@ local function cancel_waiting(inbox, idem, keep)
     set('wait', 0)
   end
   return #items
+end
+
+-- Held items -------------------------------------------------------------------------------------------
+-- What another session sent and this one's readers may not know of yet. Nothing else of the session tells of them.
+-- field: `v at label #dedupe #sender #digest\n` dedupe sender digest body
+
+local function held_item(record)
+  local at, label, a, b, c, start = string.match(record, '^%d+ (%d+) (%S+) (%d+) (%d+) (%d+)\n()')
+  local sender = start + tonumber(a)
+  local digest = sender + tonumber(b)
+  local body = digest + tonumber(c)
+  return {label = label, dedupe = string.sub(record, start, sender - 1), sender = string.sub(record, sender, digest - 1),
+    digest = string.sub(record, digest, body - 1), body = string.sub(record, body)}
+end
+
+local function put_held(key, id, now, item)
+  local head = table.concat({SCHEMA, now, item.label, #item.dedupe, #item.sender, #item.digest}, ' ')
+  redis.call('HSET', key, id, head .. '\n' .. item.dedupe .. item.sender .. item.digest .. item.body)
 end
 
 -- Approvals --------------------------------------------------------------------------------------------
@@ -199,7 +271,7 @@ local function cancel_approvals(key, by)
 end
 
 -- Turn and lease ---------------------------------------------------------------------------------------
--- turn: `attempt suspended pos started`, its usage as four numbers, `\n`, the rest as JSON
+-- turn: `attempt suspended pos started`, its usage as six numbers, `\n`, the rest as JSON
 
 local function suspended()
   return S.turn and string.match(S.turn, '^%d+ (%d)') == '1'
@@ -252,4 +324,13 @@ end
 
 local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
+end
+
+-- Let the deliveries go, when all are settled and none is in doubt; the next one holds them again.
+local function forget_deliveries(key, keep)
+  for _, record in ipairs(redis.call('HVALS', key)) do
+    local d = delivery(record)
+    if unsettled(d) or d.state == 'ambiguous' then return end
+  end
+  redis.call('PEXPIRE', key, keep)
 end

@@ -1,5 +1,5 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
--- KEYS: state, log, inbox, idem, outbox, approvals, audit, op
+-- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, held
 -- ARGV: actor, keep ms, audit rows
 -- Answers: ok state · none · head n hash · move before after
 
@@ -13,14 +13,13 @@ if refusal then return refusal end
 if not may_move(S.status, 'idle') then return {'move', S.status, 'idle'} end
 
 cancel_waiting(KEYS[3], KEYS[4], keep)
-local taken = {}
-for field, dedupe in pairs(S) do
-  if string.sub(field, 1, 6) == 'taken:' then taken[field] = dedupe end
-end
-for field, dedupe in pairs(taken) do
+for field, dedupe in pairs(taken_items()) do
   mark(KEYS[4], dedupe, 'cancelled', keep)
   drop(field)
 end
+forget_inputs(KEYS[4], keep)
+for _, record in ipairs(redis.call('HVALS', KEYS[9])) do mark(KEYS[4], held_item(record).dedupe, 'cancelled', keep) end
+redis.call('DEL', KEYS[9])
 
 local flat = redis.call('HGETALL', KEYS[6])
 for i = 1, #flat, 2 do
@@ -37,11 +36,13 @@ for i = 1, #flat, 2 do
   if unsettled(d) then
     d.state, d.op, d.sender, d.till = 'cancelled', '-', '', 0
     put_delivery(KEYS[5], flat[i], d)
-    redis.call('HPEXPIRE', KEYS[5], keep, 'FIELDS', 1, flat[i])
+    forget(KEYS[5], flat[i], keep)
   end
 end
+forget_deliveries(KEYS[5], keep)
 
-for _, field in ipairs({'taint', 'typed', 'made', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end
+-- The creation label stays: that the session exists tells as much as it did before.
+for _, field in ipairs({'taint', 'typed', 'title', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end
 set('gen', count('gen') + 1)
 set('fence', count('fence') + 1)
 set('status', 'idle')

@@ -16,7 +16,10 @@ if d.state ~= state then
   local before = unsettled(d) and 1 or 0
   d.state, d.till, d.op = state, 0, '-'
   put_delivery(KEYS[2], key, d)
-  if not unsettled(d) and state ~= 'ambiguous' then redis.call('HPEXPIRE', KEYS[2], keep, 'FIELDS', 1, key) end
+  if not unsettled(d) and state ~= 'ambiguous' then
+    forget(KEYS[2], key, keep)
+    forget_deliveries(KEYS[2], keep)
+  end
   set('out', count('out') - before + (unsettled(d) and 1 or 0))
   append_audit(KEYS[3], rows)
   save(KEYS[1])

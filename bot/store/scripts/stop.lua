@@ -9,6 +9,7 @@ if done then return done end
 if not read_state(KEYS[1]) then return {'ok', 0, 0, 0} end
 local actor, keep, now = arg(), num(), now_ms()
 local cancelled = cancel_waiting(KEYS[2], KEYS[3], keep)
+if cancelled > 0 then forget_inputs(KEYS[3], keep) end
 if S.turn then
   set('stop', actor)
   if suspended() then
@@ -18,5 +19,6 @@ if S.turn then
 elseif S.status == 'queued' then
   set('status', 'idle')
 end
+if S.kin and not S.turn then set('done', now) end
 save(KEYS[1])
 return answer(KEYS[5], {'ok', S.turn and 1 or 0, cancelled, wakes(KEYS[4], now)})

@@ -2,7 +2,8 @@
 -- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, large bodies…
 -- ARGV: generation, fence, owner, cursor, lease ms, keep ms, release
 --       take or '', use or '', status or '', turn or ''
---       last turn or '' and its requests, input tokens, output tokens, complete
+--       last turn or ''
+--       usage: requests, input tokens, output tokens, complete, cost, priced
 --       count of settled, each: position, status
 --       count of asked, each: id, expires, the rest
 --       sender, send lease ms, op of the send, count of deliveries, each: key, channel, the rest
@@ -13,7 +14,7 @@
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
-    status = arg(), turn = arg(), last = arg(), usage = {num(), num(), num(), num()},
+    status = arg(), turn = arg(), last = arg(), usage = {num(), num(), num(), num(), num(), num()},
     settle = {}, ask = {}, deliver = {}, events = {}}
   for i = 1, num() do w.settle[i] = {pos = arg(), status = arg()} end
   for i = 1, num() do w.ask[i] = {id = arg(), expires = arg(), tail = arg()} end
@@ -106,6 +107,7 @@ local function move_items(w)
     end
   end
   if w.wait ~= count('wait') then set('wait', w.wait) end
+  if #w.settle > 0 then forget_inputs(KEYS[4], w.keep) end
 end
 
 local function put_out(w, now)
@@ -117,21 +119,29 @@ local function put_out(w, now)
       put_delivery(KEYS[5], d.key, {state = sends and 'sending' or 'pending', n = S.on, gen = S.gen, created = now,
         attempt = sends and 1 or 0, till = sends and now + w.send_lease or 0, op = w.send_op,
         channel = d.channel, sender = w.sender, tail = d.tail})
+      redis.call('PERSIST', KEYS[5])
     end
   end
 end
 
-local function move_turn(w)
+local function move_turn(w, now)
   if w.turn ~= '' then set('turn', w.turn) end
   if w.status ~= '' then set('status', w.status) end
   if w.last == '' then return end
   set('last', w.last)
   drop('turn')
   drop('stop')
-  local sum = {0, 0, 0, 1}
-  if S.usage then sum = {string.match(S.usage, '^(%d+) (%d+) (%d+) (%d)$')} end
-  for i = 1, 3 do sum[i] = string.format('%.0f', sum[i] + w.usage[i]) end
-  sum[4] = math.min(tonumber(sum[4]), w.usage[4])
+  -- A background session ends with its last turn and takes nothing any more.
+  if S.kin and w.wait == 0 then set('done', now) end
+end
+
+-- Add what was used; a session that never used anything has no such field.
+local function add_usage(w)
+  if w.last == '' and w.usage[1] == 0 then return end
+  local sum = {0, 0, 0, 1, 0, 1}
+  if S.usage then sum = {string.match(S.usage, '^(%d+) (%d+) (%d+) (%d) (%d+) (%d)$')} end
+  for _, i in ipairs({1, 2, 3, 5}) do sum[i] = string.format('%.0f', sum[i] + w.usage[i]) end
+  for _, i in ipairs({4, 6}) do sum[i] = math.min(tonumber(sum[i]), w.usage[i]) end
   set('usage', table.concat(sum, ' '))
 end
 
@@ -159,7 +169,8 @@ local function write(release)
   end
   move_items(w)
   put_out(w, now)
-  move_turn(w)
+  move_turn(w, now)
+  add_usage(w)
   set('moved', now)
   if release or w.release then
     drop('owner')

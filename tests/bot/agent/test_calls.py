@@ -10,8 +10,10 @@ from bot.agent.calls import Calls
 from bot.agent.context import Context
 from bot.errors import StoreGoneError
 from bot.ids import Ids
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.events import EventType
 from bot.sessions.port import SessionStore
-from bot.sessions.values import ApprovalState, Claim, EventType, Status, Write, Written, YieldReason
+from bot.sessions.values import Claim, Status, Write, Written, YieldReason
 from bot.tools.base import Declared, Result, Scene
 from bot.turn import OpenTurn
 from policy.labels import PUBLIC, Label, join_all, parse

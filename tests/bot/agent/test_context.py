@@ -12,7 +12,7 @@ from pydantic_ai.messages import (
 )
 
 from bot.agent.context import assemble, call_of, response_body, response_from, text_of
-from bot.sessions.values import Event, EventType, Visibility
+from bot.sessions.events import Event, EventType, Visibility
 from policy.labels import PUBLIC
 
 

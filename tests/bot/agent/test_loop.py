@@ -9,7 +9,8 @@ from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart, TextP
 
 from bot.agent.loop import TOO_MANY_REFUSALS, TOO_MANY_STEPS
 from bot.endings import NO_ANSWER
-from bot.sessions.values import EventType, Status, YieldReason
+from bot.sessions.events import EventType
+from bot.sessions.values import Status, YieldReason
 from bot.tools.base import Declared
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -118,7 +119,8 @@ async def test_a_resumed_turn_has_no_more_than_its_share_of_steps(tmp_path: Path
 async def test_an_error_of_the_model_ends_the_turn_in_constant_words(
     tmp_path: Path, failure: Exception, told: str
 ) -> None:
-    async with running(tmp_path, parts=parts(model=Scripted(failure, "better now"))) as owner:
+    config = '{"model": {"retries": 0}}'
+    async with running(tmp_path, config, parts=parts(model=Scripted(failure, "better now"))) as owner:
         shown = await owner.say("go")
         assert told in shown
         assert "secret body" not in shown

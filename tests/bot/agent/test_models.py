@@ -1,69 +1,113 @@
-"""Making models by name, asking them, and what their failures are told as."""
+"""Asking one model: what is offered, what it cost, and what its failures are told as."""
+
+from pathlib import Path
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelRequest, UserPromptPart
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters
 
-from bot.agent.models import Asker, ModelError, make
+from bot.agent.models import UNKNOWN, Asker, ModelError, toolset
 from bot.agent.offline import OfflineModel
+from bot.agent.providers import Seat, seats
+from bot.agent.window import Window, estimated
+from bot.config.model import ModelSettings, ProviderSettings
 from bot.errors import ConfigError
 from bot.sessions.values import Usage
 from bot.tools.clock import CurrentTime
-from tests.bot.kit import Probe, Scripted
+from tests.bot.kit import Probe, Scripted, parts
+from tests.harness import running
 
 pytestmark = pytest.mark.anyio
 
+NO_TOOLS = ModelRequestParameters()
+PRICES = ProviderSettings(input_price=2, output_price=3)
 
-def test_offline_is_ours() -> None:
-    assert isinstance(make("offline"), OfflineModel)
+
+def prompt(text: str = "hello") -> list[ModelMessage]:
+    return [ModelRequest(parts=[UserPromptPart(text)])]
 
 
-@pytest.mark.parametrize("name", ["nobody:model", "nonsense", "openai:"])
-def test_a_model_that_cannot_be_made_is_the_operators_to_mend(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def seat(model: Model, settings: ProviderSettings = PRICES) -> Seat:
+    return Seat("scripted:x", model, settings)
+
+
+def asker(retries: int = 0) -> Asker:
+    return Asker(ModelSettings(retries=retries))
+
+
+def test_offline_is_ours_and_costs_nothing() -> None:
+    (made,) = seats(ModelSettings(), {}).all
+    assert isinstance(made.model, OfflineModel)
+    assert (made.settings.input_price, made.settings.output_price) == (0, 0)
+
+
+@pytest.mark.parametrize("said", [{"base_url": "http://x"}, {"key": "A_KEY"}])
+def test_an_address_of_its_own_is_for_providers_that_take_one(said: dict[str, str]) -> None:
+    settings = ModelSettings(name="bedrock:x", providers={"bedrock:x": ProviderSettings.model_validate(said)})
+    with pytest.raises(ConfigError, match=r"takes neither `base_url` nor `key`|a package that is not installed"):
+        seats(settings, {"A_KEY": "x"})
+
+
+def test_a_model_that_its_library_refuses_is_the_operators_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     with pytest.raises(ConfigError) as caught:
-        make(name)
-    assert name in str(caught.value)
-    assert caught.value.next_step
+        seats(ModelSettings(name="deepseek:x"), {})
+    assert "deepseek:x" in str(caught.value)
+    assert caught.value.next_step == "check its name and that its key is in the environment"
 
 
-def test_a_missing_package_is_named_with_how_to_install_it() -> None:
-    with pytest.raises(ConfigError) as caught:
-        make("cohere:command-r")
-    assert caught.value.next_step == "install `lockgate[cohere]`"
-
-
-def prompt() -> list[ModelRequest]:
-    return [ModelRequest(parts=[UserPromptPart("hello")])]
-
-
-async def test_only_our_own_tools_are_offered_and_never_a_native_one() -> None:
-    seen = list[AgentInfo]()
-
-    async def answer(_messages: object, info: AgentInfo) -> object:
-        seen.append(info)
-        return await Scripted("hi").request([], None, ModelRequestParameters())
-
-    asker = Asker(FunctionModel(answer), "be brief", (CurrentTime(), Probe()))  # pyright: ignore[reportArgumentType] - it returns a response
-    await asker.ask([*prompt()])
-    (info,) = seen
-    assert [tool.name for tool in info.function_tools] == ["current_time", "probe"]
-    assert all(tool.parameters_json_schema["additionalProperties"] is False for tool in info.function_tools)
-    assert not info.model_request_parameters.native_tools
-    assert info.instructions == "be brief"
+async def test_only_our_own_tools_are_offered_and_never_a_native_one(tmp_path: Path) -> None:
+    parameters = toolset((CurrentTime(), Probe()))
+    assert [tool.name for tool in parameters.function_tools] == ["current_time", "probe"]
+    assert all(tool.parameters_json_schema["additionalProperties"] is False for tool in parameters.function_tools)
+    assert not parameters.native_tools
+    model = Scripted("hi")
+    async with running(tmp_path, '{"model": {"instructions": "be brief"}}', parts=parts(model=model)) as owner:
+        await owner.say("hello")
+        assert [tool.name for tool in model.parameters[0].function_tools] == [
+            tool.name for tool in owner.app.gate.tools
+        ]
+    assert model.instructions == ["be brief"]
 
 
 async def test_an_answer_comes_with_what_it_cost() -> None:
-    response, usage = await Asker(Scripted("hi"), "", ()).ask([*prompt()])
+    response, usage = await asker().ask(seat(Scripted("hi")), prompt(), NO_TOOLS)
     assert response.parts[0].part_kind == "text"
-    assert usage == Usage(1, 10, 5)
-    _, silent = await Asker(Scripted("hi", silent=True), "", ()).ask([*prompt()])
-    assert silent == Usage(1, 0, 0, complete=False)
+    assert usage == Usage(1, 10, 5, cost=35)
+    _, silent = await asker().ask(seat(Scripted("hi", silent=True)), prompt(), NO_TOOLS)
+    assert silent == Usage(1, 0, 0, complete=False, priced=False)
+    _, unpriced = await asker().ask(seat(Scripted("hi"), ProviderSettings(input_price=2)), prompt(), NO_TOOLS)
+    assert unpriced == Usage(1, 10, 5, priced=False)
 
 
 async def test_a_failure_names_its_kind_and_no_content() -> None:
     with pytest.raises(ModelError) as caught:
-        await Asker(Scripted(ModelHTTPError(429, "m", "hunter2")), "", ()).ask([*prompt()])
+        await asker().ask(seat(Scripted(ModelHTTPError(429, "m", "hunter2"))), prompt(), NO_TOOLS)
     assert str(caught.value) == "the model's provider answered with status 429"
+    assert caught.value.detail == "scripted:x: status 429, 1 attempts"
+    assert caught.value.usage == Usage(1)
+
+
+async def test_what_a_broken_attempt_cost_is_not_known() -> None:
+    _, usage = await asker(1).ask(seat(Scripted(OSError("hunter2"), "hi")), prompt(), NO_TOOLS)
+    assert usage == UNKNOWN.plus(Usage(1, 10, 5, cost=35))
+
+
+async def test_a_response_at_once_that_is_too_long_is_given_up() -> None:
+    with pytest.raises(ModelError, match="too long"):
+        await asker().ask(seat(Scripted("x" * 2_000_001)), prompt(), NO_TOOLS)
+
+
+def test_a_window_leaves_room_for_the_answer() -> None:
+    assert Window.of(seat(Scripted("hi"))).tokens is None
+    assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=100_000))).tokens == 95_904
+    assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=100_000, output_tokens=10))).tokens == 99_990
+    assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=1000))).tokens == 500
+    assert Window(500).holds(prompt("x" * 1400), NO_TOOLS)
+    assert not Window(500).holds(prompt("x" * 1500), NO_TOOLS)
+    assert Window(None).holds(prompt("x" * 150_000), NO_TOOLS)
+
+
+def test_tools_and_arguments_count() -> None:
+    assert estimated(prompt(), toolset((Probe(),))) > estimated(prompt(), NO_TOOLS) + 50

@@ -83,3 +83,11 @@ async def test_it_counts_words_and_says_who_it_is() -> None:
     model = OfflineModel()
     assert (model.model_name, model.system, response.model_name) == ("offline", "offline", "offline")
     assert (await said(typed("!a"))).usage.output_tokens == 1
+
+
+async def test_with_an_equals_sign_the_answer_is_the_last_line_of_what_the_calls_gave() -> None:
+    asked = typed("!read {}\n=\n\nwhatever else")
+    read = ModelRequest(parts=[ToolReturnPart("read", "one\ntwo\n", tool_call_id="c")])
+    assert text_of(await said(asked, await said(asked), read)) == "two"
+    plain = typed("!read {}")
+    assert text_of(await said(asked, plain, await said(plain), read)) == "read: one\ntwo\n"

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.sessions.port import SessionStore
 from bot.tools import catalogue
 from bot.tools.clock import CurrentTime, NoArguments
-from bot.tools.labelled_files import FileRoot
 from policy.labels import PUBLIC
 from policy.request import Effect
-from tests.bot.kit import NOW, TOP, folder_of_files, often, scene
+from tests.bot.kit import NOW, TOP, scene
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_names_a_policy_may_use_are_those_of_the_tools(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         assert tuple(tool.name for tool in owner.app.gate.tools) == catalogue.NAMES
-        assert len(set(catalogue.NAMES)) == len(catalogue.NAMES) == 7
+        assert len(set(catalogue.NAMES)) == len(catalogue.NAMES) == 14
 
 
 async def test_every_tool_says_what_it_is(tmp_path: Path) -> None:
@@ -41,10 +39,3 @@ async def test_the_time_is_the_stores_and_tells_nothing_of_the_session() -> None
     told = await tool.run(NoArguments(), scene(TOP))
     assert told.label == PUBLIC
     assert datetime.fromisoformat(told.text).timestamp() * 1000 == NOW
-
-
-def test_the_catalogue_is_made_of_files_sessions_and_a_limit(tmp_path: Path) -> None:
-    def built(files: FileRoot, sessions: SessionStore) -> int:
-        return len(catalogue.built_in(files, sessions, often()))
-
-    assert built(folder_of_files(tmp_path), None) == 7  # pyright: ignore[reportArgumentType] - nothing is asked of it

@@ -1,0 +1,69 @@
+"""The models of the configuration, asked in turn.
+
+What a session may read is decided by the clearance of the model that is asked first, so that one is cleared for
+the context. A fall-back is another provider: the gate decides on each anew, with its own clearance, and one that is
+not cleared is passed over. Its decision stands in the audit before it is asked.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.models import Asker, ModelError, Show
+from bot.agent.providers import Seats
+from bot.agent.window import Window
+from bot.gate.gate import Gate
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Usage
+from bot.standing import Standing
+from policy.decision import Verdict
+from policy.request import Hook
+
+Record = Callable[[AuditRow], Awaitable[None]]
+"""Puts a decision into the audit."""
+
+
+class Chain:
+    """Asks the first model, and the fall-backs if it does not answer."""
+
+    def __init__(self, seats: Seats, asker: Asker, gate: Gate) -> None:
+        self._seats = seats.all
+        self._asker = asker
+        self._gate = gate
+
+    @property
+    def window(self) -> Window:
+        """What the model that is asked first can read at once."""
+        return Window.of(self._seats[0])
+
+    async def ask(
+        self,
+        standing: Standing,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        record: Record,
+        show: Show | None = None,
+    ) -> tuple[ModelResponse, Usage]:
+        """Return a response and what all attempts at it cost; the decision on the first model is the caller's.
+
+        Raises ModelError: no model that may be asked answered; it tells of the first.
+        """
+        used, failures = Usage(), list[ModelError]()
+        for seat in self._seats:
+            if failures:
+                decision = self._gate.invoke(standing, seat.name)
+                await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))
+                if decision.verdict is not Verdict.ALLOW:
+                    failures.append(ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}"))
+                    continue
+                if not Window.of(seat).holds(messages, parameters):
+                    failures.append(ModelError("", detail=f"{seat.name}: its window is too small"))
+                    continue
+            try:
+                response, usage = await self._asker.ask(seat, messages, parameters, show)
+                return response, used.plus(usage)
+            except ModelError as error:
+                used = used.plus(error.usage)
+                failures.append(error)
+        raise ModelError(str(failures[0]), detail="; ".join(failure.detail for failure in failures), usage=used)

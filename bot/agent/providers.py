@@ -1,0 +1,134 @@
+"""The models of the configuration, made ready to be asked.
+
+`offline` is ours; any other name is `provider:model` as pydantic-ai knows it. A key comes from the environment
+alone. One that a provider's own address would get is never sent to another address: a `base_url` gets the key
+that `key` names, or none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+import httpx2
+from pydantic_ai import models
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+
+from bot.agent import offline
+from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
+from bot.errors import ConfigError
+from policy.errors import nearest
+
+Maker = Callable[[str], Model]
+
+KEYS: Final = MappingProxyType(
+    {
+        "openai": "OPENAI_API_KEY",
+        "openai-chat": "OPENAI_API_KEY",
+        "openai-responses": "OPENAI_API_KEY",
+        "anthropic": "ANTHROPIC_API_KEY",
+    }
+)
+"""The providers that take a `base_url`, a `key` and our times, with the variable each one's key is in by itself."""
+
+_EXTRAS: Final = MappingProxyType({"openai-chat": "openai", "openai-responses": "openai"})
+_NO_KEY: Final = "none"
+_FREE: Final = ProviderSettings(input_price=0, output_price=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A model to be asked: its name in the configuration, the thing itself, and what was said about it."""
+
+    name: str
+    model: Model
+    settings: ProviderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """The models in the order they are asked, and the connections they share."""
+
+    all: tuple[Seat, ...]
+    client: httpx2.AsyncClient
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+
+def seats(settings: ModelSettings, environment: Mapping[str, str], maker: Maker | None = None) -> Seats:
+    """Return the models of a configuration; `maker` makes them in another way. It blocks while it reads certificates.
+
+    Raises ConfigError: a provider is unknown, its package is not installed, or its key is missing.
+    """
+    # A redirect would carry the context to a host that nobody configured.
+    client = httpx2.AsyncClient(
+        timeout=httpx2.Timeout(settings.first_byte_seconds, connect=settings.connect_seconds), follow_redirects=False
+    )
+    make = maker or partial(_make, settings=settings, environment=environment, client=client)
+    return Seats(tuple(Seat(name, make(name), _said(settings, name)) for name in settings.chain), client)
+
+
+def _said(settings: ModelSettings, name: str) -> ProviderSettings:
+    return _FREE if name == OFFLINE and name not in settings.providers else settings.provider(name)
+
+
+def _make(name: str, *, settings: ModelSettings, environment: Mapping[str, str], client: httpx2.AsyncClient) -> Model:
+    if name == OFFLINE:
+        return offline.OfflineModel()
+    said = settings.provider(name)
+    provider = name.partition(":")[0]
+    try:
+        infer_provider_class(provider)
+        if provider in KEYS:
+            key = _key(name, said, environment)
+            return models.infer_model(name, lambda kind: _provider(kind, said.base_url, key, client))
+        if said.base_url is not None or said.key is not None:
+            known = ", ".join(f"`{kind}`" for kind in KEYS)
+            raise ConfigError(f"model `{name}` takes neither `base_url` nor `key`", next_step=f"only {known} do")
+        return models.infer_model(name, infer_provider)
+    except ImportError:
+        extra = _EXTRAS.get(provider, provider)
+        package = f"lockgate[{extra}]" if provider in KEYS else f"pydantic-ai-slim[{extra}]"
+        raise ConfigError(
+            f"model `{name}` needs a package that is not installed", next_step=f"install `{package}`"
+        ) from None
+    except UserError:
+        # Its text names the variable, and never a value.
+        raise ConfigError(
+            f"model `{name}` cannot be used", next_step="check its name and that its key is in the environment"
+        ) from None
+    except ValueError:
+        known = {known.partition(":")[0] for known in models.known_model_names()} | {*KEYS}
+        raise ConfigError(
+            f"model `{name}` has an unknown provider `{provider}`{nearest(provider, known)}",
+            next_step="name the provider as docs/operating.md shows, or use `offline`",
+        ) from None
+
+
+def _key(name: str, said: ProviderSettings, environment: Mapping[str, str]) -> str:
+    """Return the key of a model; an address of its own that names no variable gets none.
+
+    Raises ConfigError: the variable is not set.
+    """
+    if said.base_url is not None and said.key is None:
+        return _NO_KEY
+    variable = said.key or KEYS[name.partition(":")[0]]
+    key = environment.get(variable)
+    if not key:
+        raise ConfigError(f"model `{name}` needs a key", next_step=f"set {variable} in the environment")
+    return key
+
+
+def _provider(kind: str, base_url: str | None, key: str, client: httpx2.AsyncClient) -> Provider[Any]:
+    if kind == "anthropic":
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        return AnthropicProvider(api_key=key, base_url=base_url, http_client=client)
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIProvider(api_key=key, base_url=base_url, http_client=client)

@@ -1,0 +1,121 @@
+"""Recaps: what a conversation was about, in a model's words, for people, for hand-off, and for a smaller context.
+
+The log itself is never cut. A recap is a read of the session by its own model: the gate decides on each model
+asked, with that model's clearance, and the recap carries the session's taint, integrity included. Nothing that
+stands in the conversation can change that, for no label is read from it.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.chain import Chain, Record
+from bot.agent.context import cuts, newest_summary, response_from, text_of
+from bot.agent.models import ModelError
+from bot.agent.offline import RECAP
+from bot.gate.gate import Gate
+from bot.sessions.events import Event, EventType
+from bot.sessions.port import AuditStore
+from bot.sessions.records import AuditRow
+from bot.sessions.summaries import Recapped, Summary
+from bot.sessions.values import Usage
+from bot.standing import Standing
+from policy.decision import Verdict
+from policy.request import Hook
+
+NOTHING: Final = "there is nothing to summarize yet"
+
+_NO_TOOLS: Final = ModelRequestParameters()
+_ALL_AT_ONCE: Final = 400_000
+"""Characters that are summarized in one request to a model whose window nobody said."""
+_PARTS: Final = 16
+"""The most requests one recap makes; of a longer conversation the oldest part is left out."""
+
+
+class Recap:
+    """Writes recaps of a session's events."""
+
+    def __init__(self, chain: Chain, gate: Gate, audit: AuditStore) -> None:
+        self._chain = chain
+        self._gate = gate
+        self._audit = audit
+
+    async def __call__(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
+        """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
+        upto = max(cuts(events), default=0)
+        record = partial(_append, self._audit)
+        decision = self._gate.invoke(standing)
+        await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision))
+        if decision.verdict is not Verdict.ALLOW:
+            return Recapped(None, Usage(), self._gate.explained(decision, standing.taint, "this recap"))
+        if not any(_lines(events)):
+            return Recapped(None, Usage(), NOTHING)
+        try:
+            summary, usage = await self.write(standing, events, upto, topic, record)
+        except ModelError as error:
+            return Recapped(None, error.usage, f"{error}; try again")
+        return Recapped(summary, usage)
+
+    async def write(
+        self, standing: Standing, events: tuple[Event, ...], upto: int, topic: str, record: Record
+    ) -> tuple[Summary, Usage]:
+        """Return a recap of the events up to a seq; the decision on the first model is the caller's.
+
+        Raises ModelError: no model answered, with what all requests cost.
+        """
+        known, text, used = newest_summary(events), "", Usage()
+        if known is not None and known.upto <= upto and not topic:
+            text, events = known.text, tuple(event for event in events if event.seq > known.upto)
+        lines = [line for event in events if event.seq <= upto for line in _lines((event,))]
+        window = self._chain.window.tokens
+        size = _ALL_AT_ONCE if window is None else max(window, 400)
+        for part in _parts(lines, size):
+            try:
+                response, usage = await self._chain.ask(standing, _request(part, text, topic), _NO_TOOLS, record)
+            except ModelError as error:
+                raise ModelError(str(error), detail=error.detail, usage=used.plus(error.usage)) from error
+            used = used.plus(usage)
+            # A recap that does not become shorter would never fit.
+            text = text_of(response)[:size]
+        if not text.strip():
+            raise ModelError("the model gave no recap", usage=used)
+        return Summary(text, upto, topic), used
+
+
+async def _append(audit: AuditStore, row: AuditRow) -> None:
+    await audit.append((row,))
+
+
+def _request(part: str, before: str, topic: str) -> list[ModelMessage]:
+    known = f"What was summarized before:\n{before}\n\n" if before else ""
+    about = f"Only about: {topic}\n\n" if topic else ""
+    return [ModelRequest(parts=[UserPromptPart(f"{about}{known}{part}")], instructions=RECAP)]
+
+
+def _parts(lines: list[str], size: int) -> Iterator[str]:
+    """Yield the conversation in parts of at most `size` characters, the newest ones if they are too many."""
+    whole = "\n".join(lines)
+    for start in range(max(0, len(whole) - _PARTS * size), len(whole), size):
+        yield whole[start : start + size]
+
+
+def _lines(events: tuple[Event, ...]) -> Iterator[str]:
+    """Yield what was said, one line of our own for each; what follows in a text is indented and begins no line."""
+    for event in events:
+        body = event.body
+        match event.type:
+            case EventType.USER_MESSAGE:
+                said = ("user", str(body["text"]))
+            case EventType.AGENT_MESSAGE:
+                said = ("agent", str(body["text"]))
+            case EventType.AGENT_THINKING:
+                said = ("agent", text_of(response_from(body)))
+            case EventType.TOOL_RESULT:
+                said = (f"result of {body['tool']}", str(body["text"]))
+            case _:
+                continue
+        if said[1].strip():
+            yield f"{said[0]}: {said[1]}".replace("\n", "\n  ")

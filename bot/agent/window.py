@@ -1,0 +1,59 @@
+"""How much a model can read at once, estimated: providers count tokens in ways of their own.
+
+Three characters for a token is more tokens than providers count for most texts, so that a context that fits here
+fits there. A text in a script that needs more is refused by the provider, in one clear error.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.providers import Seat
+
+_CHARACTERS: Final = 3
+_MESSAGE: Final = 10
+_ANSWER: Final = 4096
+"""Tokens left free for the answer, unless the configuration says how long one may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A model's window: `tokens` for what it reads, None if nobody said how large it is."""
+
+    tokens: int | None
+
+    @staticmethod
+    def of(seat: Seat) -> "Window":
+        """Return a model's window, less what its answer needs; at most half of it is left for that."""
+        size = seat.settings.context_tokens
+        if size is None:
+            return Window(None)
+        return Window(size - min(seat.settings.output_tokens or _ANSWER, size // 2))
+
+    def holds(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> bool:
+        """Say whether a request fits."""
+        return self.tokens is None or estimated(messages, parameters) <= self.tokens
+
+
+def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
+    """Return about how many tokens a request has, rather too many than too few."""
+    tools = sum(
+        len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema))
+        for tool in parameters.function_tools
+    )
+    return sum(_size(message) for message in messages) + tools // _CHARACTERS
+
+
+def _size(message: ModelMessage) -> int:
+    said = "" if message.kind == "response" else message.instructions or ""
+    parts = sum(_length(part) for part in message.parts)
+    return (len(said) + parts) // _CHARACTERS + _MESSAGE
+
+
+def _length(part: object) -> int:
+    held = (getattr(part, name, None) for name in ("content", "args", "tool_name", "signature"))
+    return sum(len(value if isinstance(value, str) else str(cast("object", value))) for value in held if value)

@@ -1,0 +1,184 @@
+"""Cases of a policy, as a file holds them: a request, a moment, and what is to be decided.
+
+A case names what the gate would have established at run time. Whatever it leaves out is as for a fresh session of
+the owner at the console.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+
+from bot.config.model import Config
+from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
+from bot.errors import OperatorError
+from bot.tools.arguments import strings
+from policy.errors import LabelTextError, nearest
+from policy.labels import PUBLIC, Label, parse
+from policy.request import Destination, Effect, Hook, Request, Role, Secret, Tool
+
+_LARGEST: Final = 1_000_000
+NOON: Final = datetime(2030, 1, 7, 12, tzinfo=UTC)
+"""When a case without a moment takes place: a Monday at noon."""
+
+
+def _label(value: object) -> object:
+    if value == "top" or isinstance(value, Label):
+        return value
+    try:
+        return parse(str(value))
+    except LabelTextError as error:
+        raise ValueError(str(error)) from None
+
+
+_Label = Annotated[Label | Literal["top"], BeforeValidator(_label)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class CaseTool(_Part):
+    """A call's tool as it declares itself; what the policy says under `tools` tightens it."""
+
+    name: str
+    effect: Effect = Effect.NONE
+    result: _Label | None = PUBLIC
+    clearance: _Label | None = None
+    consequential: bool = False
+
+
+class CaseDestination(_Part):
+    """An address: one of the policy's recipients, or a channel with who reads there."""
+
+    recipient: str | None = None
+    channel: str = "console"
+    clearance: _Label | None = None
+    shared: bool = False
+
+
+class CaseSecret(_Part):
+    """A secret, and whether the configuration names it for the tool and host."""
+
+    name: str
+    granted: bool = True
+
+
+class CaseRequest(_Part):
+    """What is asked, in an operator's words."""
+
+    hook: Hook
+    principal: str = "owner"
+    channel: str = "console"
+    model: str | None = None
+    taint: _Label = PUBLIC
+    item: _Label | None = None
+    tool: CaseTool | None = None
+    arguments: Mapping[str, JsonValue] = Field(default_factory=dict)
+    destination: CaseDestination | None = None
+    secret: CaseSecret | None = None
+    content: str | None = None
+    approved: bool = False
+    confirmed: bool = False
+
+
+class Case(_Part):
+    """One case; `rules` are the ids of the rules that do not simply allow, in any order."""
+
+    case: str
+    request: CaseRequest
+    at: AwareDatetime = NOON
+    verdict: Literal["ALLOW", "REDACT", "REQUIRE_APPROVAL", "BLOCK"]
+    rules: tuple[str, ...] = ()
+    remedies: tuple[str, ...] | None = None
+
+
+class CaseFile(_Part):
+    """A file of cases."""
+
+    cases: tuple[Case, ...] = Field(min_length=1)
+
+
+def read_cases(path: Path) -> tuple[tuple[int, Case], ...]:
+    """Return the cases of a file, each with its line.
+
+    Raises OperatorError: the file cannot be read, or says something else than cases, with every problem by line.
+    """
+    parsed = _parsed(path)
+    problems = [(parsed.line(problem.path), problem.message) for problem in parsed.problems]
+    try:
+        file = CaseFile.model_validate(parsed.value)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            place = tuple(part for part in details["loc"] if part not in {"function-before", "top"})
+            problems.append((parsed.line(place), _told(place, details["type"], details["msg"])))
+    else:
+        if not problems:
+            return tuple((parsed.line(("cases", place)), case) for place, case in enumerate(file.cases))
+    lines = [f"{path}:{line}: {message}" for line, message in sorted(set(problems))]
+    raise OperatorError("\n".join(lines), next_step="docs/policy-guide.md shows the form of a case")
+
+
+def _parsed(path: Path) -> Parsed:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{path}: cannot be read", next_step="name a file of cases") from error
+    if len(text) > _LARGEST:
+        raise OperatorError(f"{path}: larger than 1 MB, split it")
+    try:
+        return parse_yaml(text)
+    except BrokenYamlError as error:
+        raise OperatorError(f"{path}:{error.line}: {error}") from None
+
+
+def _told(place: tuple[str | int, ...], kind: str, message: str) -> str:
+    name = str(place[-1]) if place else "the file"
+    if kind == "extra_forbidden":
+        block = CaseRequest if len(place) > 3 else Case if len(place) > 1 else CaseFile  # noqa: PLR2004 - cases, n, request
+        return f"unknown field `{name}`{nearest(name, block.model_fields)}"
+    return f"`{name}` is missing, add it" if kind == "missing" else f"`{name}`: {message[:1].lower()}{message[1:]}"
+
+
+def request_of(case: CaseRequest, config: Config) -> Request:
+    """Return the request a case describes, with what the policy in force says of its names."""
+    policy = config.policy
+    principal, channel = policy.principals.get(case.principal), policy.channel(case.channel)
+
+    def label(written: Label | Literal["top"] | None) -> Label | None:
+        return policy.top if written == "top" else written
+
+    destination = None
+    if case.destination is not None:
+        there = None if case.destination.recipient is None else policy.recipients.get(case.destination.recipient)
+        address = case.destination.recipient or "somewhere"
+        destination = (
+            Destination(address, case.destination.channel, label(case.destination.clearance), case.destination.shared)
+            if there is None
+            else Destination(address, there.channel, policy.channel(there.channel).classification.meet(there.clearance))
+        )
+    tool = None
+    if case.tool is not None:
+        told = case.tool
+        tool = policy.tool(Tool(told.name, told.effect, label(told.result), label(told.clearance), told.consequential))
+    return Request(
+        hook=case.hook,
+        principal=case.principal,
+        role=Role.STRANGER if principal is None else principal.role,
+        channel=case.channel,
+        taint=label(case.taint) or PUBLIC,
+        ceiling=PUBLIC if principal is None else principal.clearance,
+        provider=policy.provider(case.model or config.model.name),
+        home=channel.classification.meet(PUBLIC if principal is None else principal.clearance),
+        item=label(case.item),
+        tool=tool,
+        secret=None if case.secret is None else Secret(case.secret.name, granted=case.secret.granted),
+        destination=destination,
+        content="\n".join(strings(dict(case.arguments))) if case.content is None else case.content,
+        arguments=tuple(case.arguments.items()),
+        overshoot=channel.overshoot,
+        approved=case.approved,
+        confirmed=case.confirmed,
+    )

@@ -1,0 +1,155 @@
+"""Commands about background sessions: spawn one, see, stop and read those there are."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot import labelling
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.commands.session import NOTHING_YET
+from bot.crossings import Response
+from bot.errors import BusyError, NotFoundError
+from bot.gate.decisions import MAY_GO_ON
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import Event, EventType
+from bot.sessions.kin import Slot
+from bot.sessions.values import SessionState
+from bot.standing import Call, Standing
+from policy.decision import Decision
+from policy.labels import join_all
+from policy.request import Hook
+
+NONE: Final = "there are no background sessions here"
+
+_SHOWN: Final = 500
+_EVENTS: Final = 200
+_LOGGED: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE, EventType.TOOL_RESULT})
+
+
+async def spawn(context: CommandContext, argument: str) -> Reply:
+    """Give a task to a background session."""
+    if not argument:
+        raise UsageError("")
+    response = await called(context, "sessions_spawn", {"task": argument})
+    return response if isinstance(response, Reply) else Reply(response.text)
+
+
+async def send(context: CommandContext, argument: str) -> Reply:
+    """Send a text to another session of the caller's."""
+    sid, _, text = argument.partition(" ")
+    if not text.strip():
+        raise UsageError("")
+    response = await called(context, "sessions_send", {"session_id": sid, "content": text.strip()})
+    if isinstance(response, Reply):
+        return response
+    for new in response.deliver:
+        if await context.hand_over(_handed(context, new)) is not DeliveryState.SENT:
+            raise BusyError
+    return Reply(response.text)
+
+
+def _handed(context: CommandContext, new: NewDelivery) -> Delivery:
+    """Return what a command says as its conversation's outbox would have it."""
+    return Delivery(
+        sid=context.sid,
+        key=new.key,
+        address=new.address,
+        text=new.text,
+        label=new.label,
+        kind=new.kind,
+        turn=new.turn,
+        state=DeliveryState.SENDING,
+        created_at=context.now,
+        attempt=1,
+        generation=0,
+        approved=new.approved,
+        hops=new.hops,
+    )
+
+
+async def agents(context: CommandContext, argument: str) -> Reply:
+    """List the caller's background sessions, stop one, or show what one did."""
+    action, _, name = argument.partition(" ")
+    if action in {"", "list"} and not name:
+        return await _list(context)
+    if action not in {"cancel", "log"} or not name:
+        raise UsageError("")
+    for slot, state in await _known(context):
+        if name in {slot.run, slot.sid}:
+            return await (_cancel(context, slot) if action == "cancel" else _log(context, state))
+    raise NotFoundError
+
+
+async def called(context: CommandContext, tool: str, arguments: Mapping[str, JsonValue]) -> Response | Reply:
+    """Make a tool call for a person, through the gate; return its response, or why it was refused.
+
+    What he types carries the label of the place he types it in, whatever the conversation there has read.
+    """
+    state = await context.state()
+    if state is None:
+        raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
+    typed = labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
+    standing = replace(await context.standing(state), taint=typed)
+    call = Call(context.ids.op(), tool, arguments)
+    prepared = context.gate.prepare(standing, call)
+    named: dict[str, JsonValue] = {"session": context.sid, "tool": tool, "call": call.id, "arguments": call.digest}
+    await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+    if prepared.decision.verdict not in MAY_GO_ON:
+        return Reply(context.explained(prepared.decision, standing, tool), typed)
+
+    async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+        await context.store.append((context.gate.row(standing, hook, decision, **told),))
+
+    response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
+    await context.store.append(response.audit)
+    return response
+
+
+async def _known(context: CommandContext) -> list[tuple[Slot, SessionState]]:
+    """Return the caller's background sessions that may be told of here, oldest first."""
+    await context.spawner.free(context.caller.principal)
+    reader = (await _here(context)).reader
+    found = list[tuple[Slot, SessionState]]()
+    for slot in await context.store.slots(context.caller.principal):
+        state = await context.store.state(slot.sid)
+        if state is not None and state.principal == context.caller.principal and state.visibility.flows_to(reader):
+            found.append((slot, state))
+    return sorted(found, key=lambda one: (one[1].created_at, one[1].sid))
+
+
+async def _here(context: CommandContext) -> Standing:
+    return await context.standing(await context.state())
+
+
+async def _list(context: CommandContext) -> Reply:
+    known = await _known(context)
+    lines = [_line(slot, state) for slot, state in known]
+    return Reply("\n".join(lines) or NONE, join_all(state.visibility for _, state in known))
+
+
+def _line(slot: Slot, state: SessionState) -> str:
+    status = state.status.value
+    if state.ended_at:
+        status = "ended" if state.last_turn is None else f"ended, {state.last_turn.reason}"
+    title = f' "{state.lineage.title}"' if state.lineage is not None and state.lineage.title else ""
+    return f"{slot.run} {status}, taint {state.taint}{title}"
+
+
+async def _cancel(context: CommandContext, slot: Slot) -> Reply:
+    await context.store.stop(slot.sid, actor=context.caller.principal)
+    context.interrupt(slot.sid)
+    await context.spawner.stop(context.caller.principal, slot.sid, interrupt=context.interrupt)
+    return Reply(f"stopping {slot.run} and whatever it spawned")
+
+
+async def _log(context: CommandContext, state: SessionState) -> Reply:
+    events = await context.store.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
+    lines = [_told(event) for event in events if event.type in _LOGGED]
+    return Reply("\n".join(lines) or NONE, state.visibility)
+
+
+def _told(event: Event) -> str:
+    text = str(event.body["text"])
+    return f"{event.seq} {event.actor}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"

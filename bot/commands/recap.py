@@ -1,0 +1,78 @@
+"""`/summarize`: a recap of the conversation, kept in its log."""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from bot import events
+from bot.commands.base import CommandContext, Reply
+from bot.errors import BusyError
+from bot.gate.decisions import MAY_GO_ON
+from bot.sessions.summaries import Recapped
+from bot.sessions.values import Claim, SessionState, Write
+from bot.tools.summarize import generation, topic
+from policy.request import Hook
+
+_TRIES: Final = 20
+_PAUSE: Final = 0.1
+
+
+async def summarize(context: CommandContext, argument: str) -> Reply:
+    """Recap the conversation, or what was said in it about a topic."""
+    state = await context.state()
+    if state is None:
+        return Reply("this conversation has not begun, there is nothing to summarize")
+    standing = await context.standing(state)
+    if not state.visibility.flows_to(standing.reader):
+        # Withheld by the outbox like every answer of that label; no model is asked for it.
+        return Reply("this may not be told here", state.visibility)
+    if state.turn is not None:
+        raise BusyError
+    log = await generation(context.store, context.sid, state.generation)
+    recapped = await context.recap(standing, log, topic(argument))
+    return await _kept(context, state, recapped)
+
+
+async def _kept(context: CommandContext, before: SessionState, recapped: Recapped) -> Reply:
+    """Write a recap and what it cost under the fence; one of a conversation that was reset meanwhile is dropped.
+
+    Raises BusyError: a turn began meanwhile and goes on.
+    """
+    claim = await _claimed(context)
+    state = claim.state
+    standing = await context.standing(state)
+    text, written, rows = recapped.why, (), ()
+    if state.generation != before.generation:
+        text = "a new conversation began meanwhile, there is nothing to summarize"
+    elif recapped.summary is not None:
+        spoken = context.gate.admit(standing, state.taint, recapped.summary.text)
+        rows = (context.gate.row(standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="/summarize"),)
+        text = context.explained(spoken.decision, standing, "this recap")
+        if spoken.decision.verdict in MAY_GO_ON:
+            text = spoken.text
+            written = (events.summarized(standing, replace(recapped.summary, text=text)),)
+    write = Write(
+        op=context.ids.op(),
+        cursor=state.seq,
+        events=written,
+        audit=rows,
+        release=True,
+        usage=recapped.usage,
+    )
+    await context.store.record(claim, write)
+    return Reply(text, before.visibility.join(state.visibility))
+
+
+async def _claimed(context: CommandContext) -> Claim:
+    """Take the session while no turn runs in it.
+
+    Raises BusyError: one does, all the time.
+    """
+    for _ in range(_TRIES):
+        claim = await context.store.claim(context.sid, context.ids.owner(), idle=True)
+        if claim is not None and claim.state.turn is None:
+            return claim
+        if claim is not None:
+            await context.store.release(claim)
+        await asyncio.sleep(_PAUSE)
+    raise BusyError

@@ -1,0 +1,205 @@
+"""`/release`: a person who holds that right sends exactly the bytes shown to him below their label.
+
+The sole exception to law `no_write_down`, in two steps. The first shows the text, its label and where it would go, and
+keeps a record of exactly that. The second, with the record's code, sends it once. Whoever does not hold the right is
+answered as if there were no such command, and no tool reaches this: a model cannot type a command.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from bot import events
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.crossings import Spoken
+from bot.errors import NotFoundError
+from bot.gate.decisions import MAY_GO_ON
+from bot.sessions import releases
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.log import backwards
+from bot.sessions.records import AuditRow
+from bot.sessions.releases import Release
+from bot.sessions.values import Claim, SessionState, Write
+from bot.standing import Standing
+from bot.unseen import unseen
+from channels.message import Address, OutboundKind
+from policy.decision import Verdict
+from policy.errors import nearest
+from policy.labels import PUBLIC
+from policy.request import Hook
+
+CHANGED: Final = "something has changed since this was shown, so nothing was sent, ask for it again with `/release`"
+UNSEEN: Final = "this text holds characters that cannot be seen, so what is shown would not be what is sent"
+NOT_WHOLE: Final = "this text cannot be shown whole here, so it cannot be released from here"
+
+_LIFE: Final = 600_000
+"""How long a code counts, in milliseconds."""
+
+_SAID: Final = frozenset({EventType.AGENT_MESSAGE, EventType.USER_MESSAGE})
+
+
+def may_release(context: CommandContext) -> bool:
+    """Say whether the caller holds the right."""
+    return context.gate.document.may_release(context.caller.principal)
+
+
+async def release(context: CommandContext, argument: str) -> Reply:
+    """Show what would be sent, or send what was shown."""
+    words = argument.split()
+    if len(words) == 2 and words[0] == "confirm":  # noqa: PLR2004 - the word and the code
+        return await _confirm(context, words[1].lower())
+    if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - what, the word, and whom
+        return await _show(context, words[0].lower(), words[2])
+    raise UsageError("")
+
+
+async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
+    """Show exactly what would be sent, and keep a record of it under a new code."""
+    known = context.gate.document.recipients
+    place = known.get(recipient)
+    if place is None:
+        raise CommandError(f"unknown recipient `{recipient}`{nearest(recipient, known)}")
+    state = await context.state()
+    if state is None:
+        raise NotFoundError
+    source = await _source(context, state, which)
+    standing = await context.standing(state)
+    spoken = await _offered(context, standing, source, Address(place.channel, place.chat))
+    if spoken.decision.verdict not in MAY_GO_ON:
+        return Reply(context.explained(spoken.decision, standing, "/release"), source.label)
+    if _hides(spoken.text):
+        raise CommandError(UNSEEN)
+    shown = Release(
+        code=context.ids.approval(),
+        principal=context.caller.principal,
+        home=str(context.address),
+        source=source.seq,
+        digest=releases.digest(spoken.text),
+        label=str(source.label),
+        address=spoken.destination.address,
+        clearance=str(spoken.destination.clearance or PUBLIC),
+        expires_at=context.now + _LIFE,
+    )
+    told = _told(shown, recipient, spoken.text)
+    said = context.gate.reply(standing, standing.destination, told, source.label)
+    if said.decision.verdict is not Verdict.ALLOW or said.text != told:
+        raise CommandError(NOT_WHOLE)
+    async with context.claimed() as claim:
+        await context.store.record(
+            claim,
+            Write(
+                op=context.ids.op(),
+                cursor=claim.state.seq,
+                events=(events.release_requested(standing, shown),),
+                audit=(AuditRow("release", context.caller.principal, {"step": "shown", **shown.body()}),),
+                release=True,
+            ),
+        )
+    return Reply(told, source.label)
+
+
+async def _confirm(context: CommandContext, code: str) -> Reply:
+    """Send what was shown under a code, once; anything that differs from then sends nothing."""
+    if await context.state() is None:
+        raise NotFoundError
+    async with context.claimed() as claim:
+        shown, source = _shown(context, claim, code)
+        standing = await context.standing(claim.state)
+        spoken = await _offered(context, standing, source, Address.parse(shown.address))
+        delivery = NewDelivery(
+            key=f"release-{code}",
+            address=shown.address,
+            text=spoken.text,
+            label=source.label,
+            kind=OutboundKind.MESSAGE,
+            release=claim.state.seq + 1,
+        )
+        same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
+        cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
+        if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared:
+            raise CommandError(CHANGED)
+        row = context.gate.row(
+            replace(standing, taint=source.label),
+            Hook.PRE_OUTPUT,
+            spoken.decision,
+            destination=shown.address,
+            release=code,
+            released=[outcome.message for outcome in spoken.decision.outcomes if outcome.rule == "no_write_down"],
+            digest=shown.digest,
+        )
+        confirmed = AuditRow("release", context.caller.principal, {"step": "confirmed", **shown.body()})
+        await context.store.record(
+            claim,
+            Write(
+                op=context.ids.op(),
+                cursor=claim.state.seq,
+                # The first event of this write, at the seq that the delivery refers to.
+                events=(events.release_confirmed(standing, shown),),
+                audit=(row, confirmed),
+                deliver=(delivery,),
+                release=True,
+            ),
+        )
+    await context.deliver(context.sid)
+    sent = [entry.state.value for entry in await context.store.deliveries(context.sid) if entry.key == delivery.key]
+    return Reply(f"released under {code}: {', '.join(sent)}", source.label)
+
+
+def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, Event]:
+    """Return the record of a code and the text's event.
+
+    Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
+    was used.
+    """
+    asked, used = list[Release](), set[str]()
+    for event in claim.events:
+        record = releases.read(event.body)
+        if record is not None and event.type is EventType.RELEASE_REQUESTED:
+            asked.append(record)
+        elif record is not None and event.type is EventType.RELEASE_CONFIRMED:
+            used.add(record.code)
+    for record in asked:
+        mine = record.principal == context.caller.principal and record.home == str(context.address)
+        if record.code == code and code not in used and mine and claim.now < record.expires_at:
+            return record, next(event for event in claim.events if event.seq == record.source)
+    raise NotFoundError
+
+
+async def _source(context: CommandContext, state: SessionState, which: str) -> Event:
+    """Return the text of this conversation that is meant: a number of its log, or the agent's last answer.
+
+    Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
+    """
+    async for event in backwards(context.store, state):
+        said = event.type in _SAID and event.visibility is Visibility.USER
+        wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(event.seq) == which
+        if said and wanted:
+            if event.label.flows_to((await context.standing(state)).reader):
+                return event
+            break
+    raise NotFoundError
+
+
+async def _offered(context: CommandContext, standing: Standing, source: Event, address: Address) -> Spoken:
+    """Decide on the release of a text to an address."""
+    destination = await context.gate.destination(address)
+    return context.gate.release(standing, destination, str(source.body["text"]), source.label)
+
+
+def _told(shown: Release, recipient: str, text: str) -> str:
+    """Return the text as it would be sent, behind a bar on each line so that none of it can stand for ours."""
+    lines = "\n".join(f"| {line}" for line in text.split("\n"))
+    return (
+        f"this text of {len(text)} characters, labelled {shown.label}, would be sent to `{recipient}`, "
+        f"which is cleared for {shown.clearance}:\n{lines}\n"
+        f"sha256 {shown.digest}\n"
+        f"type `/release confirm {shown.code}` within {_LIFE // 60_000} minutes to send exactly this, once"
+    )
+
+
+def _hides(text: str) -> bool:
+    """Say whether a text holds what does not show: such characters, or blanks behind the end of a line."""
+    lines = text.split("\n")
+    return any(unseen(char) and char != "\t" for line in lines for char in line) or any(
+        line != line.rstrip(" \t") for line in lines
+    )

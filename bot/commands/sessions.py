@@ -1,0 +1,160 @@
+"""Commands that look at the caller's own sessions, and name them.
+
+What they tell is compared with the clearance of the address that answers, and enters no context (law `no_read_up`).
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from bot import labelling
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.errors import CursorError, NotFoundError
+from bot.sessions.events import Event
+from bot.sessions.listing import Listed
+from bot.sessions.log import place, transcript
+from bot.sessions.values import Kind, SessionState, Title
+from bot.sessions.visible import visible
+from bot.tools.history import MESSAGE, said, shortened
+from bot.tools.sessions import ONLY, entry, title_for
+from policy.labels import Label, join_all
+
+NOTHING_SAID: Final = "nothing was said yet"
+LONGEST_TITLE: Final = 100
+
+_PAGE: Final = 20
+_TOOLS: Final = "tools"
+_FILTERS: Final = frozenset({"kind", "active"})
+_LONGEST_NUMBER: Final = 9
+
+
+async def sessions(context: CommandContext, argument: str) -> Reply:
+    """List the caller's sessions that may be told of here, newest first."""
+    filters, words = _filters(argument.split())
+    if len(words) > 1:
+        raise UsageError("")
+    standing = await context.standing(None)
+    active = filters.get("active")
+    asked = Listed(
+        standing.principal,
+        standing.reader,
+        cursor="".join(words),
+        limit=_PAGE,
+        kind=_kind(filters.get("kind")),
+        since=0 if active is None else context.now - _seconds(active) * 1000,
+    )
+    page = await context.store.listed(asked)
+    titles = {state.sid: title_for(state, standing.reader) for state in page.sessions}
+    lines = [_listed(state, titles[state.sid], context) for state in page.sessions]
+    if page.cursor:
+        again = " ".join((*(f"{name}={value}" for name, value in filters.items()), page.cursor))
+        lines.append(f"more with `/sessions {again}`")
+    told = (state.visibility for state in page.sessions)
+    label = join_all((*told, *(title.label for title in titles.values() if title is not None)))
+    return Reply("\n".join([*lines, ONLY]), label)
+
+
+async def history(context: CommandContext, argument: str) -> Reply:
+    """Show what was said here or in another session of the caller's, the newest of it or what came before a place."""
+    words = argument.split()
+    tools = words[-1:] == [_TOOLS]
+    words = words[:-1] if tools else words
+    if len(words) > 2:  # noqa: PLR2004 - the session and the place
+        raise UsageError("")
+    standing = await context.standing(None)
+    state = await _asked_for(context, words[0] if words else context.sid, standing.reader)
+    before = _place(words[1]) if words[1:] else None
+    if state is None:
+        return Reply(NOTHING_SAID)
+    found = await transcript(context.store, state, standing.reader, before=before, limit=_PAGE, tools=tools)
+    lines = [_entry(event, state, context) for event in found.events] or [NOTHING_SAID]
+    if found.before is not None:
+        lines.append(f"before these: `/history {state.sid} {found.before}{f' {_TOOLS}' if tools else ''}`")
+    return Reply("\n".join(lines), join_all((event.label for event in found.events), state.visibility))
+
+
+async def name(context: CommandContext, argument: str) -> Reply:
+    """Give this conversation a title, which keeps the label of what is typed here; without one, take it away."""
+    title = " ".join(argument.split())
+    if len(title) > LONGEST_TITLE:
+        raise CommandError(f"a title has at most {LONGEST_TITLE} characters")
+    if await context.state() is None:
+        raise CommandError("this conversation has not begun, so there is nothing to name yet")
+    label = labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
+    await context.store.name(context.sid, Title(title, label) if title else None)
+    return Reply(f"this conversation is called {title}" if title else "this conversation has no title", label)
+
+
+async def _asked_for(context: CommandContext, sid: str, reader: Label) -> SessionState | None:
+    """Return the record of the session of this address, None before it began, or of another of the caller's.
+
+    Raises NotFoundError: there is none of that id that may be told of here.
+    """
+    if sid == context.sid:
+        return await context.state()
+    state = await visible(context.store, sid, context.caller.principal, reader)
+    if state is None:
+        raise NotFoundError
+    return state
+
+
+def _filters(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the filters among some words, by name, and the other words.
+
+    Raises UsageError: there is no such filter, or it is there twice.
+    """
+    filters, others = dict[str, str](), list[str]()
+    for word in words:
+        name, given, value = word.partition("=")
+        if not given:
+            others.append(word)
+        elif name in filters or name not in _FILTERS:
+            raise UsageError("")
+        else:
+            filters[name] = value
+    return filters, others
+
+
+def _kind(word: str | None) -> Kind | None:
+    try:
+        return None if word is None else Kind(word)
+    except ValueError:
+        raise UsageError("") from None
+
+
+def _seconds(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER and int(word)):
+        raise UsageError("")
+    return int(word)
+
+
+def _place(word: str) -> int:
+    """Read a place in a transcript as `/history` writes it.
+
+    Raises CursorError: it is none.
+    """
+    if not (word.isascii() and word.isdecimal() and 0 < len(word) <= _PAGE):
+        raise CursorError
+    return int(word)
+
+
+def _listed(state: SessionState, title: Title | None, context: CommandContext) -> str:
+    text = None if title is None else context.gate.masked(title.text)
+    told = entry(state, text)
+    called = "" if text is None else f" {text}"
+    here = " (this one)" if state.sid == context.sid else ""
+    return (
+        f"{state.sid}{called}{here}\n"
+        f"- {told['kind']} on {told['channel']}, {state.status}, taint {state.taint}, {_moment(state.updated_at)}"
+    )
+
+
+def _entry(event: Event, state: SessionState, context: CommandContext) -> str:
+    what, text = said(event)
+    # What a model called a tool may be as long as any text, and hold as much.
+    told = "" if what == MESSAGE else f", {shortened(context.gate.masked(what))}"
+    shown = shortened(context.gate.masked(text)).replace("\n", "\n  ")
+    return f"{place(event, state)}. {event.actor}{told}, {event.label}, {_moment(event.ts)}\n  {shown}"
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

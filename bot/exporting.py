@@ -1,0 +1,109 @@
+"""Making an export of a session, and checking a file that says to be one: one way for chat and command line.
+
+What is exported is decided like any text that leaves (hook PRE_OUTPUT), for the address it is shown at, before it is
+signed. Who may know of the session at all has been asked before.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from bot import events
+from bot.gate.decisions import MAY_GO_ON
+from bot.gate.gate import Gate
+from bot.sessions import exports
+from bot.sessions.events import Visibility
+from bot.sessions.exports import Entry, Header, Whole, Wrong
+from bot.sessions.log import backwards, place
+from bot.sessions.port import AuditStore, SessionStore
+from bot.sessions.values import SessionState
+from bot.standing import Standing
+from bot.tools.arguments import strings
+from policy.decision import Decision
+from policy.labels import Label, join_all
+from policy.request import Hook
+
+
+class Store(SessionStore, AuditStore, Protocol):
+    """What an export asks of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What became of it: `text` is the signed file, None if the decision refuses it; `label` is that of the whole."""
+
+    decision: Decision
+    label: Label
+    entries: int
+    text: str | None
+
+
+class Exporter:
+    """Exports sessions; `key` is the installation's audit key."""
+
+    def __init__(self, gate: Gate, store: Store, key: bytes) -> None:
+        self._gate = gate
+        self._store = store
+        self._key = key
+
+    async def export(self, standing: Standing, state: SessionState, *, operator: bool = False) -> Export:
+        """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
+
+        `operator` adds what conversations do not show: withheld answers, what is held, thoughts, errors.
+        """
+        entries = [entry async for entry in self._entries(state, standing.reader, operator=operator)]
+        entries.reverse()
+        label = join_all((entry.label for entry in entries), state.visibility)
+        content = "\n".join(text for entry in entries for text in (entry.actor, *strings(dict(entry.body))))
+        decision = self._gate.reply(standing, standing.destination, content, label).decision
+        # Before anything is awaited: by the policy that decided.
+        entries = [_changed(entry, lambda text: self._gate.cleaned(text, decision)) for entry in entries]
+        text = None
+        if decision.verdict in MAY_GO_ON:
+            head = Header(state.sid, state.generation, label, standing.now)
+            text = exports.sealed(self._key, head, entries)
+        digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
+        row = self._gate.row(
+            replace(standing, taint=label),
+            Hook.PRE_OUTPUT,
+            decision,
+            destination=standing.destination.address,
+            export=state.sid,
+            digest=digest,
+        )
+        await self._store.append((row,))
+        return Export(decision, label, len(entries), text)
+
+    def verified(self, file: bytes) -> Whole | Wrong:
+        """Check a file that was exported here."""
+        return exports.verified(self._key, file)
+
+    async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[Entry]:
+        """Yield the entries that may be known, newest first, secrets masked."""
+        async for event in backwards(self._store, state):
+            if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
+                body = events.told_to(event, reader)
+                entry = Entry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)
+                yield _changed(entry, self._gate.masked)
+
+
+def _changed(entry: Entry, change: Callable[[str], str]) -> Entry:
+    body = {change(name): _mapped(value, change) for name, value in entry.body.items()}
+    return replace(entry, actor=change(entry.actor), body=body)
+
+
+def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    """Return a value with every text of it changed; a number that would be changed becomes a text."""
+    if isinstance(value, dict):
+        return {change(name): _mapped(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_mapped(inner, change) for inner in value]
+    if isinstance(value, str):
+        return change(value)
+    if value is None or isinstance(value, bool):
+        return value
+    written = str(value)
+    return value if change(written) == written else change(written)

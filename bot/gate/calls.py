@@ -1,0 +1,253 @@
+"""What a tool call would be: decided before anything is touched, or merely simulated.
+
+Every call is decided at hook PRE_TOOL_CALL, one of an MCP server's tools at MCP_TOOL_CALL too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from bot.approvals import asking, binding, live, someone_may_answer, to_spend
+from bot.crossings import Prepared
+from bot.gate.decisions import NOT_KNOWN
+from bot.gate.speech import Speech
+from bot.sessions.approvals import Approval
+from bot.sessions.kin import Child, Errand
+from bot.standing import Call, Standing, key
+from bot.tools.arguments import changed, checked, strings
+from bot.tools.base import Arguments, Declared, RefusedCallError, Scene, Tool
+from bot.tools.references import Asked, asked
+from policy import explain
+from policy.decision import Decision, Verdict, combined
+from policy.labels import PUBLIC, Label
+from policy.request import Effect, Hook, Request
+from policy.request import Tool as Facts
+
+NOBODY: Final = "nobody may approve this"
+UNDECIDED: Final = "this call could not be decided"
+ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
+REFERRED: Final = "what is referred to"
+
+_DEPENDS: Final = MappingProxyType(
+    {
+        Effect.READ: ("the label of what is read",),
+        Effect.SEND: ("who reads there, or where it leads, at the moment of sending",),
+    }
+)
+"""What only the result or the send can tell, for `simulate`."""
+
+
+class Calls(Speech):
+    """Decides on tool calls."""
+
+    def prepare(self, standing: Standing, call: Call, approvals: tuple[Approval, ...] = ()) -> Prepared:
+        """Decide on a tool call (hooks PRE_TOOL_CALL and MCP_TOOL_CALL) without touching anything.
+
+        `approvals` are the session's; one that is live and bound to exactly this call lifts what an
+        approval can lift. A call that names nothing that could run is refused by `fails_closed`.
+        """
+        tool = self._tools.get(call.tool)
+        try:
+            if not self._knows(standing):
+                return Prepared(call, self.refused(standing, NOT_KNOWN), "")
+            if tool is None:
+                return Prepared(call, self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing.now), "")
+            return self._prepared(standing, call, tool, approvals)
+        except RefusedCallError as refusal:
+            why = str(refusal)
+        except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
+            why = UNDECIDED
+        return Prepared(call, self.refused(standing, why), "")
+
+    async def simulate(
+        self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
+    ) -> dict[str, JsonValue]:
+        """Report what `prepare` decides about a call, as far as `reader` may know; nothing is written or run."""
+        prepared = self.prepare(standing, Call("simulated", name, arguments))
+        report = cast("dict[str, JsonValue]", explain.as_dict(prepared.told, reader))
+        if prepared.accepted is not None and prepared.told.verdict is not Verdict.BLOCK:
+            depends = [] if prepared.open is None else [REFERRED]
+            report["depends"] = [*depends, *_DEPENDS.get(prepared.accepted[0].effect, ())]
+        return report
+
+    def _prepared(self, standing: Standing, call: Call, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
+        """Decide on a call of a tool there is: openly first, then with what it refers to.
+
+        Raises RefusedCallError: it cannot be made as it stands, or would be another call once redacted.
+        """
+        taken = asked(tool, call.arguments, standing.held)
+        made = Prepared(
+            call=call,
+            decision=self.refused(standing, UNDECIDED),
+            binding=binding(standing, call, taken.refers),
+            hold=self._holds(standing, tool, taken),
+            carried=taken.floor,
+        )
+        opened = self._judged(standing, made, tool, taken.opened(), approvals)
+        if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
+            return opened
+        whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
+        try:
+            _check_route(tool, taken, self._scene(standing, whole))
+            return self._judged(standing, whole, tool, taken.whole(), approvals)
+        except RefusedCallError as refusal:
+            why = str(refusal)
+        except Exception:  # noqa: BLE001 - as in `prepare`
+            why = UNDECIDED
+        return replace(whole, decision=self.refused(standing, why))
+
+    def _holds(self, standing: Standing, tool: Tool, taken: Asked) -> bool:
+        """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it carries.
+
+        A tool may give back what it was given. So a result that what the call refers to would raise the taint is
+        held, unless the model asks for it.
+
+        Raises RefusedCallError: the model asks for what the policy holds.
+        """
+        if self.document.holds(tool.name):
+            if taken.hold is False:
+                raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
+            return True
+        if taken.hold is not None:
+            return taken.hold
+        return standing.taint.join(taken.floor) != standing.taint
+
+    def _judged(
+        self,
+        standing: Standing,
+        made: Prepared,
+        tool: Tool,
+        given: Mapping[str, JsonValue],
+        approvals: tuple[Approval, ...],
+    ) -> Prepared:
+        """Decide on a call with these arguments, on every hook it crosses.
+
+        Raises RefusedCallError: as `_prepared`.
+        """
+        scene = self._scene(standing, made)
+        arguments = checked(tool, given)
+        declared = tool.declare(arguments, scene)
+        facts = self._facts(tool, declared)
+        request = replace(
+            self._request(Hook.PRE_TOOL_CALL, standing),
+            tool=facts,
+            content="\n".join(strings(dict(given))),
+            # By the names that the server and the rules know them by, where those differ from the fields.
+            arguments=tuple(arguments.model_dump(by_alias=True).items()),
+            held=made.hold,
+            carried=made.carried,
+        )
+        decision, approval = self._crossed(standing, facts, request, declared), None
+        if decision.verdict is Verdict.REQUIRE_APPROVAL:
+            approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
+            decision = (
+                decision if approval is None else self._crossed(standing, facts, request, declared, approval.rules)
+            )
+        if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(standing, decision, made.carried):
+            decision = self.refused(standing, NOBODY, decision)
+        # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
+        if decision.redact and (tool.effect is not Effect.NONE or facts.server):
+            arguments = self._redacted(tool, scene, declared, decision, given)
+        label = self.document.top if facts.result is None else facts.result.join(made.carried)
+        return replace(
+            made,
+            decision=decision,
+            label=label,
+            floor=label if made.open is None else made.floor,
+            use=to_spend(approval),
+            accepted=(tool, arguments),
+            approved=() if approval is None else approval.rules,
+            hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
+        )
+
+    def _crossed(
+        self, standing: Standing, facts: Facts, request: Request, declared: Declared, lifted: tuple[str, ...] = ()
+    ) -> Decision:
+        """Decide on a call at every hook it crosses, with the rules lifted that people approved."""
+        decision = self._lifting(request, standing.now, lifted)
+        if facts.server:
+            served = replace(request, hook=Hook.MCP_TOOL_CALL)
+            decision = combined(decision, self._lifting(served, standing.now, lifted))
+        for name, host in declared.secrets:
+            decision = combined(decision, self.unlock(standing, facts, name, host))
+        if declared.says is None:
+            return decision
+        return self._with_output(standing, decision, declared.says, approved=lifted, carried=request.carried)
+
+    def _redacted(
+        self, tool: Tool, scene: Scene, declared: Declared, decision: Decision, given: Mapping[str, JsonValue]
+    ) -> Arguments:
+        """Return a call's arguments with what a rule wants replaced.
+
+        Raises RefusedCallError: it cannot be replaced, or what is left would be another call.
+        """
+        replaced = changed(given, lambda text: self._engine.redact(text, decision))
+        left = "\n".join(strings(replaced))
+        if self._engine.redact(left, decision) != left:
+            # A number, a field's name, or two texts that only together are what the rule looks for.
+            raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
+        arguments = checked(tool, replaced)
+        if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
+            raise RefusedCallError("with parts of its arguments replaced this would be another call")
+        return arguments
+
+    def _may_be_asked(self, standing: Standing, decision: Decision, carried: Label) -> bool:
+        """Say whether anybody may answer a question that shows what the call carries, here where it is asked."""
+        leaving = standing.taint.join(carried)
+        if carried != PUBLIC and not leaving.flows_to(standing.destination.clearance or PUBLIC):
+            return False
+        return someone_may_answer(self.document, decision, replace(standing, taint=leaving))
+
+    def _scene(self, standing: Standing, made: Prepared) -> Scene:
+        """Return what a tool is told: it works at the join of the taint with what the call carries."""
+
+        def permits(label: Label) -> bool:
+            return self._may_enter(standing, made.call.tool, label, held=made.hold)
+
+        async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+            return await self.simulate(standing, name, arguments, standing.taint)
+
+        made_under = key(standing, made.call)
+        taint = standing.taint.join(made.carried)
+
+        async def spawn(errand: Errand) -> Child:
+            return await self._spawner.mint_child(replace(standing, taint=taint), made_under, errand)
+
+        return Scene(
+            sid=standing.sid,
+            generation=standing.generation,
+            turn=standing.turn,
+            key=made_under,
+            principal=standing.principal,
+            role=standing.role,
+            ceiling=self._ceiling(standing),
+            taint=taint,
+            reader=standing.taint if standing.turn else standing.reader,
+            home=standing.home,
+            document=self.document,
+            now=standing.now,
+            permits=permits,
+            mask=self.masked,
+            scrub=self.scrubbed,
+            simulate=simulate,
+            spawn=spawn,
+            addresses=standing.addresses,
+            held=standing.held,
+        )
+
+
+def _check_route(tool: Tool, taken: Asked, scene: Scene) -> None:
+    """Check that what a call refers to changes its words alone: data does not choose what is read or where it goes.
+
+    Raises RefusedCallError: it does.
+    """
+    if len({_reaches(tool.declare(checked(tool, given), scene)) for given in (taken.opened(), taken.whole())}) > 1:
+        raise RefusedCallError(ELSEWHERE)
+
+
+def _reaches(declared: Declared) -> Declared:
+    """Return what a call reads, uses and where it leads, without the words it says."""
+    return replace(declared, says=None if declared.says is None else (declared.says[0], ""))

@@ -1,0 +1,243 @@
+"""What every crossing shares: the engine, the request a standing makes, what enters the context, a decision in words.
+
+The lowest layer of the gate and the only module that asks the policy engine.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+
+from bot import labelling
+from bot.approvals import asking
+from bot.crossings import Spoken
+from bot.errors import LockgateError
+from bot.mcp.tool import McpTool
+from bot.secrets import Keyring
+from bot.sessions.deliveries import OURS
+from bot.sessions.kin import Child, Errand
+from bot.sessions.records import AuditRow
+from bot.standing import Standing
+from bot.tools.base import Declared, Tool
+from channels.base import Audience, ChannelError
+from channels.message import Address
+from policy import explain
+from policy.decision import Decision, Outcome, Remedy, Verdict
+from policy.document import Document
+from policy.engine import Engine
+from policy.labels import PUBLIC, Label
+from policy.patterns import SECRET
+from policy.request import Destination, Effect, Hook, Request, Secret
+from policy.request import Tool as Facts
+
+MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
+"""The verdicts with which a crossing happens; what is to be redacted is replaced on the way."""
+
+NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
+
+Audiences = Callable[[Address], Awaitable[Audience]]
+"""Ask the channels who reads at an address now."""
+
+
+class Minter(Protocol):
+    """Who makes background sessions; the gate alone asks."""
+
+    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
+        """Create a background session with its task; the same key is the same session."""
+        ...
+
+
+def trial(document: Document) -> Callable[[Request, datetime], Decision]:
+    """Return how a policy decides, for requests that nobody makes: cases of an operator. Nothing follows from it."""
+    return Engine.from_document(document).decide
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPolicy:
+    """A policy ready to decide: its document and the engine made of it, replaced together or not at all."""
+
+    document: Document
+    engine: Engine
+
+
+class Decisions:
+    """One document in force, the tools it labels, the model that thinks, and the secrets that tools may use."""
+
+    def __init__(
+        self,
+        document: Document,
+        tools: Iterable[Tool],
+        model: str,
+        audiences: Audiences,
+        keyring: Keyring,
+        spawner: Minter,
+    ) -> None:
+        self._force = self.prepared_policy(document)
+        self._tools = {tool.name: tool for tool in tools}
+        self._offered = tuple(tool for tool in self._tools.values() if self._facts(tool, Declared()).result is not None)
+        self._model = model
+        self._audiences = audiences
+        self._keyring = keyring
+        self._spawner = spawner
+
+    @staticmethod
+    def prepared_policy(document: Document) -> ReadyPolicy:
+        """Return a policy made ready to be put in force; this takes time, and may be done in a thread."""
+        return ReadyPolicy(document, Engine.from_document(document))
+
+    def put_in_force(self, policy: ReadyPolicy) -> None:
+        """Decide by this policy from now on; a decision under way ends by the one it began with."""
+        self._force = policy
+
+    @property
+    def document(self) -> Document:
+        """The policy document in force."""
+        return self._force.document
+
+    @property
+    def _engine(self) -> Engine:
+        return self._force.engine
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools a model is offered, in order; one that nobody labelled is not among them."""
+        return self._offered
+
+    async def destination(self, address: Address) -> Destination:
+        """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
+        try:
+            audience = await self._audiences(address)
+        except (LockgateError, ChannelError, OSError, KeyError):
+            audience = Audience(frozenset(), complete=False)
+        return labelling.destination(self.document, address, audience)
+
+    def admit(self, standing: Standing, label: Label, text: str) -> Spoken:
+        """Decide on an item entering the context (hook PRE_CONTEXT_INJECTION)."""
+        request = replace(self._request(Hook.PRE_CONTEXT_INJECTION, standing), item=label, content=text)
+        decision = self._decide(request, standing.now)
+        return Spoken(decision, self.cleaned(text, decision), standing.destination)
+
+    def masked(self, text: str) -> str:
+        """Return a text without the values of configured secrets and without what looks like one."""
+        return self._engine.redactor.redact(self._keyring.scrub(text), (SECRET,))
+
+    def invoke(self, standing: Standing, model: str = "") -> Decision:
+        """Decide on a model call with the context as it is (hook AGENT_INVOCATION).
+
+        `model` is a fall-back's name: its own provider's clearance counts then. What a session may read is
+        always decided by the clearance of the model that is asked first.
+        """
+        if not self._knows(standing):
+            return self.refused(standing, NOT_KNOWN)
+        request = self._request(Hook.AGENT_INVOCATION, standing)
+        if model:
+            request = replace(request, provider=self.document.provider(model))
+        return self._decide(request, standing.now)
+
+    def reset(self, standing: Standing, *, confirmed: bool) -> Decision:
+        """Decide on a new generation (hook SESSION_RESET)."""
+        return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing.now)
+
+    def unlock(self, standing: Standing, tool: Facts, name: str, host: str) -> Decision:
+        """Decide on a tool's use of a secret for a host (hook SECRET_ACCESS); `host` is as `Keyring.grants` takes it.
+
+        Whoever asks records the decision before the value is put in its place.
+        """
+        secret = Secret(name, granted=self._keyring.grants(name, tool.name, host))
+        request = replace(self._request(Hook.SECRET_ACCESS, standing), tool=tool, secret=secret)
+        return self._decide(request, standing.now)
+
+    def scrubbed(self, text: str) -> str:
+        """Return a text without the value of any secret."""
+        return self._keyring.scrub(text)
+
+    @staticmethod
+    def explained(decision: Decision, reader: Label, subject: str) -> str:
+        """Return a decision about `subject` in words for a reader with this clearance."""
+        return "\n".join(explain.render(decision, reader, subject=subject))
+
+    def row(self, standing: Standing, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
+        """Return the audit row of a decision."""
+        return AuditRow("decision", standing.principal, self.facts(hook, decision, **more))
+
+    @staticmethod
+    def facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[str, JsonValue]:
+        """Return a decision for an audit row: names and labels, never content."""
+        return {
+            "hook": hook.value,
+            "verdict": decision.verdict.name,
+            "rules": list(decision.rules),
+            "before": str(decision.label_before),
+            "after": str(decision.label_after),
+            "policy": decision.policy,
+            **more,
+        }
+
+    def refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
+        """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
+        return Decision(
+            verdict=Verdict.BLOCK,
+            outcomes=(
+                *(decided.outcomes if decided is not None else ()),
+                Outcome("fails_closed", Verdict.BLOCK, fixed=True, message=why),
+            ),
+            label_before=standing.taint,
+            label_after=standing.taint,
+            remedies=()
+            if decided is None
+            else tuple(offer for offer in decided.remedies if offer is not Remedy.APPROVER),
+            policy=self._engine.digest,
+        )
+
+    def _may_enter(self, standing: Standing, tool: str, label: Label, *, held: bool) -> bool:
+        """Say whether a result of this label may enter the context, or be held, whatever it says."""
+        facts = Facts(tool, Effect.READ, label)
+        request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts, held=held)
+        return self._decide(request, standing.now).verdict in MAY_GO_ON
+
+    def _facts(self, tool: Tool, declared: Declared) -> Facts:
+        """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
+        server = tool.server if isinstance(tool, McpTool) else ""
+        known = Facts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, server)
+        facts = self.document.tool(known)
+        return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
+
+    def cleaned(self, text: str, decision: Decision) -> str:
+        """Return a text as it may go on: without any secret's value, and with what the decision replaces replaced."""
+        return self._engine.redact(self._keyring.scrub(text), decision)
+
+    def _knows(self, standing: Standing) -> bool:
+        """Say whether the person a session acts for is still there: one who was removed asks for nothing more."""
+        return standing.principal in self.document.principals
+
+    def _ceiling(self, standing: Standing) -> Label:
+        """Return what a session may know now: a clearance that was lowered counts for a turn under way, too."""
+        person = self.document.principals.get(standing.principal)
+        return PUBLIC if person is None else standing.ceiling.meet(person.clearance)
+
+    def _request(self, hook: Hook, standing: Standing) -> Request:
+        return Request(
+            hook=hook,
+            principal=standing.principal,
+            role=standing.role,
+            channel=standing.home.channel,
+            taint=standing.taint,
+            ceiling=self._ceiling(standing),
+            provider=self.document.provider(self._model),
+            home=standing.destination.clearance or PUBLIC,
+            overshoot=self.document.channel(standing.home.channel).overshoot,
+        )
+
+    def _lifting(self, request: Request, now: int, approved: tuple[str, ...]) -> Decision:
+        """Decide, with the rules lifted that people approved; a rule that nobody was asked about lifts nothing."""
+        decision = self._decide(request, now)
+        if decision.verdict is not Verdict.REQUIRE_APPROVAL:
+            return decision
+        if approved == OURS or set(asking(decision)).issubset(approved):
+            return self._decide(replace(request, approved=True), now)
+        return decision
+
+    def _decide(self, request: Request, now: int) -> Decision:
+        return self._engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))

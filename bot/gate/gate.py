@@ -1,0 +1,149 @@
+"""The gate: the only module that runs a tool.
+
+Every crossing is one method: `admit` what enters the context, `invoke` a model, `prepare` and `run` a
+tool call, `respond` with its result, `speak` to an address, `reset` a session, `simulate` a call. Each takes
+a `Standing`, the frozen facts of the session at that moment, and returns the decision with what follows
+from it. The gate writes nothing: whoever calls it records the decision before acting on it (law
+`every_effect_has_a_decision`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.config.references import references
+from bot.crossings import Prepared, Response
+from bot.gate.calls import Calls
+from bot.gate.decisions import MAY_GO_ON
+from bot.ids import held_id
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.held import Held
+from bot.standing import Standing, key
+from bot.tools.arguments import strings
+from bot.tools.base import Result, Scene
+from bot.tools.references import HOLD, notice
+from channels.message import Address
+from policy.decision import Decision, Verdict
+from policy.labels import Label
+from policy.request import Effect, Hook
+from policy.request import Tool as Facts
+
+Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
+"""Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
+
+FAILED: Final = "the tool failed"
+"""What the model reads instead of an exception's text, which nobody has labelled."""
+
+
+class Gate(Calls):
+    """One document in force, the tools it labels, and the model that thinks."""
+
+    async def run(self, standing: Standing, prepared: Prepared, record: Record) -> Result:
+        """Run an accepted call; its decision must stand in the audit already.
+
+        `record` writes down what is decided while it runs, before it takes effect. Any exception of the tool becomes
+        one constant text with the label success would have had (law `unknown_is_worst`); cancellation passes.
+        """
+        if prepared.accepted is None or prepared.decision.verdict not in MAY_GO_ON:
+            raise RuntimeError("a call that was not allowed reached the tools")
+        tool, arguments = prepared.accepted
+        try:
+            result = await tool.run(arguments, self._running(standing, prepared, record))
+        except Exception:  # noqa: BLE001 - whatever a tool raises may hold what it read
+            return Result(FAILED, failed=True)
+        # Before any rule sees it: no echo of a secret comes further than this.
+        return replace(result, text=self.scrubbed(result.text))
+
+    async def respond(self, standing: Standing, prepared: Prepared, result: Result) -> Response:
+        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
+
+        `standing` is the session's now, not when the call was made. A refused result is replaced by a
+        constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
+        tells of the content and carries its label (law `unknown_is_worst`). Whatever came of a held call is
+        held: a notice that is the same whatever it was is admitted instead.
+        """
+        response = await self._responded(standing, prepared, result)
+        if not prepared.hold:
+            return response
+        held = self.kept(standing, prepared, response.text, response.label)
+        return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held)
+
+    @staticmethod
+    def kept(standing: Standing, prepared: Prepared, text: str, label: Label) -> Held:
+        """Return what became of a call as an item to be held, under the call's own reference."""
+        ref = held_id(key(standing, prepared.call))
+        return Held(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
+
+    async def _responded(self, standing: Standing, prepared: Prepared, result: Result) -> Response:
+        facts = Facts(prepared.call.tool, Effect.READ, prepared.label)
+        label = result.label.join(prepared.label)
+        request = replace(
+            self._request(Hook.POST_TOOL_RESPONSE, standing),
+            tool=facts,
+            item=label,
+            content=result.text,
+            held=prepared.hold,
+        )
+        decision = self._decide(request, standing.now)
+        rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
+        if decision.verdict not in MAY_GO_ON:
+            return Response(
+                Hook.POST_TOOL_RESPONSE,
+                decision,
+                self.explained(decision, standing.taint, prepared.call.tool),
+                label if self._may_enter(standing, prepared.call.tool, label, held=prepared.hold) else standing.taint,
+                failed=True,
+                deliver=(),
+                audit=tuple(rows),
+            )
+        # Now, by the policy that decided: another one may be put in force while the channels are asked.
+        text = self._engine.redact(result.text, decision)
+        deliver = list[NewDelivery]()
+        after = replace(standing, taint=standing.taint.join(label))
+        for delivery in result.deliver:
+            address = await self.destination(Address.parse(delivery.address))
+            spoken = self.speak(after, address, delivery.text, approved=prepared.approved)
+            rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
+            if spoken.decision.verdict not in MAY_GO_ON:
+                denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
+                return Response(
+                    Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
+                )
+            deliver.append(replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved))
+        summary = None if result.summary is None else replace(result.summary, text=text)
+        return Response(
+            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
+        )
+
+    def _running(self, standing: Standing, prepared: Prepared, record: Record) -> Scene:
+        """Return the scene of a call that runs: it may ask for more, and each answer is written down first."""
+        call = prepared.call
+
+        async def reveal(text: str, host: str) -> str | None:
+            facts = Facts(call.tool, Effect.READ, prepared.label)
+            for name in references(text):
+                decision = self.unlock(standing, facts, name, host)
+                granted = decision.verdict is Verdict.ALLOW
+                # Of what is not configured for it, not even the name is a fact.
+                named: JsonValue = name if granted else None
+                await record(Hook.SECRET_ACCESS, decision, {"tool": call.tool, "call": call.id, "secret": named})
+                if not granted:
+                    return None
+            return self._keyring.filled(text)
+
+        async def onward(arguments: Mapping[str, JsonValue]) -> bool:
+            # Whoever answered wrote these, not the model, so they stand verbatim in what was said.
+            told = replace(
+                standing,
+                taint=standing.taint.join(prepared.carried),
+                addresses=standing.addresses | frozenset(strings(dict(arguments))),
+            )
+            given = {**arguments, HOLD: True} if prepared.hold else arguments
+            further = self.prepare(told, replace(call, arguments=given))
+            named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
+            await record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
+            return further.decision.verdict is Verdict.ALLOW and further.label.join(prepared.label) == prepared.label
+
+        return replace(self._scene(standing, prepared), reveal=reveal, onward=onward)

@@ -1,0 +1,7 @@
+"""MCP servers: started or reached when a tool of theirs is first called, kept, ended, and started again.
+
+`arguments` makes a tool's argument type of its configuration, `process` and `http` carry messages, `connection` is
+one server's life, `servers` all of them, `results` makes text of what a tool gave. The official client library
+does the protocol; it is imported when the first server is needed. What a server says is data: nothing of it is
+offered, logged or shown to a model unless it is a result that the gate labelled (ADR 0009).
+"""

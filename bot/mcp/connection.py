@@ -1,0 +1,221 @@
+"""One server's life: connected when somebody calls, kept, given up when it fails, connected again after a pause.
+
+Its library is imported with this module, which takes seconds; `servers` imports it when it is needed. Models
+read constants when a call cannot be made or answered; what really happened is `told` for operators.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Final, cast
+
+from mcp import Client, ClientSession, MCPError, types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types.jsonrpc import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+
+from bot.clock import Clock
+from bot.config.mcp import McpServerSettings
+from bot.mcp.http import LONGEST, bounded_client
+from bot.mcp.process import environment, open_process
+from bot.mcp.results import as_text
+from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Ask, Outcome
+
+KEY: Final = "lockgate/idempotency-key"
+"""Where in a request's `_meta` the key stands that is the same when a call is repeated after a crash."""
+
+_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_SLOW: Final = 2
+"""Calls in a row that ran out of time after which a server is given up."""
+
+_FORGOTTEN: Final = (INVALID_REQUEST, "Session terminated")
+"""How the library tells that a server no longer knows the session; the next call begins another."""
+
+_SILENT: Final = 300.0
+_PAGES: Final = 20
+_COMPLAINT: Final = 400
+
+# What servers send is logged by the library when it surprises it; it is nobody's to read in a log.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+
+class Connection:
+    """One server. `keep` must be running while it is called; `inherited` is the environment of Lockgate.
+
+    `scrub` takes the values of secrets out of a text.
+    """
+
+    def __init__(
+        self,
+        settings: McpServerSettings,
+        inherited: Mapping[str, str],
+        clock: Clock,
+        scrub: Callable[[str], str],
+    ) -> None:
+        self._complaint = ""
+        self._written = ""
+        self._settings = settings
+        self._inherited = inherited
+        self._clock = clock
+        self._scrub = scrub
+        self._handed: Mapping[str, str] = {}
+        self._session: ClientSession | None = None
+        self._wanted = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._failures = 0
+        self._slow = 0
+        self._not_before = 0.0
+        self._stopping = False
+
+    async def keep(self) -> None:
+        """Connect whenever somebody calls, until cancelled; then the server is gone."""
+        while not self._stopping:
+            await self._wanted.wait()
+            try:
+                await self._live()
+            except Exception as error:  # noqa: BLE001 - whatever the library or the server does, others go on
+                self._complain(_told(error))
+            finally:
+                self._session = None
+                self._failures += 1
+                pause = min(_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
+                self._not_before = self._clock.monotonic() + pause
+                self._wanted.clear()
+                self._settled.set()
+
+    def stop(self) -> None:
+        """Let `keep` end when it is cancelled, even if the library answers that with an error of its own."""
+        self._stopping = True
+
+    async def call(self, ask: Ask) -> Outcome:
+        """Have the server run a tool; whatever goes wrong, the outcome is a constant."""
+        session = await self._connected(ask.handed)
+        if session is None:
+            return Outcome(NOT_RUNNING, failed=True)
+        params = types.CallToolRequestParams(name=ask.tool, arguments=dict(ask.arguments), _meta={KEY: ask.key})
+        request = types.CallToolRequest(params=params)
+        try:
+            # Not the session's own `call_tool`: it would compile and run schemas that the server sends.
+            result = await session.send_request(request, types.CallToolResult, float(self._settings.call_seconds))
+        except MCPError as error:
+            return Outcome(self._failed(error), failed=True)
+        except ValueError:
+            self._complain("its result is none that the protocol knows")
+            return Outcome(UNREADABLE, failed=True)
+        self._failures = self._slow = 0
+        return as_text(result, self._scrub)
+
+    async def listed(self, handed: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the names that the server says its tools have, for operators; None if it cannot be asked."""
+        session = await self._connected(handed)
+        if session is None:
+            return None
+        found = set[str]()
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(self._settings.call_seconds):
+                for _ in range(_PAGES):
+                    page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                    found.update(tool.name for tool in page.tools)
+                    cursor = page.next_cursor
+                    if cursor is None:
+                        break
+        except (MCPError, ValueError, TimeoutError) as error:
+            self._complain(_told(error))
+            return None
+        return frozenset(found)
+
+    @property
+    def told(self) -> str:
+        """What went wrong last, and the last line that a process wrote to its error output, for operators."""
+        written = f"it wrote `{self._written}`" if self._written else ""
+        return ", ".join(part for part in (self._complaint, written) if part)
+
+    async def _connected(self, handed: Mapping[str, str]) -> ClientSession | None:
+        """Return the session with the server, None if there is none and it is too early to try again.
+
+        Values of secrets do not change while Lockgate runs, so what it is given is the same for every call.
+        """
+        if self._session is None:
+            if not self._wanted.is_set():
+                if self._clock.monotonic() < self._not_before:
+                    return None
+                self._handed = handed
+                self._settled.clear()
+                self._wanted.set()
+            await self._settled.wait()
+        return self._session
+
+    async def _live(self) -> None:
+        """Connect and stay until the connection is given up."""
+        self._broken.clear()
+        self._slow = 0
+        async with AsyncExitStack() as stack:
+            client = await self._client(stack)
+            async with asyncio.timeout(self._settings.start_seconds):
+                await stack.enter_async_context(client)
+            self._session = client.session
+            self._settled.set()
+            await self._broken.wait()
+
+    async def _client(self, stack: AsyncExitStack) -> Client:
+        settings = self._settings
+        limit = float(settings.call_seconds)
+        if settings.url is None:
+            command = [settings.command or "", *settings.args]
+            env = environment(self._handed, self._inherited)
+            return Client(open_process(command, env, self._note, self._give_up), cache=None)
+        # In a thread: it reads the certificates of this machine.
+        http = await asyncio.to_thread(bounded_client, self._handed, max(limit + 5, _SILENT))
+        await stack.enter_async_context(http)
+        transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=LONGEST)
+        return Client(transport, cache=None, read_timeout_seconds=limit)
+
+    def _failed(self, error: MCPError) -> str:
+        """Return what a model reads of an error of the protocol, and give the connection up if it is no longer one."""
+        code = error.error.code
+        if code == REQUEST_TIMEOUT:
+            self._slow += 1
+            self._complain(f"a call took longer than {self._settings.call_seconds} s")
+            if self._slow >= _SLOW:
+                self._give_up()
+            return TIMED_OUT
+        self._slow = 0
+        if code == CONNECTION_CLOSED:
+            self._give_up()
+            return DISCONNECTED
+        if (code, error.error.message) == _FORGOTTEN:
+            self._give_up()
+        self._complain(_told(error))
+        return REFUSED
+
+    def _give_up(self) -> None:
+        self._session = None
+        self._broken.set()
+
+    def _note(self, complaint: str, written: str) -> None:
+        if complaint:
+            self._complain(complaint)
+        self._written = self._shown(written) or self._written
+
+    def _complain(self, text: str) -> None:
+        self._complaint = self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        return _printable(self._scrub(text))
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text[:_COMPLAINT])
+
+
+def _told(error: BaseException) -> str:
+    """Return the first cause of an error in words for an operator."""
+    if isinstance(error, BaseExceptionGroup):
+        return _told(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return str(error) or type(error).__name__

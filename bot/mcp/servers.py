@@ -1,0 +1,122 @@
+"""All configured servers: their tools, and their connections once one is called."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from bot.clock import Clock
+from bot.config.mcp import McpServerSettings
+from bot.errors import ConfigError
+from bot.mcp.tool import NOT_RUNNING, Ask, McpTool, Outcome
+
+if TYPE_CHECKING:
+    from bot.mcp.connection import Connection
+
+
+class Servers:
+    """The servers of a configuration; `environment` is Lockgate's, of which they get little.
+
+    `scrub` takes the values of secrets out of whatever they say, before any of it is cut.
+
+    Raises ConfigError: the library that speaks with them is not installed.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, McpServerSettings],
+        environment: Mapping[str, str],
+        clock: Clock,
+        scrub: Callable[[str], str],
+    ) -> None:
+        if settings and find_spec("mcp") is None:
+            raise ConfigError(
+                "`mcp_servers` needs a package that is not installed",
+                next_step="install `lockgate[mcp]`",
+            )
+        self._settings = settings
+        self._environment = environment
+        self._clock = clock
+        self._scrub = scrub
+        self._connections: dict[str, Connection] = {}
+        self._serving = False
+        self._needed = asyncio.Event()
+        self._made = asyncio.Event()
+
+    @property
+    def tools(self) -> tuple[McpTool, ...]:
+        """The tools that the configuration lists, in its order."""
+        return tuple(
+            McpTool(server, tool, settings, partial(self.call, server))
+            for server, settings in self._settings.items()
+            for tool in settings.tools
+        )
+
+    async def serve(self) -> None:
+        """Connect servers when they are called, until cancelled; then all of them are gone."""
+        self._serving = True
+        try:
+            await self._needed.wait()
+            module = await asyncio.to_thread(import_module, "bot.mcp.connection")
+            make: type[Connection] = module.Connection
+            async with asyncio.TaskGroup() as tasks:
+                for name, settings in self._settings.items():
+                    self._connections[name] = make(settings, self._environment, self._clock, self._scrub)
+                    tasks.create_task(self._connections[name].keep())
+                self._made.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    for connection in self._connections.values():
+                        connection.stop()
+        finally:
+            self._serving = False
+            self._connections.clear()
+            self._needed.clear()
+            self._made.clear()
+
+    async def call(self, server: str, ask: Ask) -> Outcome:
+        """Have a server answer a call; where none is served, or it does not answer, the outcome is a constant."""
+        connection = await self._connection(server)
+        if connection is None:
+            return Outcome(NOT_RUNNING, failed=True)
+        return await connection.call(ask)
+
+    def complaint(self, server: str) -> str:
+        """Return what went wrong last with a server, and the last line it wrote, for operators."""
+        connection = self._connections.get(server)
+        return "" if connection is None else connection.told
+
+    @asynccontextmanager
+    async def served(self) -> AsyncGenerator[None]:
+        """Serve within a block, for a look at the servers outside of sessions."""
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(self.serve())
+            # Now it has begun.
+            await asyncio.sleep(0)
+            try:
+                yield
+            finally:
+                serving.cancel()
+
+    async def trouble(self, server: str) -> str:
+        """Connect a server that is given no secrets, and return what is wrong with it, empty if nothing is.
+
+        Whoever asks must be within `served`.
+        """
+        settings, connection = self._settings[server], await self._connection(server)
+        listed = None if connection is None else await connection.listed(settings.handed)
+        if listed is None:
+            return self.complaint(server) or "it cannot be asked"
+        missing = [f"`{tool}`" for tool in settings.tools if tool not in listed]
+        return f"it has no tool {', '.join(missing)}" if missing else ""
+
+    async def _connection(self, server: str) -> "Connection | None":
+        if not self._serving:
+            return None
+        self._needed.set()
+        await self._made.wait()
+        return self._connections[server]

@@ -1,0 +1,57 @@
+"""A question to people: its words, and where those are told who may answer it but are not in the conversation."""
+
+import json
+
+from bot.approvals import ANSWER, may_answer
+from bot.sessions.approvals import Approval
+from bot.unseen import spelled
+from channels.message import Address
+from policy.document import Document
+
+
+def wording(asked: tuple[Approval, ...]) -> str:
+    """Return what people are asked about the calls of one step; an answer that is held back is not shown."""
+    name = asked[0].asked_in
+    if asked[0].tool == ANSWER:
+        return (
+            f"The answer is held back by {_rules(asked[0])} until somebody entitled "
+            f"says so: `/approvals` shows it to them, `/approve {name}` or `/deny {name}`"
+        )
+    answers = f"`/approve {name}` or `/deny {name}`"
+    if len(asked) > 1:
+        answers += f" answers all {len(asked)}, `/approve {asked[0].id}` the first alone, and so on"
+    return "\n".join((*map(_call, asked), answers))
+
+
+def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:
+    """Return the chats, of those the policy names, that belong to people who may answer; none if the asker may.
+
+    A chat belongs to the account of the same channel and id, which is how a private chat is named.
+    """
+
+    def entitled(principal: str) -> bool:
+        return all(may_answer(document, approval, principal) for approval in asked)
+
+    if entitled(asked[0].principal):
+        return ()
+    found = dict[Address, None]()
+    for recipient in document.recipients.values():
+        person = document.principal(f"{recipient.channel}:{recipient.chat}")
+        if person is not None and entitled(person[0]):
+            found[Address(recipient.channel, recipient.chat)] = None
+    found.pop(home, None)
+    return tuple(found)
+
+
+def _call(approval: Approval) -> str:
+    # A channel may leave out what does not show, and the call would not.
+    arguments = spelled(json.dumps(approval.question["arguments"], ensure_ascii=False, indent=2))
+    number = approval.id.partition("-")[2]
+    return (
+        f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
+        f"Asked by {_rules(approval)} at {approval.label}."
+    )
+
+
+def _rules(approval: Approval) -> str:
+    return ", ".join(f"`{rule}`" for rule in approval.rules)

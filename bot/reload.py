@@ -1,0 +1,223 @@
+"""The policy in force: put there at a process's start and by a reload, followed when another process put it there.
+
+The file is read and checked as at the start, and put in force as a whole or not at all. A file that is wrong,
+half-written or gone changes nothing, and the answer says which line. What is not the policy takes effect at the next
+start; so does another set of compartments, as labels that are stored name them. Every attempt is in the audit before
+it takes effect.
+
+All processes of a store decide by one policy, its head there. Only a start and a reload write it, the last of them
+wins. A process that finds another policy there reads its own file again, once, and goes on if that says the same.
+Otherwise it takes in nothing and says nothing, until a person reloads or restarts it; nobody does that for him, so two
+processes with different files never take turns.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from bot.config.load import load_config
+from bot.config.model import Config
+from bot.errors import ConfigError
+from bot.gate.decisions import ReadyPolicy
+from bot.gate.gate import Gate
+from bot.sessions.port import AuditStore, PolicyStore
+from bot.sessions.records import AuditRow, PolicyHead
+from policy.document import Document
+from policy.lint import lint
+
+Tell = Callable[[str], Awaitable[None]]
+"""Show a line to whoever looks after this process."""
+
+NEXT_STEP: Final = "`/policy reload` here puts this process's own file in force, or restart it with the same file"
+
+
+class Store(AuditStore, PolicyStore, Protocol):
+    """What the policy in force asks of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What became of it: `digest` names this process's policy afterwards, `problem` tells why it is still the old one.
+
+    `behind` tells that another one is in force.
+    """
+
+    digest: str
+    problem: str = ""
+    behind: bool = False
+
+    def __str__(self) -> str:
+        if self.problem and self.behind:
+            return f"{self.problem}\nnothing changed, this process still takes in nothing"
+        if self.problem:
+            return f"{self.problem}\nnothing changed, policy {self.digest[:12]} stays in force"
+        return f"policy {self.digest[:12]} is in force"
+
+
+class Reloader:
+    """Keeps the gate's policy the one in force.
+
+    `tools` are the names the policy may use, as `load_config` takes them; `process` tells people which process this is.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        config: Config,
+        environment: Mapping[str, str],
+        tools: Collection[str],
+        store: Store,
+        process: str,
+    ) -> None:
+        self._gate = gate
+        self._config = config
+        self._environment = environment
+        self._tools = tools
+        self._store = store
+        self._process = process
+        self._lock = asyncio.Lock()
+        self._tell: Tell | None = None
+        self._behind: PolicyHead | None = None
+        self._tried = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether this process found another policy in force than its own; it does nothing then."""
+        return self._behind is not None
+
+    async def start(self, tell: Tell) -> None:
+        """Put this process's policy in force as it begins to serve, unless it is; from then on follow the head.
+
+        `tell` is told when this process stops serving for another policy, and when it goes on. Raises StoreError.
+        """
+        async with self._lock:
+            head, digest = await self._store.read_policy(), self._gate.document.digest
+            if head is None or head.digest != digest:
+                before = None if head is None else head.digest
+                row = AuditRow("policy", "start", {"before": before, "in_force": digest, "process": self._process})
+                await self._store.put_policy(digest, self._process, (row,))
+            self._tell, self._behind = tell, None
+
+    async def current(self) -> bool:
+        """Say whether this process may go on: its policy was in force when the store was asked last.
+
+        One that does not serve is asked nothing. Raises StoreError.
+        """
+        if self._tell is None or (self._behind is None and self._holds(self._store.policy_head)):
+            return True
+        async with self._lock:
+            return await self._follow(self._tell)
+
+    async def current_now(self) -> bool:
+        """Say the same, asking the store first. Raises StoreError."""
+        await self._store.read_policy()
+        return await self.current()
+
+    async def shown(self) -> str:
+        """Return in a line which policy is in force at the store, who put it there and when. Raises StoreError."""
+        await self.current_now()
+        head = self._store.policy_head
+        if head is None:
+            return "no process has put a policy in force at the store"
+        if self._holds(head):
+            return f"at the store it was put in force by {described(head)}"
+        return f"{other(head)}, {NEXT_STEP}"
+
+    async def check(self) -> tuple[str, ...]:
+        """Return what the file says now, in lines: its problems, or its digest and what is questionable about it."""
+        try:
+            config = await self._read()
+        except ConfigError as error:
+            return (str(error),)
+        found = lint(config.policy.rules)
+        warnings = [f"{config.source}:{config.rule_lines[one.place]}: {one.kind}: {one.message}" for one in found]
+        return (*warnings, f"policy {config.policy.digest[:12]} can be put in force")
+
+    async def reload(self, actor: str) -> Reloaded:
+        """Put the policy of the file in force at the store, for all that is decided from now on.
+
+        Raises StoreError: the attempt could not be recorded, so nothing changed.
+        """
+        async with self._lock:
+            before = self._gate.document.digest
+            try:
+                force = await self._prepared()
+            except ConfigError as error:
+                await self._store.append((AuditRow("policy", actor, {"in_force": before, "refused": True}),))
+                return Reloaded(before, str(error), self.behind)
+            digest = force.document.digest
+            body = {"before": before, "in_force": digest, "refused": False, "process": self._process}
+            await self._store.put_policy(digest, self._process, (AuditRow("policy", actor, {**body}),))
+            self._gate.put_in_force(force)
+            self._behind = None
+            return Reloaded(digest)
+
+    async def _follow(self, tell: Tell) -> bool:
+        head = self._store.policy_head
+        if head is None:
+            if self._behind is not None:
+                # The head was lost. Who put it there puts it there again, and anybody by a start or a reload.
+                return False
+            digest = self._gate.document.digest
+            row = AuditRow("policy", "lost", {"in_force": digest, "process": self._process})
+            head = await self._store.put_policy(digest, self._process, (row,), only_if_none=True)
+        if self._holds(head) or await self._adopted(head):
+            if self._behind is not None:
+                self._behind = None
+                await tell(f"policy {head.digest[:12]} is in force here too, this process serves again")
+            return True
+        if self._behind != head:
+            self._behind = head
+            await tell(f"{other(head)}: this process has policy {self._gate.document.digest[:12]} and stopped serving")
+            await tell(NEXT_STEP)
+        return False
+
+    async def _adopted(self, head: PolicyHead) -> bool:
+        """Read the file again, once for every head, and put it in force here if it says the same."""
+        if self._tried == head.at:
+            return False
+        self._tried = head.at
+        try:
+            force = await self._prepared()
+        except ConfigError:
+            return False
+        if force.document.digest != head.digest:
+            return False
+        body = {"before": self._gate.document.digest, "in_force": head.digest, "process": self._process}
+        await self._store.append((AuditRow("policy", "follow", {**body}),))
+        self._gate.put_in_force(force)
+        return True
+
+    def _holds(self, head: PolicyHead | None) -> bool:
+        return head is not None and head.digest == self._gate.document.digest
+
+    async def _prepared(self) -> ReadyPolicy:
+        """Return the policy of the file, ready to decide.
+
+        Raises ConfigError: it cannot be put in force, or not without a restart.
+        """
+        config = await self._read()
+        _same_compartments(self._gate.document, config.policy)
+        return await asyncio.to_thread(self._gate.prepared_policy, config.policy)
+
+    async def _read(self) -> Config:
+        return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)
+
+
+def described(head: PolicyHead) -> str:
+    """Return who put a policy in force, and when."""
+    at = datetime.fromtimestamp(head.at / 1000, UTC)
+    return f"{head.process} at {at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def other(head: PolicyHead) -> str:
+    """Return that another policy is in force than the one at hand."""
+    return f"policy {head.digest[:12]} was put in force by {described(head)}"
+
+
+def _same_compartments(before: Document, after: Document) -> None:
+    changed = sorted(set(before.compartments) ^ set(after.compartments))
+    if changed:
+        raise ConfigError(f"compartment `{changed[0]}` was added or removed, restart to put that in force")

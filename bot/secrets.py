@@ -1,0 +1,138 @@
+"""Secrets by reference: what config.yaml names, with values from the environment or files, and their scrubbing.
+
+A model, the log and the audit only ever hold the reference `${secret:NAME}`. A tool that accepts one says so in
+`Declared.secrets` and asks `Scene.reveal` while it runs; the gate decides (hook SECRET_ACCESS), the decision is
+audited, and only then the value is put in its place, here. Whatever comes back passes `scrub` in the gate. Nothing
+here decides; `grants` only tells what configuration says.
+"""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from bot.config.references import REFERENCE
+from bot.config.secrets import SecretSettings
+from bot.errors import OperatorError
+
+SHORTEST: Final = 8
+"""Characters a value has at least: a shorter one would be found in texts that have nothing to do with it."""
+
+_LONGEST: Final = 64_000
+_CODE: Final = re.compile("%[0-9A-F]{2}")
+_MARKDOWN: Final = re.compile(r"([*_])")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A secret: its value, and the tools and hosts that configuration grants it to."""
+
+    value: str = field(repr=False)
+    tools: frozenset[str]
+    hosts: frozenset[str]
+
+
+class Keyring:
+    """The secrets of an installation."""
+
+    def __init__(self, secrets: Mapping[str, Held] = MappingProxyType({})) -> None:
+        self._secrets = dict(secrets)
+        self._names = {form: name for name, held in secrets.items() for form in _forms(held.value)}
+        forms = sorted(self._names, key=len, reverse=True)
+        self._found = re.compile("|".join(map(re.escape, forms))) if forms else None
+
+    @staticmethod
+    def load(settings: Mapping[str, SecretSettings], environment: Mapping[str, str], folder: Path) -> "Keyring":
+        """Read every secret that is configured; `folder` is where a relative path begins.
+
+        It reads files: call it from a thread.
+
+        Raises OperatorError: values are missing, empty or unusable; it names all of them and shows none.
+        """
+        held, problems = dict[str, Held](), list[str]()
+        for name, one in settings.items():
+            try:
+                value = _value(one, environment, folder)
+            except _UnusableError as error:
+                problems.append(f"secret `{name}`: {error}")
+            else:
+                held[name] = Held(value, frozenset(one.tools), frozenset(one.hosts))
+        if problems:
+            raise OperatorError("; ".join(problems), next_step="give the value there, or take it out of `secrets`")
+        return Keyring(held)
+
+    def grants(self, name: str, tool: str, host: str) -> bool:
+        """Say whether configuration lets a tool use a secret for a host.
+
+        `host` is a name or address in lower case, with `:port` unless that is 443; empty for a use that reaches no
+        host, such as the environment of a process that the tool starts.
+        """
+        held = self._secrets.get(name)
+        return held is not None and tool in held.tools and (not host or host in held.hosts)
+
+    def filled(self, text: str) -> str:
+        """Return a text with values in place of references; their use was decided and is in the audit already."""
+        return REFERENCE.sub(lambda found: self._secrets[found[1]].value, text)
+
+    def scrub(self, text: str) -> str:
+        """Return a text without any value, whether plain or in one of its usual encodings."""
+        return text if self._found is None else self._found.sub(self._marked, text)
+
+    def _marked(self, found: re.Match[str]) -> str:
+        return f"[secret: {self._names[found[0]]}]"
+
+
+class _UnusableError(Exception):
+    """A value cannot be used; the sentence does not hold it."""
+
+
+def _value(settings: SecretSettings, environment: Mapping[str, str], folder: Path) -> str:
+    if settings.env is not None:
+        source, value = f"the environment variable `{settings.env}`", environment.get(settings.env)
+        if value is None:
+            raise _UnusableError(f"{source} is not set")
+    else:
+        path = folder / Path(settings.file or "").expanduser()
+        source = f"the file `{path}`"
+        try:
+            with path.open("rb") as file:
+                value = file.read(_LONGEST + 1).decode()
+        except OSError as error:
+            raise _UnusableError(f"{source} cannot be read, {(error.strerror or 'unknown error').lower()}") from None
+        except UnicodeDecodeError:
+            raise _UnusableError(f"{source} is not UTF-8") from None
+    value = value.strip("\r\n")
+    if not value.strip():
+        raise _UnusableError(f"{source} is empty")
+    if len(value) < SHORTEST:
+        raise _UnusableError(f"{source} holds fewer than {SHORTEST} characters, too few to be recognised in a text")
+    if len(value) > _LONGEST:
+        raise _UnusableError(f"{source} holds more than {_LONGEST} characters")
+    return value
+
+
+def _forms(value: str) -> frozenset[str]:
+    """Return a value as it may come back: plain, and as the usual encodings and markups write it."""
+    raw = value.encode("utf-8", "surrogateescape")
+    quoted = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    plain = {value, html.escape(value), *quoted, *(form.replace("/", r"\/") for form in quoted)}
+    plain |= {_MARKDOWN.sub(r"\\\1", form) for form in plain}
+    percent = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    percent |= {_CODE.sub(lambda code: code[0].lower(), form) for form in percent}
+    return frozenset((*plain, *percent, raw.hex(), raw.hex().upper(), *_base64(raw)))
+
+
+def _base64(raw: bytes) -> Iterator[str]:
+    """Yield what base64 writes for these bytes wherever in a longer text they stand."""
+    for offset in range(3):
+        written = base64.b64encode(bytes(offset) + raw)
+        # What the bytes before and behind have a part in is left out.
+        core = written[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6].decode()
+        yield core
+        yield core.translate(str.maketrans("+/", "-_"))

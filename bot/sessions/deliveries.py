@@ -1,0 +1,70 @@
+"""What is to be said: an outbox entry from its commit to its receipt.
+
+Times are milliseconds since the epoch on the store's clock.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from policy.labels import Label
+
+OURS: Final = ("*",)
+"""Stands for every rule that asks people: they ask about an agent's words, and a question or notice is not its."""
+
+
+class DeliveryState(StrEnum):
+    """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
+
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    WITHHELD = "withheld"
+    AMBIGUOUS = "ambiguous"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+def answer_key(turn: str) -> str:
+    """Return the idempotency key of a turn's answer; what is shown of it before it is finished has the same."""
+    return f"{turn}-answer"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDelivery:
+    """Something to be said: `key` is its idempotency key, `address` an address' text, `kind` how it is rendered.
+
+    `approved` names the rules that people lifted for it, so that it is not held by these again when it is sent;
+    `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
+    is to hear. `release` is the seq of the event that releases it below its label, 0 for none.
+    """
+
+    key: str
+    address: str
+    text: str
+    label: Label
+    kind: str = "answer"
+    turn: str = ""
+    approved: tuple[str, ...] = ()
+    hops: int = 0
+    release: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An outbox entry, as its sender claimed it."""
+
+    sid: str
+    key: str
+    address: str
+    text: str
+    label: Label
+    kind: str
+    turn: str
+    state: DeliveryState
+    created_at: int
+    attempt: int
+    generation: int
+    approved: tuple[str, ...]
+    hops: int = 0
+    release: int = 0

@@ -1,0 +1,187 @@
+"""Sessions among themselves: where a background session comes from, its slot, and what one session sends another.
+
+Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bot.sessions.json import JsonObject
+from bot.sessions.records import AuditRow
+from policy.labels import Label
+
+SESSION: Final = "session"
+"""The channel of addresses that are sessions: what is said there, another session hears, and no person."""
+
+MOST_HOPS: Final = 5
+"""How many sessions a message may come through before nothing more is sent or spawned because of it."""
+
+
+class Kind(StrEnum):
+    """What a bounded value is; an enum is one of the members given with it."""
+
+    BOOLEAN = "boolean"
+    NUMBER = "number"
+    DATE = "date"
+    ENUM = "enum"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """One field that a background session answers with."""
+
+    name: str
+    kind: Kind
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a background session comes from and what it was asked for.
+
+    `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
+    answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` is the alias
+    of whoever hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a text.
+    """
+
+    parent: str
+    generation: int
+    run: str
+    depth: int
+    deadline: int
+    title: str = ""
+    deliver_to: str = ""
+    returns: tuple[Bounded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What a session wants done in the background: `minutes` at most, 0 for as long as configuration gives.
+
+    `returns` are the fields it wants to hear, none for a text.
+    """
+
+    task: str
+    title: str = ""
+    deliver_to: str = ""
+    minutes: int = 0
+    returns: tuple[Bounded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A background session that was spawned."""
+
+    run: str
+    sid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many background sessions may live: of one parent, of one principal, and how deep."""
+
+    children: int
+    live: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A slot reserved `now`, on the store's clock; its session must be created by `until`."""
+
+    now: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A background session's slot; `lapsed` tells that a session not created by now cannot be any more."""
+
+    run: str
+    sid: str
+    parent: str
+    lapsed: bool
+    live: bool
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What one session sends another: an item for the inbox of a session that is there already.
+
+    `generation` is the target's when it was sent. With `notice` that body enters the inbox in place of an item that
+    must be held.
+    """
+
+    sid: str
+    generation: int
+    dedupe: str
+    sender: str
+    label: Label
+    body: JsonObject
+    notice: JsonObject | None = None
+
+
+class Arrival(StrEnum):
+    """What a session did with a parcel; the last five are final failures."""
+
+    WAITING = "waiting"
+    HELD = "held"
+    ABSENT = "absent"
+    RESET = "reset"
+    ARCHIVED = "archived"
+    ENDED = "ended"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An item that waits for a person: `label` is what the session would have read once it is let in."""
+
+    id: str
+    sender: str
+    label: Label
+    body: JsonObject
+    at: int
+
+
+class KinStore(Protocol):
+    """What sessions ask of the store about one another."""
+
+    async def reserve(self, principal: str, run: str, sid: str, parent: str, caps: Caps) -> Reservation:
+        """Reserve a slot for the background session `sid` of a parent; the same run again keeps its slot.
+
+        Raises BusyError: as many live as may.
+        """
+        ...
+
+    async def slots(self, principal: str) -> tuple[Slot, ...]:
+        """Return the principal's slots, those that were freed within the last day too."""
+        ...
+
+    async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
+        """Free slots that are still as they were seen."""
+        ...
+
+    async def receive(self, parcel: Parcel) -> Arrival:
+        """Take a parcel into its session, or hold it, decided against what the session has read by then.
+
+        Raises BusyError: the inbox is full; try again later.
+        """
+        ...
+
+    async def held(self, sid: str) -> tuple[Held, ...]:
+        """Return what a session holds, oldest first."""
+        ...
+
+    async def holding(self, principal: str) -> tuple[str, ...]:
+        """Return the principal's sessions that may hold something: a hint, look with `held`."""
+        ...
+
+    async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a held item in, or drop it.
+
+        Raises NotFoundError: there is none of that id. BusyError: the inbox is full.
+        """
+        ...

@@ -1,0 +1,30 @@
+"""What may be asked of a listing of sessions, and a page of the answer."""
+
+from dataclasses import dataclass
+
+from bot.sessions.values import Kind, SessionState
+from policy.labels import Label
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A question for a page of a principal's sessions whose visibility flows to `reader`.
+
+    `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
+    in milliseconds on the store's clock.
+    """
+
+    principal: str
+    reader: Label
+    cursor: str = ""
+    limit: int = 50
+    kind: Kind | None = None
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Sessions, newest first; `cursor` asks for the next page, and is empty when there is none."""
+
+    sessions: tuple[SessionState, ...]
+    cursor: str

@@ -1,0 +1,64 @@
+"""Looking back through a session's log, newest first, without reading all of it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.port import SessionStore
+from bot.sessions.values import SessionState
+from policy.labels import Label
+
+_WINDOW: Final = 200
+_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
+_CALLED: Final = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a transcript: its events, oldest first; `before` asks for the part before it, None at the beginning."""
+
+    events: tuple[Event, ...]
+    before: int | None
+
+
+async def backwards(
+    store: SessionStore, state: SessionState, *, before: int | None = None, window: int = _WINDOW
+) -> AsyncIterator[Event]:
+    """Yield the events of the session's generation, newest first, reading `window` of them at a time.
+
+    With `before` those whose place in the generation is lower.
+    """
+    newest, oldest = state.seq, max(state.generation_seq - 1, 0)
+    if before is not None:
+        newest = min(newest, oldest + before - 1)
+    while newest > oldest:
+        after = max(newest - window, oldest)
+        for event in reversed(await store.events(state.sid, after=after, limit=newest - after)):
+            if event.generation == state.generation:
+                yield event
+        newest = after
+
+
+async def transcript(
+    store: SessionStore, state: SessionState, reader: Label, *, before: int | None, limit: int, tools: bool
+) -> Stretch:
+    """Return what was said in the session's generation, at most `limit` events of it, as far as `reader` may know.
+
+    `tools` adds what was called and what came of it. A withheld answer was not said.
+    """
+    wanted = _SAID | _CALLED if tools else _SAID
+    found: list[Event] = []
+    async for event in backwards(store, state, before=before):
+        withheld = event.type in _SAID and event.visibility is not Visibility.USER
+        if event.type in wanted and not withheld and event.label.flows_to(reader):
+            found.append(event)
+        if len(found) > limit:
+            break
+    page = found[:limit]
+    return Stretch(tuple(reversed(page)), place(page[-1], state) if len(found) > limit else None)
+
+
+def place(event: Event, state: SessionState) -> int:
+    """Return an event's place in its generation, from 1: older generations are not counted (law `no_read_up`)."""
+    return event.seq - state.generation_seq + 1

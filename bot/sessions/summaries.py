@@ -1,0 +1,26 @@
+"""What a recap of a conversation is, between the model that writes it and the log that keeps it."""
+
+from dataclasses import dataclass
+
+from bot.sessions.values import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A recap of a session's log up to `upto`; one with a `topic` leaves out what is not about it.
+
+    It has no label of its own: it is labelled with the session's taint when it is written.
+    """
+
+    text: str
+    upto: int
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recapped:
+    """What asking for a recap gave: the summary, or else `why` there is none; `usage` in either case."""
+
+    summary: Summary | None
+    usage: Usage
+    why: str = ""

@@ -1,0 +1,150 @@
+"""Background sessions: made with their task in one step, within the caps, and their slots freed when they are over.
+
+A slot is reserved in the principal's place in the store, the session is created in its own. That a session exists is
+what confirms its reservation, and that it has ended is what frees it; a process that died between two of these steps
+leaves a slot that the next one in want of it looks into. The gate alone mints.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from bot import bounded
+from bot.errors import BusyError, NotFoundError, RequestError
+from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, Reservation, Slot
+from bot.sessions.port import SessionStore
+from bot.sessions.values import NewItem, SessionState
+from bot.standing import Standing
+from channels.message import Address
+
+_RUN: Final = 16
+
+
+class Store(SessionStore, KinStore, Protocol):
+    """What spawning asks of the store."""
+
+
+class HopsError(RequestError):
+    """Sessions have sent one another too much without a person."""
+
+    code = "hops"
+
+    def __init__(self) -> None:
+        super().__init__(f"this came through {MOST_HOPS} sessions already, so it goes no further without a person")
+
+
+class DepthError(RequestError):
+    """A background session's child's child may have no children."""
+
+    code = "depth"
+
+    def __init__(self) -> None:
+        super().__init__("a background session at this depth spawns no other")
+
+
+class Spawner:
+    """Makes background sessions. `minutes` is how long one may take at most."""
+
+    def __init__(self, store: Store, session_id: Callable[[Address], str], caps: Caps, minutes: int) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._caps = caps
+        self._minutes = minutes
+
+    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
+        """Create a background session for the session of `standing`, with its task labelled like what that has read.
+
+        `key` is the call's idempotency key: the same again is the same child. Raises NotFoundError: the parent is
+        gone or was reset. BusyError: as many live as may. DepthError, HopsError: the parent may have no children.
+        """
+        parent = await self._store.state(standing.sid)
+        if parent is None or parent.generation != standing.generation or parent.ended_at:
+            raise NotFoundError
+        depth = 1 if parent.lineage is None else parent.lineage.depth + 1
+        if depth > self._caps.depth:
+            raise DepthError
+        hops = next_hop(parent, standing.turn)
+        run = hashlib.sha256(key.encode()).hexdigest()[:_RUN]
+        home = Address(SESSION, standing.sid, standing.principal, run)
+        sid = self._session_id(home)
+        reserved = await self._reserve(standing.principal, run, sid, standing.sid)
+        deadline = reserved.now + min(errand.minutes or self._minutes, self._minutes) * 60_000
+        if parent.lineage is not None:
+            deadline = min(deadline, parent.lineage.deadline)
+        task = f"{errand.task}\n\n{bounded.instruction(errand.returns)}" if errand.returns else errand.task
+        await self._store.accept(
+            NewItem(
+                sid=sid,
+                dedupe=f"spawn/{key}",
+                sender=standing.principal,
+                label=standing.taint,
+                body={"text": task, "origin": {"as": "task", "session": standing.sid}, "hops": hops},
+                home=str(home),
+                principal=standing.principal,
+                creation=standing.taint,
+                lineage=Lineage(
+                    parent=standing.sid,
+                    generation=standing.generation,
+                    run=run,
+                    depth=depth,
+                    deadline=deadline,
+                    title=errand.title,
+                    deliver_to=errand.deliver_to,
+                    returns=errand.returns,
+                ),
+                reserved=reserved.until,
+            )
+        )
+        return Child(run, sid)
+
+    async def free(self, principal: str) -> None:
+        """Free the slots of sessions that have ended, or were not created in time."""
+        live = [slot for slot in await self._store.slots(principal) if slot.live]
+        await self._store.free(principal, tuple([slot for slot in live if await self._over(slot)]))
+
+    async def below(self, principal: str, sid: str) -> tuple[str, ...]:
+        """Return what descends from a session and has not ended and been heard.
+
+        One that waits for its children has ended and comes back when they report; it holds no slot.
+        """
+        slots, found = await self._store.slots(principal), list[Slot]()
+        above = {sid}
+        while more := [slot for slot in slots if slot.parent in above and slot not in found]:
+            found += more
+            above = {slot.sid for slot in more}
+        return tuple([slot.sid for slot in found if not await self._over(slot, heard=True)])
+
+    async def stop(self, principal: str, sid: str, *, interrupt: Callable[[str], None]) -> None:
+        """Stop all that descends from a session; `interrupt` stops a turn run here."""
+        stopped = set[str]()
+        while left := [child for child in await self.below(principal, sid) if child not in stopped]:
+            for child in left:
+                await self._store.stop(child, actor=principal)
+                interrupt(child)
+            stopped.update(left)
+
+    async def _reserve(self, principal: str, run: str, sid: str, parent: str) -> Reservation:
+        """Reserve a slot; if there is none, look whether some are held by what has ended."""
+        try:
+            return await self._store.reserve(principal, run, sid, parent, self._caps)
+        except BusyError:
+            await self.free(principal)
+            return await self._store.reserve(principal, run, sid, parent, self._caps)
+
+    async def _over(self, slot: Slot, *, heard: bool = False) -> bool:
+        """Say whether a slot's session has ended, or was not created in time; `heard`: and its result delivered."""
+        state = await self._store.state(slot.sid)
+        if state is None:
+            return slot.lapsed
+        return state.ended_at > 0 and not (heard and state.undelivered)
+
+
+def next_hop(state: SessionState, turn: str) -> int:
+    """Return through how many sessions something will have come that a session sends now.
+
+    `turn` is empty for what a person types into a command, which no session made him type. Raises HopsError: too many.
+    """
+    hops = 1 + (state.turn.hops if state.turn is not None and turn else 0)
+    if hops > MOST_HOPS:
+        raise HopsError
+    return hops

@@ -1,0 +1,88 @@
+"""Filing sessions for listings: hints written along with what changes a session, put right by the sweep.
+
+A session is filed under its principal and its visibility, by the time of its last change. Where this process filed it
+last is remembered, so that it can be taken from there in the same exchange. A hint that is wrong can hide a session
+until the sweep comes by; it shows nothing to anybody, because a listing looks at the session itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from bot.errors import SchemaError
+from bot.sessions.values import SessionState, Status
+from bot.store import wire
+from bot.store.base import Part, Place
+from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.link import Command
+from bot.store.wire import raw, text
+from policy.labels import Label, join_all
+
+_REMEMBERED: Final = 4096
+
+
+class Filing(Part):
+    """Writes the hints that listings read."""
+
+    def _remember(self, sid: str, place: Place) -> None:
+        self._places[sid] = place
+        self._places.move_to_end(sid)
+        if len(self._places) > _REMEMBERED:
+            self._places.popitem(last=False)
+
+    def _file(self, sid: str, place: Place, at: int | None = None) -> list[Command]:
+        """Return the commands that file a session at a place, and take it from where this process filed it last."""
+        before = self._places.get(sid)
+        self._remember(sid, place)
+        moment = self._clock.wall_ms() + self._ahead if at is None else at
+        commands: list[Command] = [("ZADD", list_key(place[0], str(place[1])), moment, raw(sid))]
+        if before != place:
+            commands.append(("SADD", labels_key(place[0]), str(place[1])))
+            if before is not None:
+                commands.append(("ZREM", list_key(before[0], str(before[1])), raw(sid)))
+        return commands
+
+    async def _refile(self, sids: Iterable[str]) -> None:
+        """File sessions where they belong, and nowhere else, whatever the hints say."""
+        fields = ("v", "who", "status", "moved", "taint", "made", "typed")
+        names = list(dict.fromkeys(sids))
+        found = await self._link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
+        rightly: dict[str, dict[str, list[tuple[bytes, str]]]] = {}
+        for sid, (version, who, status, moved, *labels) in zip(names, found, strict=True):
+            if version is None or status == Status.ARCHIVED.value.encode():
+                continue
+            try:
+                visible = _visible(version, labels)
+            except SchemaError:
+                # One of a newer program is that program's to file; a broken one must not hide the others.
+                continue
+            rightly.setdefault(text(who), {}).setdefault(str(visible), []).append((moved, sid))
+        if not rightly:
+            return
+        known = await self._link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
+        commands: list[Command] = []
+        for (who, places), labels in zip(rightly.items(), known, strict=True):
+            commands += _put_right(who, places, {text(label) for label in labels})
+        await self._link.commands(*commands)
+
+
+def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
+    """Return whom a session may be shown to. Raises SchemaError: this program cannot read its record."""
+    wire.reading(lambda: wire.check_version(version))
+    return wire.reading(lambda: join_all(wire.label(label) for label in labels if label is not None))
+
+
+def place_of(state: SessionState) -> Place:
+    """Return where a session belongs."""
+    return state.principal, state.visibility
+
+
+def _put_right(who: str, places: dict[str, list[tuple[bytes, str]]], known: set[str]) -> list[Command]:
+    every = {sid for filed in places.values() for _, sid in filed}
+    commands: list[Command] = [("SADD", labels_key(who), *places)]
+    for label in known | set(places):
+        filed: Sequence[tuple[bytes, str]] = places.get(label, ())
+        if filed:
+            commands.append(("ZADD", list_key(who, label), *(part for at, sid in filed for part in (at, raw(sid)))))
+        if strays := every.difference(sid for _, sid in filed):
+            commands.append(("ZREM", list_key(who, label), *map(raw, sorted(strays))))
+    return commands

@@ -1,0 +1,116 @@
+"""The part of the store about sessions among themselves: slots, what they send one another, and what is held."""
+
+import hashlib
+from typing import Final
+
+from bot.errors import BusyError, NotFoundError
+from bot.sessions.kin import Arrival, Caps, Held, Parcel, Reservation, Slot
+from bot.sessions.records import AuditRow
+from bot.store import wire
+from bot.store.filing import Filing
+from bot.store.keys import OPEN, decode, encode, held_key, session_keys, slots_key
+from bot.store.link import Arg, Reply
+from bot.store.scripts import Script
+from bot.store.wire import Bodies, dump, raw, text
+
+RESERVATION_MS: Final = 30_000
+"""How long after reserving its slot a session may still be created."""
+
+
+class Kin(Filing):
+    """Implements the port `KinStore`."""
+
+    async def reserve(self, principal: str, run: str, sid: str, parent: str, caps: Caps) -> Reservation:
+        """Reserve a slot."""
+        args: list[Arg] = [run, encode(sid), encode(parent), RESERVATION_MS, caps.children, caps.live]
+        reply = await self._link.script(Script.RESERVE, [slots_key(principal)], args)
+        if reply[0] == b"full":
+            raise BusyError
+        return Reservation(*map(int, reply[1:]))
+
+    async def slots(self, principal: str) -> tuple[Slot, ...]:
+        """Return the principal's slots."""
+        flat, clock = await self._link.commands(("HGETALL", slots_key(principal)), ("TIME",))
+        now = int(clock[0]) * 1000
+        return wire.reading(lambda: tuple(_slot(run, record, now) for run, record in wire.pairs(flat).items()))
+
+    async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
+        """Free slots that are still as they were seen."""
+        if slots:
+            seen: list[Arg] = [part for slot in slots for part in (slot.run, slot.record)]
+            await self._link.script(Script.FREE, [slots_key(principal)], [self._options.keep_ms, *seen])
+
+    async def receive(self, parcel: Parcel) -> Arrival:
+        """Take a parcel into its session, or hold it."""
+        keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._options
+        body = dump(parcel.body, sort=True)
+        args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._ids.op()]
+        args += [raw(parcel.sender), str(parcel.label), bodies.put(body), parcel.generation, limits.inbox_limit]
+        args += [self._ids.approval(), limits.held_limit, dump(parcel.notice) if parcel.notice else ""]
+        large = [keys.body(text(ref)) for ref in bodies.large]
+        reply = await self._link.script(
+            Script.RECEIVE,
+            [keys.state, keys.inbox, keys.idem, keys.held, *large],
+            [*args, *bodies.large.values()],
+            self._ready_hint(parcel.sid),
+            ("SADD", OPEN, raw(parcel.sid)),
+        )
+        if reply[0] == b"busy":
+            raise BusyError
+        await self._refile([parcel.sid])
+        word = text(reply[1])
+        if reply[0] == b"ok" and reply[2]:
+            await self._link.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
+        # What became of it since, if it came before, is not the sender's matter here: it was delivered.
+        return Arrival(word) if word in set(Arrival) else Arrival.WAITING
+
+    async def held(self, sid: str) -> tuple[Held, ...]:
+        """Return what a session holds, oldest first."""
+        keys = session_keys(sid)
+        (flat,) = await self._link.commands(("HGETALL", keys.held))
+        records = wire.reading(lambda: {name: _parts(record) for name, record in wire.pairs(flat).items()})
+        fetched = await self._fetch(keys, [body for *_, body in records.values()])
+        found = (
+            Held(text(name), sender, wire.label(label), wire.body(body, fetched), at)
+            for name, (at, label, sender, body) in records.items()
+        )
+        return wire.reading(lambda: tuple(sorted(found, key=lambda held: (held.at, held.id))))
+
+    async def holding(self, principal: str) -> tuple[str, ...]:
+        """Return the principal's sessions that may hold something."""
+        (members,) = await self._link.commands(("SMEMBERS", held_key(principal)))
+        return tuple(sorted(text(member) for member in members))
+
+    async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a held item in, or drop it."""
+        keys, limits = session_keys(sid), self._options
+        names = [keys.state, keys.inbox, keys.idem, keys.held, keys.audit, keys.op(op)]
+        args: list[Arg] = [raw(held), int(accept), self._ids.op(), limits.keep_ms, limits.inbox_limit]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._link.script(Script.DECIDE_HELD, names, [*args, *rows])
+
+        reply = await self._chaining(sid, audit, run)
+        if reply[0] == b"none":
+            raise NotFoundError
+        if reply[0] == b"busy":
+            raise BusyError
+        _, ready, n, digest = reply
+        self._saw_head(sid, (int(n), text(digest)))
+        await self._mark_ready(sid, ready)
+        await self._refile([sid])
+
+
+def _slot(run: bytes, record: bytes, now: int) -> Slot:
+    version, state, until, sid, parent = record.split()
+    wire.check_version(version)
+    return Slot(text(run), decode(text(sid)), decode(text(parent)), now > int(until), state == b"live", record)
+
+
+def _parts(record: bytes) -> tuple[int, bytes, str, bytes]:
+    """Return time, label, sender and body of a held item as stored."""
+    head, _, rest = record.partition(b"\n")
+    version, at, label, *lengths = head.split()
+    wire.check_version(version)
+    dedupe, sender, digest = map(int, lengths)
+    return int(at), label, text(rest[dedupe : dedupe + sender]), rest[dedupe + sender + digest :]

@@ -1,0 +1,172 @@
+"""The listing part of the store: a principal's sessions that a reader may know of, newest first, in pages.
+
+The newest of every label that flows to the reader are merged, so a page costs the same whatever the number of sessions
+and whatever is hidden. Each hit is looked up again: the session's own record decides, and a hint that is wrong is put
+right. A cursor is the place of the last session shown, sealed with the installation's key for one principal and one
+level: it tells nothing of what is hidden, and is good for nothing elsewhere (law `no_read_up`).
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.errors import CursorError, SchemaError
+from bot.sessions.listing import Listed, Page
+from bot.sessions.values import SessionState, Status
+from bot.sessions.visible import sees
+from bot.store import wire
+from bot.store.filing import Filing
+from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.link import Command
+from bot.store.wire import raw, text
+
+_SEAL: Final = 10
+_TIME: Final = 6
+
+_Hit = tuple[int, bytes]
+"""When a session changed last, and its id: the greatest comes first."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """One label's sessions, newest first, read a stretch at a time.
+
+    The next stretch begins `ties` entries after the first one of the time `top`.
+    """
+
+    label: str
+    key: str
+    top: int | str
+    ties: int = 0
+    more: bool = True
+    hits: deque[_Hit] = field(default_factory=deque[_Hit])
+
+    def command(self, since: int, most: int) -> Command:
+        return ("ZREVRANGEBYSCORE", self.key, self.top, since, "WITHSCORES", "LIMIT", self.ties, most)
+
+    def read(self, flat: Sequence[bytes], most: int, after: _Hit | None) -> None:
+        found = [(int(score), sid) for sid, score in zip(flat[::2], flat[1::2], strict=True)]
+        self.more = len(found) == most
+        if found:
+            last = found[-1][0]
+            self.ties = sum(score == last for score, _ in found) + (self.ties if self.top == last else 0)
+            self.top = last
+        self.hits.extend(hit for hit in found if after is None or hit < after)
+
+
+class Listing(Filing):
+    """Implements `listed` of the port `SessionStore`."""
+
+    async def listed(self, asked: Listed) -> Page:
+        """Return a page of a principal's sessions that a reader may know of, newest first."""
+        after = self._opened(asked)
+        lines = await self._lines(asked, after)
+        shown: list[tuple[_Hit, SessionState]] = []
+        met, strays = set[bytes](), list[tuple[str, bytes]]()
+        while len(shown) <= asked.limit:
+            hits = await self._newest(lines, asked, after, asked.limit + 1 - len(shown))
+            if not hits:
+                break
+            for (label, hit), state in zip(hits, await self._looked_up(hits), strict=True):
+                if state is None or not _rightly(state, asked.principal, label):
+                    strays.append((label, hit[1]))
+                if hit[1] not in met and state is not None and _fits(state, asked):
+                    shown.append((hit, state))
+                met.add(hit[1])
+        await self._put_away(asked.principal, strays)
+        page = shown[: asked.limit]
+        cursor = self._sealed(asked, page[-1][0]) if len(shown) > asked.limit else ""
+        return Page(tuple(state for _, state in page), cursor)
+
+    async def _lines(self, asked: Listed, after: _Hit | None) -> list[_Line]:
+        (labels,) = await self._link.commands(("SMEMBERS", labels_key(asked.principal)))
+        top = "+inf" if after is None else after[0]
+        return [
+            _Line(text(label), list_key(asked.principal, text(label)), top)
+            for label in labels
+            if wire.label(label).flows_to(asked.reader)
+        ]
+
+    async def _newest(
+        self, lines: Sequence[_Line], asked: Listed, after: _Hit | None, most: int
+    ) -> list[tuple[str, _Hit]]:
+        """Take the next hits off all lines, each with its label; none when all lines are at their end."""
+        taken: list[tuple[str, _Hit]] = []
+        while len(taken) < most:
+            empty = [line for line in lines if line.more and not line.hits]
+            if empty:
+                stretch = asked.limit + 1
+                replies = await self._link.commands(*(line.command(asked.since, stretch) for line in empty))
+                for line, flat in zip(empty, replies, strict=True):
+                    line.read(flat, stretch, after)
+                continue
+            line = max((line for line in lines if line.hits), key=lambda line: line.hits[0], default=None)
+            if line is None:
+                break
+            taken.append((line.label, line.hits.popleft()))
+        return taken
+
+    async def _looked_up(self, hits: Sequence[tuple[str, _Hit]]) -> list[SessionState | None]:
+        sids = [text(sid) for _, (_, sid) in hits]
+        found = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+        return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
+
+    async def _put_away(self, principal: str, strays: Sequence[tuple[str, bytes]]) -> None:
+        """Take hits from where they do not belong, and file their sessions where they do."""
+        if strays:
+            await self._link.commands(*(("ZREM", list_key(principal, label), sid) for label, sid in strays))
+            await self._refile(text(sid) for _, sid in strays)
+
+    # Cursors ----------------------------------------------------------------------------------------------
+
+    def _sealed(self, asked: Listed, hit: _Hit) -> str:
+        body = hit[0].to_bytes(_TIME) + hit[1]
+        return base64.urlsafe_b64encode(self._seal(asked, body) + body).rstrip(b"=").decode("ascii")
+
+    def _opened(self, asked: Listed) -> _Hit | None:
+        """Return the place a cursor stands for, None without one.
+
+        Raises CursorError: it is not one that this principal was given at this level.
+        """
+        if not asked.cursor:
+            return None
+        try:
+            whole = base64.b64decode(asked.cursor + "=" * (-len(asked.cursor) % 4), b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise CursorError from None
+        seal, body = whole[:_SEAL], whole[_SEAL:]
+        if not hmac.compare_digest(seal, self._seal(asked, body)):
+            raise CursorError
+        return int.from_bytes(body[:_TIME]), body[_TIME:]
+
+    def _seal(self, asked: Listed, body: bytes) -> bytes:
+        bound = b"\0".join((b"lockgate cursor", raw(asked.principal), str(asked.reader).encode("ascii"), body))
+        return hmac.digest(self._audit_key, bound, hashlib.sha256)[:_SEAL]
+
+
+def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
+    """Read a session's record; None if there is none, or this program cannot read it and so cannot show it."""
+    try:
+        return wire.reading(lambda: wire.state(sid, flat)) if flat else None
+    except SchemaError:
+        return None
+
+
+def _rightly(state: SessionState, principal: str, label: str) -> bool:
+    """Say whether a session belongs where it was found."""
+    return (state.principal, str(state.visibility)) == (principal, label) and state.status is not Status.ARCHIVED
+
+
+def _fits(state: SessionState, asked: Listed) -> bool:
+    """Say whether a session is one of those asked for, by its own record."""
+    return (
+        sees(state, asked.principal, asked.reader)
+        and state.status is not Status.ARCHIVED
+        and (asked.kind is None or state.kind is asked.kind)
+        and state.updated_at >= asked.since
+    )

@@ -1,0 +1,39 @@
+"""`admit`: put what was held into the context, which raises the taint to its label."""
+
+from pydantic import Field
+
+from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.references import ADMIT, UNKNOWN
+from policy.labels import PUBLIC
+from policy.request import Effect
+
+
+class AdmitArguments(Arguments):
+    """Arguments of `admit`."""
+
+    ref: str = Field(min_length=1, max_length=128, description="the id in the notice of a held result")
+
+
+class Admit:
+    """Read a held item into the conversation."""
+
+    name = ADMIT
+    description = "Read what was held into this conversation. Its label then decides where you may speak."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    arguments = AdmitArguments
+
+    def declare(self, arguments: AdmitArguments, scene: Scene) -> Declared:
+        """Declare what was known before the item was read, as its true label may not be told yet."""
+        held = scene.held_item(arguments.ref)
+        if held is None:
+            raise RefusedCallError(UNKNOWN)
+        return Declared(result=held.floor)
+
+    async def run(self, arguments: AdmitArguments, scene: Scene) -> Result:
+        """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
+        held = scene.held_item(arguments.ref)
+        if held is None or not scene.permits(held.label):
+            return Result(UNKNOWN, failed=True)
+        return Result(held.text, held.label)

@@ -1,0 +1,99 @@
+"""`sessions_history`: what was said in a session, page by page from the end, with the label of each entry."""
+
+import json
+from typing import Final
+
+from pydantic import Field, JsonValue
+
+from bot.sessions.events import Event, EventType
+from bot.sessions.log import place, transcript
+from bot.sessions.port import SessionStore
+from bot.sessions.values import SessionState
+from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.tools.sessions import NONE, own_or_visible
+from policy.labels import PUBLIC, join_all
+from policy.request import Effect
+
+MESSAGE: Final = "message"
+"""What a text that was said is called, beside calls and results."""
+
+_LONGEST: Final = 4000
+
+
+class HistoryArguments(Arguments):
+    """Arguments of `sessions_history`."""
+
+    session_id: str = Field(description="a session of yours, as `sessions_list` names it")
+    cursor: int | None = Field(default=None, ge=1, le=10**12, description="of the page before")
+    limit: int = Field(default=50, ge=1, le=200)
+    include_tools: bool = Field(default=False, description="also tool calls and their results")
+
+
+def said(event: Event) -> tuple[str, str]:
+    """Return what an entry of a transcript is about, and its text as it stands in the log."""
+    body = event.body
+    match event.type:
+        case EventType.TOOL_CALL:
+            return f"call of {body['tool']}", json.dumps(body["arguments"], ensure_ascii=False)
+        case EventType.TOOL_RESULT:
+            return f"result of {body['tool']}, {body['outcome']}", str(body["text"])
+        case _:
+            return MESSAGE, str(body["text"])
+
+
+def shortened(text: str) -> str:
+    """Return a text, or as much of it as an entry shows and how long it is."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+
+
+class SessionsHistory:
+    """Read back what was said in a session that the caller's taint may know of."""
+
+    name = "sessions_history"
+    description = "Read what was said in this session or another of yours, newest page first, each entry labelled."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    arguments = HistoryArguments
+
+    def __init__(self, sessions: SessionStore) -> None:
+        self._sessions = sessions
+
+    def declare(self, arguments: HistoryArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare the caller's own taint: no entry above it is told; less trusted ones are asked for before."""
+        return Declared(result=scene.taint)
+
+    async def run(self, arguments: HistoryArguments, scene: Scene) -> Result:
+        """Return a page of entries, oldest first, and the cursor of the page before it.
+
+        The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
+        """
+        state = await own_or_visible(self._sessions, arguments.session_id, scene)
+        if state is None:
+            return Result(NONE, scene.taint, failed=True)
+        found = await transcript(
+            self._sessions,
+            state,
+            scene.taint,
+            before=arguments.cursor,
+            limit=arguments.limit,
+            tools=arguments.include_tools,
+        )
+        label = join_all((event.label for event in found.events), scene.taint)
+        if not scene.permits(label):
+            return Result(NONE, scene.taint, failed=True)
+        told: list[JsonValue] = [_entry(event, state, scene) for event in found.events]
+        return Result(json.dumps({"session": state.sid, "entries": told, "cursor": found.before}), label)
+
+
+def _entry(event: Event, state: SessionState, scene: Scene) -> JsonValue:
+    what, text = said(event)
+    return {
+        "n": place(event, state),
+        "at": event.ts,
+        "by": event.actor,
+        "what": what,
+        "label": str(event.label),
+        # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
+        "text": shortened(scene.mask(text)),
+    }

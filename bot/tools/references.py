@@ -1,0 +1,155 @@
+"""References in a call's arguments: `{"$ref": "<id>"}` stands for the text of a held item; `_hold` keeps a result out.
+
+The model writes a reference and never sees what it stands for. What is put in its place is data: it is not
+searched for references again, and a text that merely looks like one is a text.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from bot.sessions.held import Held
+from bot.tools.base import RefusedCallError, Tool
+from policy.labels import Label, join_all
+from policy.request import Effect
+
+HOLD: Final = "_hold"
+"""The argument by which a model keeps a result out of its context; the gate takes it, no tool sees it."""
+
+REFERENCE: Final = "$ref"
+
+ADMIT: Final = "admit"
+"""The tool that puts a held item into the context: its result is never held, its argument never replaced."""
+
+UNKNOWN: Final = "there is nothing held under that reference"
+"""The answer for a reference that never was, is another session's, or is of an earlier generation."""
+
+_WHY: Final = "true keeps the result out of this conversation, to be passed on by reference"
+
+MALFORMED: Final = f'a reference is written {{"{REFERENCE}": "<id>"}}, with nothing beside it'
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to."""
+
+    arguments: Mapping[str, JsonValue]
+    hold: bool | None
+    refers: tuple[Held, ...]
+
+    @property
+    def label(self) -> Label:
+        """The join of the labels of what is referred to."""
+        return join_all(held.label for held in self.refers)
+
+    @property
+    def floor(self) -> Label:
+        """The join of what may be known of those labels."""
+        return join_all(held.floor for held in self.refers)
+
+    def opened(self) -> dict[str, JsonValue]:
+        """Return the arguments with each reference's id in its place: what may be decided openly."""
+        return _replaced(self.arguments, lambda ref: ref)
+
+    def whole(self) -> dict[str, JsonValue]:
+        """Return the arguments with each reference's text in its place."""
+        texts = {held.ref: held.text for held in self.refers}
+        return _replaced(self.arguments, lambda ref: texts[ref])
+
+    def shown(self) -> dict[str, JsonValue]:
+        """Return the arguments as people are asked about them: each reference with what it stands for."""
+        shown = {held.ref: held for held in self.refers}
+
+        def show(ref: str) -> JsonValue:
+            held = shown[ref]
+            return {REFERENCE: ref, "label": str(held.label), "holds": held.text}
+
+        return _replaced(self.arguments, show)
+
+
+def may_hold(tool: Tool) -> bool:
+    """Say whether it makes sense to keep a tool's result out of the context, or to pass it references."""
+    return tool.effect is not Effect.NONE and tool.name != ADMIT
+
+
+def offered(tool: Tool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments as a model is offered them, with the gate's own beside them."""
+    schema = tool.arguments.model_json_schema()
+    if may_hold(tool):
+        schema["properties"] = {**schema.get("properties", {}), HOLD: {"type": "boolean", "description": _WHY}}
+    return schema
+
+
+def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Held, ...]) -> Asked:
+    """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
+
+    Raises RefusedCallError: they are no JSON object, `_hold` is no boolean, or a reference is malformed or names
+    nothing held here.
+    """
+    if arguments is None:
+        raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
+    given = dict(arguments)
+    if not may_hold(tool):
+        return Asked(given, None, ())
+    hold = given.pop(HOLD, None)
+    if not (hold is None or isinstance(hold, bool)):
+        raise RefusedCallError(f"`{HOLD}` is true or false")
+    known = {one.ref: one for one in held}
+    refs = tuple(dict.fromkeys(_refs(given)))
+    if not known.keys() >= set(refs):
+        raise RefusedCallError(UNKNOWN)
+    return Asked(given, hold, tuple(known[ref] for ref in refs))
+
+
+def _refs(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        ref = _ref(value)
+        if ref is not None:
+            yield ref
+            return
+        for inner in value.values():
+            yield from _refs(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _refs(inner)
+
+
+def _ref(value: Mapping[str, JsonValue]) -> str | None:
+    """Return the id of a reference, None for any other object.
+
+    Raises RefusedCallError: it is neither.
+    """
+    if REFERENCE not in value:
+        return None
+    ref = value[REFERENCE]
+    if len(value) != 1 or not isinstance(ref, str):
+        raise RefusedCallError(MALFORMED)
+    return ref
+
+
+def _replaced(arguments: Mapping[str, JsonValue], put: Callable[[str], JsonValue]) -> dict[str, JsonValue]:
+    return {name: _put(value, put) for name, value in arguments.items()}
+
+
+def _put(value: JsonValue, put: Callable[[str], JsonValue]) -> JsonValue:
+    if isinstance(value, dict):
+        ref = _ref(value)
+        return _replaced(value, put) if ref is None else put(ref)
+    if isinstance(value, list):
+        return [_put(inner, put) for inner in value]
+    return value
+
+
+def notice(held: Held, taint: Label) -> str:
+    """Return what the model reads instead of a held item: the same whatever the item is.
+
+    Of its label only what was known beforehand is told, and only if the taint is as high already. Neither its
+    size nor whether the call failed is told: both tell of the content.
+    """
+    known = f", labelled {held.floor} or higher" if held.floor.flows_to(taint) else ""
+    return (
+        f"held as `{held.ref}`{known}: it is not in this conversation; "
+        f'`{{"{REFERENCE}": "{held.ref}"}}` in place of a text passes it on, `{ADMIT}` reads it'
+    )

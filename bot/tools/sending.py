@@ -1,0 +1,89 @@
+"""`sessions_send`: hand something over to another session of the same person."""
+
+import json
+from typing import Final
+
+from pydantic import Field
+
+from bot.errors import RequestError
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.kin import SESSION
+from bot.sessions.port import SessionStore
+from bot.sessions.values import SessionState, Status
+from bot.sessions.visible import visible
+from bot.spawning import next_hop
+from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.sessions import NONE
+from channels.message import Address, OutboundKind
+from policy.labels import PUBLIC
+from policy.request import Effect
+
+PARENT: Final = "parent"
+OVER: Final = "that session has ended, nothing can be sent to it"
+FIELDS_ONLY: Final = "this session tells other sessions nothing but the fields it was given to answer with"
+ITSELF: Final = "a session does not send to itself"
+
+
+class SendArguments(Arguments):
+    """Arguments of `sessions_send`."""
+
+    session_id: str = Field(min_length=1, max_length=128, description="a session of yours, or `parent`")
+    content: str = Field(min_length=1, max_length=40_000)
+
+
+class SessionsSend:
+    """Send a text to another session, which hears it as a message that is not its user's."""
+
+    name = "sessions_send"
+    description = "Send a text to another session of yours, or to `parent` from a background session."
+    effect = Effect.SEND
+    label = PUBLIC
+    repeatable = True
+    arguments = SendArguments
+
+    def __init__(self, sessions: SessionStore) -> None:
+        self._sessions = sessions
+
+    def declare(self, arguments: SendArguments, scene: Scene) -> Declared:
+        """Declare the other session as the sink: it may know what its principal may.
+
+        What it has read by now decides when the text arrives there: it is let in or held.
+        """
+        if arguments.session_id == PARENT:
+            if scene.home.channel != SESSION or not scene.turn:
+                raise RefusedCallError("this session has no parent")
+            return Declared(clearance=scene.ceiling, says=(scene.home, arguments.content))
+        there = Address(SESSION, arguments.session_id, scene.principal)
+        return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content))
+
+    async def run(self, arguments: SendArguments, scene: Scene) -> Result:
+        """Hand the text to the outbox; absent, another's and too high are one answer."""
+        own = await self._sessions.state(scene.sid)
+        if own is None:
+            return Result(NONE, scene.taint, failed=True)
+        if own.lineage is not None and own.lineage.returns:
+            return Result(FIELDS_ONLY, scene.taint, failed=True)
+        try:
+            hops = next_hop(own, scene.turn)
+        except RequestError as error:
+            return Result(str(error), scene.taint, failed=True)
+        address = scene.home
+        if arguments.session_id != PARENT:
+            target = await visible(self._sessions, arguments.session_id, scene.principal, scene.reader)
+            why = _refusal(target, scene.sid)
+            if target is None or why:
+                return Result(why, scene.taint, failed=True)
+            address = Address(SESSION, target.sid, scene.principal, str(target.generation))
+        delivery = NewDelivery(
+            scene.key, str(address), arguments.content, scene.taint, OutboundKind.MESSAGE, scene.turn, hops=hops
+        )
+        return Result(json.dumps({"status": "accepted"}), deliver=(delivery,))
+
+
+def _refusal(target: SessionState | None, sender: str) -> str:
+    """Return why nothing can be sent to a session, empty if it can."""
+    if target is None:
+        return NONE
+    if target.sid == sender:
+        return ITSELF
+    return OVER if target.ended_at or target.status is Status.ARCHIVED else ""

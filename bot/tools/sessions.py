@@ -1,0 +1,180 @@
+"""`sessions_list` and `session_status`: what a session may know of itself and of its principal's others.
+
+Whom a call is for comes from the running turn, never from its arguments. The person's own commands show the same
+shapes. What may be known of at all, `bot/sessions/visible.py` says.
+"""
+
+import json
+from typing import Final, Literal, Protocol
+
+from pydantic import Field, JsonValue
+
+from bot.errors import CursorError
+from bot.sessions.kin import KinStore
+from bot.sessions.listing import Listed
+from bot.sessions.port import SessionStore
+from bot.sessions.values import Kind, SessionState, Title
+from bot.sessions.visible import visible
+from bot.tools.base import Arguments, Declared, Result, Scene
+from channels.message import Address
+from policy.labels import PUBLIC, Label, join_all
+from policy.request import Effect
+
+ONLY: Final = "only sessions that the caller's level may know of are listed"
+"""The last words of every listing, whether or not anything was left out."""
+
+NONE: Final = "there is no such session"
+"""Absent, somebody else's, too high and malformed are one answer (law `no_read_up`)."""
+
+LONGEST_CURSOR: Final = 1024
+
+
+class Sessions(SessionStore, KinStore, Protocol):
+    """What these tools ask of the store."""
+
+
+class ListArguments(Arguments):
+    """Arguments of `sessions_list`."""
+
+    cursor: str | None = Field(default=None, max_length=LONGEST_CURSOR, description="of the page before")
+    limit: int = Field(default=50, ge=1, le=200)
+    kind: Literal["chat", "task"] | None = None
+    active_within: int | None = Field(default=None, ge=1, le=10**9, description="seconds since the last change")
+
+
+class StatusArguments(Arguments):
+    """Arguments of `session_status`."""
+
+    session_id: str | None = Field(default=None, description="another session of yours; own if omitted")
+
+
+async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> SessionState | None:
+    """Return the record of the caller's own session, or of another that it may know of, None otherwise."""
+    if sid in {"", scene.sid}:
+        return await sessions.state(scene.sid)
+    return await visible(sessions, sid, scene.principal, scene.taint)
+
+
+def title_for(state: SessionState, reader: Label) -> Title | None:
+    """Return a session's title; one above the reader is as none."""
+    return state.title if state.title is not None and state.title.label.flows_to(reader) else None
+
+
+def entry(state: SessionState, title: str | None) -> dict[str, JsonValue]:
+    """Return a session as a listing shows it."""
+    return {
+        "id": state.sid,
+        "kind": state.kind.value,
+        "channel": Address.parse(state.home).channel,
+        "user": state.principal,
+        "taint": str(state.taint),
+        "status": state.status.value,
+        "created": state.created_at,
+        "updated": state.updated_at,
+        "title": title,
+    }
+
+
+def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
+    """Return a session's record as its readers see it: what tool, command and listing have in common."""
+    last = state.last_turn
+    return {
+        "id": state.sid,
+        "channel": Address.parse(state.home).channel,
+        "user": state.principal,
+        "taint": str(state.taint),
+        "clearance": str(clearance),
+        "status": state.status.value,
+        "created": state.created_at,
+        "last_turn": None if last is None else {"id": last.id, "yield_reason": last.reason.value, "error": last.error},
+        "usage": {
+            "requests": state.usage.requests,
+            "input_tokens": state.usage.input_tokens,
+            "output_tokens": state.usage.output_tokens,
+            "complete": state.usage.complete,
+            "cost": state.usage.cost / 1_000_000 if state.usage.priced else None,
+        },
+    }
+
+
+class SessionsList:
+    """List the caller's principal's sessions that its taint may know of, newest first."""
+
+    name = "sessions_list"
+    description = "List your sessions, newest first, with kind, channel, taint, status, times and title."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    arguments = ListArguments
+
+    def __init__(self, sessions: SessionStore) -> None:
+        self._sessions = sessions
+
+    def declare(self, arguments: ListArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare the caller's own taint: nothing above it is told."""
+        return Declared(result=scene.taint)
+
+    async def run(self, arguments: ListArguments, scene: Scene) -> Result:
+        """Return a page, the cursor of the next, and the sentence that every listing ends with."""
+        asked = Listed(
+            principal=scene.principal,
+            reader=scene.taint,
+            cursor=arguments.cursor or "",
+            limit=arguments.limit,
+            kind=None if arguments.kind is None else Kind(arguments.kind),
+            since=0 if arguments.active_within is None else scene.now - arguments.active_within * 1000,
+        )
+        try:
+            page = await self._sessions.listed(asked)
+        except CursorError as error:
+            return Result(str(error), scene.taint, failed=True)
+        titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
+        label = join_all((title.label for title in titles.values() if title is not None), scene.taint)
+        if not scene.permits(label):
+            # A title can be less trusted than whoever reads it may be.
+            titles, label = {}, scene.taint
+        texts = {sid: scene.mask(title.text) for sid, title in titles.items() if title is not None}
+        told: list[JsonValue] = [entry(state, texts.get(state.sid)) for state in page.sessions]
+        return Result(json.dumps({"sessions": told, "cursor": page.cursor or None, "note": ONLY}), label)
+
+
+class SessionStatus:
+    """Tell about a session: the caller's own, or another of its principal that its taint may know of."""
+
+    name = "session_status"
+    description = "Tell the taint, clearance, status, last turn, usage, children and queue of this session or another."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    arguments = StatusArguments
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def declare(self, arguments: StatusArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare the caller's own taint: nothing above it is told."""
+        return Declared(result=scene.taint)
+
+    async def run(self, arguments: StatusArguments, scene: Scene) -> Result:
+        """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`).
+
+        Of what waits and of who was spawned, only what the caller may know of is counted.
+        """
+        state = await own_or_visible(self._sessions, arguments.session_id or "", scene)
+        if state is None:
+            return Result(NONE, scene.taint, failed=True)
+        waiting = await self._sessions.waiting(state.sid)
+        told: dict[str, JsonValue] = {
+            **describe(state, scene.ceiling),
+            "children": list[JsonValue](await self._children(state, scene)),
+            "queued": sum(label.flows_to(scene.taint) for label in waiting),
+        }
+        return Result(json.dumps(told), scene.taint)
+
+    async def _children(self, state: SessionState, scene: Scene) -> list[str]:
+        """Return the ids of the background sessions of a session that live and that the caller may know of."""
+        live = [
+            slot.sid for slot in await self._sessions.slots(state.principal) if slot.live and slot.parent == state.sid
+        ]
+        found = [await visible(self._sessions, sid, scene.principal, scene.taint) for sid in live]
+        return sorted(child.sid for child in found if child is not None)

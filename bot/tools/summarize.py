@@ -1,0 +1,91 @@
+"""`summarize`: a recap of the session itself, kept in its log for hand-off and for a smaller context."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bot.sessions.events import Event
+from bot.sessions.port import SessionStore
+from bot.sessions.summaries import Recapped
+from bot.standing import Standing
+from bot.tools.base import Arguments, Declared, Result, Scene
+from policy.labels import PUBLIC, Label, join_all
+from policy.request import Destination, Effect
+
+Recap = Callable[[Standing, tuple[Event, ...], str], Awaitable[Recapped]]
+"""Asks the session's models for a recap of events, or of a topic in them."""
+
+
+class SummarizeArguments(Arguments):
+    """Arguments of `summarize`."""
+
+    scope: Literal["session", "topic"] = "session"
+    topic: str = Field(default="", max_length=200, description="what to keep to, with scope `topic`")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.scope == "topic") != bool(self.topic.strip()):
+            raise ValueError("`topic` is given with scope `topic`, and only then")
+        return self
+
+
+class Summarize:
+    """Recap the conversation; whatever the scope, a recap is labelled like all that the session has read."""
+
+    name = "summarize"
+    description = "Recap this conversation so far, or what was said in it about a topic."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    arguments = SummarizeArguments
+
+    def __init__(self, sessions: SessionStore, recap: Recap) -> None:
+        self._sessions = sessions
+        self._recap = recap
+
+    def declare(self, arguments: SummarizeArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        """Declare the session's own taint."""
+        return Declared(result=scene.taint)
+
+    async def run(self, arguments: SummarizeArguments, scene: Scene) -> Result:
+        """Ask for the recap, at the label of everything in the log that entered the context."""
+        events = await generation(self._sessions, scene.sid, scene.generation)
+        label = scene.taint.join(join_all(event.label for event in events if event.admitted))
+        recapped = await self._recap(_standing(scene, label), events, topic(arguments.topic))
+        if recapped.summary is None:
+            return Result(recapped.why, label, failed=True, usage=recapped.usage)
+        return Result(recapped.summary.text, label, summary=recapped.summary, usage=recapped.usage)
+
+
+async def generation(sessions: SessionStore, sid: str, number: int) -> tuple[Event, ...]:
+    """Return the events of a session's generation so far, none if it has been reset since."""
+    state = await sessions.state(sid)
+    if state is None or state.generation != number:
+        return ()
+    found, after = list[Event](), max(state.generation_seq - 1, 0)
+    while page := await sessions.events(sid, after=after):
+        found += page
+        after = page[-1].seq
+    return tuple(event for event in found if event.generation == number)
+
+
+def topic(text: str) -> str:
+    """Return a topic as one line."""
+    return " ".join(text.split())
+
+
+def _standing(scene: Scene, taint: Label) -> Standing:
+    """Return where a call's session stands, for a decision on its models; where it speaks does not matter to that."""
+    return Standing(
+        sid=scene.sid,
+        generation=scene.generation,
+        turn=scene.turn,
+        principal=scene.principal,
+        role=scene.role,
+        ceiling=scene.ceiling,
+        home=scene.home,
+        destination=Destination(str(scene.home), scene.home.channel, None),
+        taint=taint,
+        now=scene.now,
+    )

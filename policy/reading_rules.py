@@ -1,0 +1,113 @@
+"""How a rule's condition and schedule are read; `policy.reading` has the rest.
+
+Whatever is wrong is refused with one sentence for the operator, never left out: a rule that could not be read in
+full would be a rule that does less than its author believes.
+"""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Final, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from policy import variables
+from policy.errors import ExpressionError, nearest
+from policy.expressions import Expression, check
+from policy.reading import Known, refusal
+from policy.request import Hook
+from policy.schedule import DAY_MINUTES, DAYS, Schedule, clock
+
+_TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
+_FIELDS: Final = ("days", "from", "to", "zone")
+
+
+def when(value: object, known: Known, hook: Hook | None, tools: tuple[str, ...] | None) -> Expression | None:
+    """Read a condition; `hook` and `tools` are None when they could not be read, and then it cannot be either."""
+    if value is None or hook is None or tools is None:
+        return None
+    if not isinstance(value, str):
+        raise refusal(f"`{value}` is not a condition, write one in quotes")
+    arguments, missing = _arguments(known, hook, tools)
+    try:
+        return check(
+            value,
+            variables.at(hook, known.patterns, arguments),
+            variables.elsewhere(hook, known.patterns) | missing,
+        )
+    except ExpressionError as error:
+        raise refusal(str(error)) from None
+
+
+def _arguments(known: Known, hook: Hook, tools: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the arguments a condition may look at, with their types, and why it may not look at others."""
+    usable, why = dict[str, str](), dict[str, str]()
+    kinds = dict[str, set[str]]()
+    for tool, arguments in sorted(known.arguments.items()):
+        for name, kind in arguments.items():
+            word = f"{variables.ARG}{name}"
+            if hook not in variables.CALL_HOOKS:
+                why[word] = f"`{word}` is not known at hook `{hook}`, it is at `{Hook.PRE_TOOL_CALL}`"
+            elif any(fnmatchcase(tool, glob) for glob in tools):
+                kinds.setdefault(name, set()).add(kind)
+            else:
+                why.setdefault(word, f"`{word}` is an argument of `{tool}`, name that tool under `tools`")
+    for name, found in kinds.items():
+        word = f"{variables.ARG}{name}"
+        if len(found) > 1:
+            why[word] = f"`{word}` is a {' in one tool and a '.join(sorted(found))} in another, write a rule for each"
+        elif found <= variables.ABSENT.keys():
+            usable[name] = found.pop()
+        else:
+            why[word] = f"`{word}` cannot be looked at, it is neither text nor number nor list of texts"
+    return usable, why
+
+
+def schedule(value: object) -> Schedule | None:
+    """Read a schedule: a mapping of `days`, `from`, `to` and `zone`, of which the zone must be given."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise refusal(f"`{value}` is not a schedule, give `days`, `from`, `to` and `zone`")
+    fields = cast("Mapping[object, object]", value)
+    for field in fields:
+        if field not in _FIELDS:
+            raise refusal(f"unknown field `{field}` in `schedule`{nearest(str(field), _FIELDS)}")
+    if "zone" not in fields:
+        raise refusal("a schedule needs a `zone`, such as `Europe/Berlin` or `UTC`")
+    start, stop = _minute(fields.get("from", "00:00")), _minute(fields.get("to", "24:00"))
+    if start == DAY_MINUTES:
+        raise refusal("a window begins before `24:00`, write `00:00` and the day after")
+    if start == stop:
+        raise refusal(f"from `{clock(start)}` to `{clock(stop)}` is no time at all, leave both out for whole days")
+    days = _days(fields.get("days", list(DAYS)))
+    if (start, stop, len(days)) == (0, DAY_MINUTES, len(DAYS)):
+        raise refusal("this schedule holds always, give `days` or `from` and `to`, or leave it out")
+    return Schedule(days, start, stop, _zone(fields["zone"]))
+
+
+def _minute(value: object) -> int:
+    if value == "24:00":
+        return DAY_MINUTES
+    match = _TIME.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal(f"`{value}` is not a time of day, write one as `18:00`, in quotes")
+    return int(match[1]) * 60 + int(match[2])
+
+
+def _days(value: object) -> frozenset[int]:
+    if not isinstance(value, list) or not value:
+        raise refusal(f"`days` must be a list such as `[{DAYS[0]}, {DAYS[1]}]`")
+    for day in cast("list[object]", value):
+        if day not in DAYS:
+            raise refusal(f"unknown day `{day}`{nearest(str(day), DAYS)}")
+    return frozenset(DAYS.index(str(day)) for day in cast("list[object]", value))
+
+
+def _zone(value: object) -> ZoneInfo:
+    try:
+        return ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        zones = available_timezones()
+        close = nearest(str(value), zones)
+        # The list of all zones would be no help.
+        raise refusal(f"unknown time zone `{value}`{close if 'did you mean' in close else ''}") from None

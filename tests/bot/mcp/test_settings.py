@@ -1,0 +1,130 @@
+"""What config.yaml says about servers is checked when it is read, each mistake by line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from bot.config.load import load_config
+from bot.errors import ConfigError
+from bot.tools.catalogue import NAMES
+
+TOOL: dict[str, JsonValue] = {"description": "d", "effect": "read"}
+
+
+def told(tmp_path: Path, servers: JsonValue, labels: JsonValue = None) -> str:
+    """Return what is said about a configuration, without the places."""
+    path = tmp_path / "config.yaml"
+    given = {"a": {"floor": "PUBLIC"}} if labels is None else labels
+    path.write_text(json.dumps({"mcp_servers": servers, "policy": {"mcp_servers": given}}))
+    try:
+        load_config(path, {}, NAMES)
+    except ConfigError as error:
+        return "\n".join(line.partition(": ")[2] for line in str(error).splitlines())
+    return ""
+
+
+def test_names_of_tools_are_known_to_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    servers = {"a": {"command": "x", "tools": {"b.c": TOOL}}}
+    rule = {"id": "r", "hook": "MCP_TOOL_CALL", "tools": ["a__*"], "action": "BLOCK"}
+    labelled = {
+        "mcp_servers": {"a": {"floor": "PUBLIC"}},
+        "tools": {"a__b_c": {"clearance": "PUBLIC"}},
+        "rules": [rule],
+    }
+    path.write_text(json.dumps({"mcp_servers": servers, "policy": labelled}))
+    for known in (NAMES, {name: {"x": "string"} for name in NAMES}):
+        assert set(load_config(path, {}, known).policy.tools) == {"a__b_c"}
+
+
+@pytest.mark.parametrize(
+    "server,said",
+    [
+        ({"tools": {}}, "a server has either `command` or `url`"),
+        ({"command": "x", "url": "http://x", "tools": {}}, "a server has either `command` or `url`"),
+        ({"url": "http://x", "env": {"A": "b"}, "tools": {}}, "`args` and `env` belong to a `command`"),
+        ({"command": "x", "headers": {"A": "b"}, "tools": {}}, "`headers` belong to a `url`"),
+        (
+            {"url": "ftp://x", "tools": {}},
+            "a server's address begins with `http://` or `https://` and holds no password",
+        ),
+        (
+            {"url": "http://u:p@x", "tools": {}},
+            "a server's address begins with `http://` or `https://` and holds no password",
+        ),
+        (
+            {"url": "https:///x", "tools": {}},
+            "a server's address names a host, and a port if it has another than usual",
+        ),
+        (
+            {"url": "https://x:y", "tools": {}},
+            "a server's address names a host, and a port if it has another than usual",
+        ),
+        ({"command": "x", "env": {"A": "${secret:B}"}, "tools": {}}, "a secret is referred to as `${secret:name}`"),
+        (
+            {"command": "x", "args": ["${secret:b}"], "tools": {}},
+            "a secret belongs into `env`, others on this machine can read the arguments of a process",
+        ),
+        (
+            {"url": "https://x?k=${secret:b}", "tools": {}},
+            "a secret belongs into `headers`, an address is written into logs",
+        ),
+        (
+            {"url": "http://example.com", "headers": {"A": "${secret:b}"}, "tools": {}},
+            "a secret is sent over https:// alone, or within your own network",
+        ),
+        (
+            {"url": "http://93.184.216.34", "headers": {"A": "${secret:b}"}, "tools": {}},
+            "a secret is sent over https:// alone, or within your own network",
+        ),
+        ({"command": "x", "env": {"A=B": "c"}, "tools": {}}, "`A=B` is not the name of a variable"),
+        ({"command": "x"}, "`tools` is missing, add it"),
+        ({"command": "x", "tools": 3}, "`tools` must be a block of fields"),
+        ({"command": "x", "tool": {}, "tools": {}}, "unknown field `tool`, did you mean `tools`?"),
+        ({"command": "x", "tools": {"b": {"effect": "read"}}}, "`description` is missing, add it"),
+        (
+            {"command": "x", "tools": {"b": {**TOOL, "consequental": True}}},
+            "unknown field `consequental`, did you mean `consequential`?",
+        ),
+        (
+            {"command": "x", "tools": {"b" * 62: TOOL}},
+            f"`a__{'b' * 62}` is longer than 64 characters, give the server a shorter name",
+        ),
+        (
+            {"command": "x", "tools": {"b.c": TOOL, "b_c": TOOL}},
+            "another tool is called `a__b_c` too",
+        ),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused(tmp_path: Path, server: JsonValue, said: str) -> None:
+    assert told(tmp_path, {"a": server}) == said
+
+
+@pytest.mark.parametrize(
+    "argument,said",
+    [
+        ({"type": "object"}, "type `object` needs `fields`, what is not described here is not passed on"),
+        ({"type": "array"}, "type `array` needs `items`, what is not described here is not passed on"),
+        ({"type": "integer", "values": ["1"]}, "`values` belongs to type `string` only"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused(tmp_path: Path, argument: JsonValue, said: str) -> None:
+    assert told(tmp_path, {"a": {"command": "x", "tools": {"b": {**TOOL, "arguments": {"c": argument}}}}}) == said
+
+
+def test_arguments_do_not_nest_without_end(tmp_path: Path) -> None:
+    argument: JsonValue = {"type": "string"}
+    for _ in range(8):
+        argument = {"type": "array", "items": argument}
+    said = told(tmp_path, {"a": {"command": "x", "tools": {"b": {**TOOL, "arguments": {"c": argument}}}}})
+    assert said == "arguments nest at most 8 deep"
+
+
+def test_server_and_label_belong_together(tmp_path: Path) -> None:
+    server: JsonValue = {"a": {"command": "x", "tools": {}}}
+    assert told(tmp_path, server) == ""
+    assert told(tmp_path, server, {}) == "`a` has no label, add it to `policy.mcp_servers`"
+    assert told(tmp_path, {}) == "unknown MCP server `a`"
+    assert "is not the name of a server" in told(tmp_path, {"A b": {"command": "x", "tools": {}}})

@@ -1,0 +1,177 @@
+"""`lockgate policy check`, `test` and `explain`, also over the shipped example and its cases."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.cli.policy import FAILED, check, explained
+from bot.cli.policy import test as run_cases
+from bot.config.load import load_config
+from bot.config.model import Config
+from bot.errors import OperatorError
+from bot.tools.catalogue import ARGUMENTS
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CASES = EXAMPLES / "cases.yaml"
+
+
+@pytest.fixture
+def office() -> Config:
+    return load_config(EXAMPLES / "office.yaml", {}, ARGUMENTS)
+
+
+def cases(folder: Path, text: str) -> Path:
+    path = folder / "cases.yaml"
+    path.write_text(text)
+    return path
+
+
+def refused(config: Config, path: Path) -> str:
+    with pytest.raises(OperatorError) as error:
+        run_cases(config, path, as_json=False)
+    return str(error.value).replace(str(path), "cases.yaml")
+
+
+def test_at_least_forty_cases_are_shipped_each_with_a_comment(
+    office: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = CASES.read_text("utf-8").splitlines()
+    places = [place for place, row in enumerate(rows) if row.startswith("  - case: ")]
+    assert len(places) >= 40
+    assert len({rows[place] for place in places}) == len(places)
+    for place in places:
+        assert rows[place - 1].startswith("  # "), rows[place]
+        assert rows[place - 1].endswith(".")
+    assert run_cases(office, CASES, as_json=False) == 0
+    assert capsys.readouterr().out == f"{len(places)} of {len(places)} cases are decided as they say\n"
+    deciding = CASES.read_text("utf-8")
+    assert [rule.id for rule in office.policy.rules if rule.id not in deciding] == []
+
+
+def test_check_names_what_is_in_force(office: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    check(office, as_json=False)
+    digest = office.policy.digest
+    assert capsys.readouterr().out.endswith(
+        f": policy {digest[:12]} can be put in force, 8 rules of your own, 0 warnings\n"
+    )
+    check(office, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["policy"], len(told["rules"]), told["warnings"]) == (digest, 8, [])
+
+
+def test_check_warns_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "policy:\n"
+        "  rules:\n"
+        "    - {id: all, hook: PRE_OUTPUT, action: BLOCK}\n"
+        "    - id: some\n"
+        "      hook: PRE_OUTPUT\n"
+        "      action: REQUIRE_APPROVAL\n"
+    )
+    config = load_config(path, {}, ARGUMENTS)
+    check(config, as_json=False)
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{path}:3: silencing: rule `all` also keeps back")
+    assert second == f"{path}:4: shadowed: rule `some` never decides, rule `all` blocks all of it"
+    assert last.endswith("2 rules of your own, 2 warnings")
+    check(config, as_json=True)
+    assert [warning["line"] for warning in json.loads(capsys.readouterr().out)["warnings"]] == [3, 4]
+
+
+def test_the_defaults_can_be_checked_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check(load_config(None, {}, ARGUMENTS), as_json=False)
+    assert capsys.readouterr().out.startswith("the defaults: policy ")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "verdict: ALLOW",
+        "verdict: BLOCK, rules: [overshoot]",
+        "verdict: BLOCK, rules: []",
+        "verdict: BLOCK, rules: [no_write_down], remedies: []",
+    ],
+)
+def test_a_case_that_is_decided_otherwise_fails(
+    office: Config, tmp_path: Path, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = "{hook: PRE_OUTPUT, taint: CONFIDENTIAL, destination: {recipient: guest}}"
+    path = cases(tmp_path, f"cases:\n\n  - {{case: one, request: {request}, {said}}}\n")
+    assert run_cases(office, path, as_json=False) == FAILED
+    assert capsys.readouterr().out == (
+        f"{path}:3: one: decided BLOCK by ['no_write_down'], "
+        "remedies ['reset', 'other_destination', 'reclassify']\n0 of 1 cases are decided as they say\n"
+    )
+    assert run_cases(office, path, as_json=True) == FAILED
+    told = json.loads(capsys.readouterr().out)
+    assert (told["failed"], told["cases"][0]["passed"], told["cases"][0]["line"]) == (1, False, 3)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("cases: []\n", "cases.yaml:1: `cases`: tuple should have at least 1 item"),
+        ("case: []\n", "cases.yaml:1: unknown field `case`, did you mean `cases`?"),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT}, verdict: DENY}\n",
+            "cases.yaml:2: `verdict`: input should be",
+        ),
+        ("cases:\n- {case: a, verdict: ALLOW}\n", "cases.yaml:2: `request` is missing, add it"),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUTS}, verdict: ALLOW}\n",
+            "cases.yaml:2: `hook`: input should be",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT, tain: PUBLIC}, verdict: ALLOW}\n",
+            "cases.yaml:2: unknown field `tain`, did you mean `taint`?",
+        ),
+        (
+            "cases:\n- case: a\n  request: {hook: PRE_OUTPUT,\n    taint: SECRET}\n  verdict: ALLOW\n",
+            "cases.yaml:4: `taint`: value error, unknown level `SECRET`",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW, verdicts: 1}\n",
+            "cases.yaml:2: unknown field `verdicts`, did you mean `verdict`?",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW, at: '2030-01-01'}\n",
+            "cases.yaml:2: `at`: ",
+        ),
+        ("cases: {\n", "cases.yaml:2: not valid YAML"),
+        (
+            "cases:\n- &a {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW}\n- *a\n",
+            "aliases (`*name`) are not supported",
+        ),
+        ("# " + "x" * 1_000_000, "cases.yaml: larger than 1 MB, split it"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_by_line(office: Config, tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in refused(office, cases(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_said_to_be(office: Config, tmp_path: Path) -> None:
+    assert refused(office, tmp_path / "gone.yaml") == "cases.yaml: cannot be read"
+
+
+def test_explain_tells_every_rule_that_was_evaluated(office: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    explained(office, CASES, "a number and a card together", as_json=False)
+    told = capsys.readouterr().out
+    assert "a number and a card together: refused" in told
+    assert "rule `no-cards-to-groups`: card numbers are not said where several people read" in told
+    assert "- rule project-names-stay-inside says ALLOW" in told
+    assert f"policy {office.policy.digest[:12]}" in told
+    explained(office, CASES, "a number and a card together", as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == "BLOCK"
+    assert document["policy"] == office.policy.digest
+    assert {"id": "no_write_down", "verdict": "ALLOW", "fixed": True, "message": ""} in document["rules"]
+
+
+def test_explain_wants_a_case_there_is(office: Config) -> None:
+    with pytest.raises(OperatorError, match="there is no case `nothing`"):
+        explained(office, CASES, "nothing", as_json=False)

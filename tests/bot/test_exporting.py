@@ -1,0 +1,198 @@
+"""Exports: what is in them, for whom, and that a changed one shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bot.commands import exports as command
+from bot.commands.sessions import NOTHING_SAID
+from bot.sessions.exports import Entry, Header, Whole, Wrong, sealed, verified
+from bot.standing import Standing
+from channels.message import Address
+from policy.labels import PUBLIC, parse
+from policy.request import Role
+from tests.bot.kit import bang, policy
+from tests.harness import HOME, Person, running
+
+KEY = b"k" * 32
+SECRET = "ghp_" + "a1B2" * 9
+FILE = sealed(
+    KEY,
+    Header("s1", 2, parse("INTERNAL{hr}"), 7),
+    [Entry(n, n * 10, "owner", "user.message", PUBLIC, {"text": f"line\n{n} \u2028ä"}) for n in (1, 2, 4)],
+).encode("ascii")
+LINES = FILE.splitlines(keepends=True)
+
+
+def test_an_export_is_a_header_its_entries_and_a_signature() -> None:
+    head, first, *_, last = [json.loads(line) for line in LINES]
+    assert list(head) == ["format", "version", "session", "generation", "label", "made", "lines", "mac"]
+    assert (head["format"], head["version"], head["session"]) == ("lockgate.export", 1, "s1")
+    assert (head["generation"], head["label"], head["made"], head["lines"]) == (2, "INTERNAL{hr}", 7, 3)
+    assert {name: value for name, value in first.items() if name != "mac"} == {
+        "seq": 1,
+        "ts": 10,
+        "actor": "owner",
+        "type": "user.message",
+        "label": "PUBLIC",
+        "body": {"text": "line\n1 \u2028ä"},
+    }
+    assert list(last) == ["signature"]
+    assert verified(KEY, FILE) == verified(KEY, FILE.removesuffix(b"\n")) == Whole("s1", 3)
+
+
+def test_every_changed_byte_shows_in_its_line() -> None:
+    for place, byte in enumerate(FILE[:-1]):
+        changed = FILE[:place] + bytes([byte ^ 1]) + FILE[place + 1 :]
+        found = verified(KEY, changed)
+        assert isinstance(found, Wrong), place
+        assert found.line == FILE[:place].count(b"\n") + 1, place
+
+
+@pytest.mark.parametrize(
+    "lines,line,told",
+    [
+        ([], 1, "line 1 was changed, or is not the one that stood there, or the whole was not made by this"),
+        (LINES[1:], 1, "line 1 was changed"),
+        (LINES[-1:], 1, "line 1, the signature, is not that of the lines before it"),
+        ([*LINES[:2], *LINES[3:]], 3, "line 3 was changed, or is not the one that stood there"),
+        ([LINES[0], LINES[2], LINES[1], *LINES[3:]], 2, "line 2 was changed"),
+        ([*LINES[:2], LINES[1], *LINES[2:]], 3, "line 3 was changed"),
+        ([*LINES[:3], LINES[-1]], 4, "line 4, the signature, is not that of the lines before it"),
+        (LINES[:-1], 5, "the file ends after line 4, its signature is missing"),
+        ([*LINES, b"{}\n"], 6, "line 6 stands behind the signature"),
+        ([*LINES, b"\n"], 6, "line 6 stands behind the signature"),
+        ([line.replace(b"\n", b"\r\n") for line in LINES], 1, "line 1 was changed"),
+    ],
+)
+def test_a_cut_reordered_or_extended_file_shows(lines: list[bytes], line: int, told: str) -> None:
+    found = verified(KEY, b"".join(lines))
+    assert isinstance(found, Wrong)
+    assert (found.line, found.reason[: len(told)]) == (line, told)
+
+
+def test_a_file_of_another_installation_is_none_of_ours() -> None:
+    assert isinstance(verified(b"K" * 32, FILE), Wrong)
+    # The macs alone are no signature: whoever knew that key only could not pass a shorter file for whole.
+    mac = json.loads(LINES[3])["mac"]
+    assert isinstance(verified(KEY, b"".join(LINES[:4]) + b'{"signature":"' + mac.encode() + b'"}\n'), Wrong)
+
+
+def file_in(shown: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in shown.splitlines()]
+
+
+def bytes_in(shown: str) -> bytes:
+    return "".join(f"{line.removeprefix('  ')}\n" for line in shown.splitlines()).encode()
+
+
+@pytest.mark.anyio
+async def test_a_person_is_shown_a_signed_copy_and_its_decision_is_audited(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        assert NOTHING_SAID in await owner.say("/export")
+        await owner.say("an old generation")
+        await owner.say("/reset confirm")
+        await owner.say(f"token = {SECRET}")
+        await owner.say(bang("message", channel="console", recipient="nobody", text=SECRET))
+        shown = await owner.say("/export")
+        head, *entries, _signature = file_in(shown)
+        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), Whole)
+        assert (head["session"], head["generation"], head["lines"]) == (owner.sid, 2, len(entries))
+        assert [entry["type"] for entry in entries if entry["type"] == "user.message"] == ["user.message"] * 2
+        assert "an old generation" not in shown
+        assert SECRET not in shown
+        assert "[redacted: secret]" in shown
+        assert "agent.thinking" not in shown
+        assert all(isinstance(entry["seq"], int) and entry["label"] == "PUBLIC" for entry in entries)
+        rows = [row for row in await owner.app.store.records("audit") if "export" in row.body]
+        assert [(row.actor, row.body["verdict"], row.body["export"]) for row in rows] == [("owner", "ALLOW", owner.sid)]
+        assert "write it as `/export [SESSION]`" in await owner.say("/export a b")
+
+
+@pytest.mark.anyio
+async def test_one_that_does_not_fit_a_chat_is_made_at_the_command_line(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("x" * command.LARGEST)
+        shown = await owner.say("/export")
+        assert f"cannot be shown whole here, the owner makes it with `lockgate export {owner.sid} --out FILE`" in shown
+
+
+@pytest.mark.anyio
+async def test_what_a_rule_replaces_is_replaced_before_it_is_signed(tmp_path: Path) -> None:
+    hide = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "us-ssn", "action": "REDACT"}
+    async with running(tmp_path, policy(rules=[hide])) as owner:
+        await owner.say("mine is 536-90-4399")
+        shown = await owner.say("/export")
+        assert "536-90-4399" not in shown
+        assert "[redacted: us-ssn]" in shown
+        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), Whole)
+
+
+@pytest.mark.anyio
+async def test_numbers_and_names_of_fields_are_replaced_too(tmp_path: Path) -> None:
+    hide = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "REDACT"}
+    async with running(tmp_path, policy(rules=[hide])) as owner:
+        await owner.say(bang("nothing", number=4111111111111111, small=5, deep=[{"4111111111111111": None}, True]))
+        shown = await owner.say("/export")
+        assert "4111111111111111" not in shown
+        (called,) = [entry["body"] for entry in file_in(shown) if entry.get("type") == "tool.call"]
+        assert called == {
+            "call": called["call"],  # type: ignore[index]
+            "tool": "nothing",
+            "arguments": {
+                "number": "[redacted: payment-card]",
+                "small": 5,
+                "deep": [{"[redacted: payment-card]": None}, True],
+            },
+        }
+
+
+@pytest.mark.anyio
+async def test_a_decision_names_no_label_above_its_reader(tmp_path: Path) -> None:
+    ask = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["read_file"], "action": "REQUIRE_APPROVAL"}
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "boss": {"role": "admin", "clearance": "top", "accounts": ["console:boss"]},
+    }
+    async with running(tmp_path, policy(rules=[ask], principals=people)) as owner:
+        outside = Person(owner.app, owner.output, Address("console", "guest"))
+        await outside.say(bang("read_file", path="confidential/pipeline.md"))
+        shown = await outside.say("/export")
+        assert '"before":"PUBLIC","after":"above your clearance"' in shown
+        assert "CONFIDENTIAL" not in shown
+
+
+@pytest.mark.anyio
+async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("current_time"))
+        app = owner.app
+        here = Standing(
+            sid="",
+            generation=0,
+            turn="",
+            principal="owner",
+            role=Role.OWNER,
+            ceiling=app.config.policy.top,
+            home=HOME,
+            destination=await app.gate.destination(HOME),
+            taint=PUBLIC,
+            now=1,
+        )
+        state = await owner.state()
+        for operator in (True, False):
+            made = await app.exporter.export(here, state, operator=operator)
+            assert made.text is not None
+            assert ("agent.thinking" in made.text) is operator
+            assert isinstance(app.exporter.verified(made.text.encode()), Whole)
+
+
+@pytest.mark.anyio
+async def test_an_export_is_for_the_readers_of_the_address_that_answers(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        assert "Veldhaven" in await owner.say("/export")
+        outside = Person(owner.app, owner.output, Address("console", "guest"))
+        refused = (await outside.say(f"/export {owner.sid}"), await outside.say("/export nonsense"))
+        assert refused[0] == refused[1]

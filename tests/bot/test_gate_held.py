@@ -1,0 +1,298 @@
+"""Held items at the gate: what is told of them, what a call that refers to them is decided by, and what it gives."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from bot.approvals import binding
+from bot.ids import held_id
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.held import Held
+from bot.standing import Standing, key
+from bot.tools.base import Declared, RefusedCallError, Result, Scene
+from bot.tools.clock import CurrentTime
+from bot.tools.files import ReadFile, WriteFile
+from bot.tools.held import Admit, AdmitArguments
+from bot.tools.message import Message
+from bot.tools.references import HOLD, UNKNOWN, asked, offered
+from policy.decision import Verdict
+from policy.labels import PUBLIC, Label, parse
+from policy.request import Destination, Effect, Role
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    DIRTY,
+    HOME,
+    INTERNAL,
+    NOW,
+    RESTRICTED,
+    TOP,
+    Probe,
+    TextArguments,
+    blocked_by,
+    call,
+    document,
+    folder_of_files,
+    gate,
+    rule,
+    scene,
+    standing,
+    unrecorded,
+)
+
+pytestmark = pytest.mark.anyio
+
+REF: dict[str, JsonValue] = {"$ref": "held-a"}
+
+
+def item(label: Label = CONFIDENTIAL, text: str = "secret", floor: Label | None = None) -> Held:
+    """Return something that is held."""
+    return Held("held-a", text, label, label if floor is None else floor)
+
+
+def holding(*held: Held, taint: Label = PUBLIC, **changes: object) -> Standing:
+    """Return a standing of a session that holds something."""
+    return standing(taint, held=held, **changes)
+
+
+def say(recipient: str = "owner") -> dict[str, JsonValue]:
+    """Return the arguments of a `message` that refers to what is held."""
+    return {"channel": "console", "recipient": recipient, "text": REF}
+
+
+async def test_a_held_result_raises_nothing_and_is_told_by_a_notice() -> None:
+    probe = Probe(declared=Declared(result=INTERNAL), result=Result("secret", CONFIDENTIAL))
+    here = standing()
+    one = gate([probe])
+    prepared = one.prepare(here, call("probe", {HOLD: True}))
+    assert prepared.decision.verdict is Verdict.ALLOW
+    assert prepared.decision.label_after == PUBLIC
+    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    assert response.held == Held(held_id(key(here, call("probe"))), "secret", CONFIDENTIAL, INTERNAL)
+    assert response.label == PUBLIC
+    assert "secret" not in response.text
+    assert "labelled" not in response.text
+    assert probe.said == [TextArguments()]
+
+
+async def test_the_notice_is_the_same_whatever_is_held_and_tells_the_floor_to_who_may_know_it() -> None:
+    told = set[str]()
+    here = standing(INTERNAL)
+    for result in (Result("a", CONFIDENTIAL), Result("much longer", INTERNAL), Result("x", RESTRICTED, failed=True)):
+        one = gate([Probe(declared=Declared(result=INTERNAL), result=result)])
+        prepared = one.prepare(here, call("probe", {HOLD: True}))
+        told.add((await one.respond(here, prepared, await one.run(here, prepared, unrecorded))).text)
+    (notice,) = told
+    assert "labelled INTERNAL or higher" in notice
+
+
+async def test_what_flows_to_no_ceiling_is_not_even_held() -> None:
+    here = standing(ceiling=INTERNAL)
+    declared = gate([Probe(declared=Declared(result=CONFIDENTIAL))])
+    assert blocked_by(declared.prepare(here, call("probe", {HOLD: True})).decision) == {
+        "read_is_decided_before_it_happens"
+    }
+    found = gate([Probe(result=Result("secret", CONFIDENTIAL))])
+    prepared = found.prepare(here, call("probe", {HOLD: True}))
+    response = await found.respond(here, prepared, await found.run(here, prepared, unrecorded))
+    assert response.held is not None
+    assert (response.held.label, "secret" in response.held.text) == (PUBLIC, False)
+
+
+async def test_a_held_read_need_not_flow_to_the_model(tmp_path: Path) -> None:
+    files = folder_of_files(tmp_path)
+    (tmp_path / "files/confidential/x.md").write_text("secret")
+    one = gate([ReadFile(files), Admit()], document(models={"offline": {"clearance": "PUBLIC"}}))
+    arguments: dict[str, JsonValue] = {"path": "confidential/x.md"}
+    assert blocked_by(one.prepare(standing(), call("read_file", arguments)).decision)
+    prepared = one.prepare(standing(), call("read_file", {**arguments, HOLD: True}))
+    response = await one.respond(standing(), prepared, await one.run(standing(), prepared, unrecorded))
+    assert response.held is not None
+    assert (response.held.text, response.held.label) == ("secret", parse("CONFIDENTIAL~"))
+    assert blocked_by(one.prepare(holding(item()), call("admit", {"ref": "held-a"})).decision)
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        ({HOLD: 1}, "`_hold` is true or false"),
+        ({"text": {"$ref": "held-b"}}, UNKNOWN),
+        ({"text": {"$ref": 1}}, "with nothing beside it"),
+        ({"more": {"a": [{"$ref": "held-a", "b": 1}]}}, "with nothing beside it"),
+        (None, "must be a JSON object"),
+    ],
+)
+def test_what_is_not_understood_is_refused(arguments: dict[str, JsonValue] | None, why: str) -> None:
+    with pytest.raises(RefusedCallError, match=why.replace("(", r"\(")):
+        asked(Probe(), arguments, (item(),))
+
+
+def test_references_are_replaced_wherever_they_stand_and_once() -> None:
+    held = item(text='{"$ref": "held-a"}')
+    taken = asked(Probe(), {"text": REF, "more": {"list": [REF, "x", 1], "deep": {"y": REF}}}, (held,))
+    text = '{"$ref": "held-a"}'
+    assert taken.whole() == {"text": text, "more": {"list": [text, "x", 1], "deep": {"y": text}}}
+    assert taken.opened()["text"] == "held-a"
+    assert taken.shown()["text"] == {"$ref": "held-a", "label": "CONFIDENTIAL", "holds": text}
+    assert taken.refers == (held,)
+
+
+def test_a_tool_that_reads_nothing_takes_neither() -> None:
+    for tool in (CurrentTime(), Admit()):
+        assert asked(tool, {HOLD: True, "x": REF}, ()).arguments == {HOLD: True, "x": REF}
+        assert HOLD not in offered(tool).get("properties", {})
+    assert HOLD in offered(Message())["properties"]
+
+
+def test_the_sink_is_compared_with_the_join() -> None:
+    one = gate([Message()])
+    assert one.prepare(holding(item()), call("message", say())).decision.verdict is Verdict.ALLOW
+    refused = one.prepare(holding(item()), call("message", say("guest")))
+    assert blocked_by(refused.decision) == {"no_write_down"}
+    assert not refused.concealed
+
+
+async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
+    one = gate([Message()])
+    here = holding(item())
+    prepared = one.prepare(here, call("message", say()))
+    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    assert [(sent.text, sent.label) for sent in response.deliver] == [("secret", CONFIDENTIAL)]
+    assert response.held is not None
+    assert response.held.label == CONFIDENTIAL
+
+
+def test_a_result_is_held_for_what_the_call_carries_unless_the_model_asks_for_it() -> None:
+    probe = Probe()
+    one = gate([probe])
+    assert one.prepare(holding(item()), call("probe", {"text": REF})).hold
+    admitted = one.prepare(holding(item()), call("probe", {"text": REF, HOLD: False}))
+    assert (admitted.hold, admitted.decision.label_after) == (False, CONFIDENTIAL)
+    assert not one.prepare(holding(item(), taint=CONFIDENTIAL), call("probe", {"text": REF})).hold
+
+
+async def test_a_file_carries_the_join(tmp_path: Path) -> None:
+    files = folder_of_files(tmp_path)
+    one = gate([WriteFile(files)])
+    here = holding(item(INTERNAL))
+    prepared = one.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
+    await one.run(here, prepared, unrecorded)
+    assert await asyncio.to_thread(files.label, files.place("internal/x.md", scene())) == INTERNAL
+
+
+@pytest.mark.parametrize("taint, asks", [(PUBLIC, False), (DIRTY, True)])
+def test_untrusted_data_by_reference_asks_nobody(taint: Label, *, asks: bool) -> None:
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    prepared = gate([probe]).prepare(holding(item(DIRTY), taint=taint), call("probe", {"text": REF}))
+    assert (prepared.decision.verdict is Verdict.REQUIRE_APPROVAL) == asks
+
+
+def _asking(text: str, label: Label = INTERNAL) -> Standing:
+    return holding(item(label, text), taint=DIRTY)
+
+
+def test_an_approval_is_bound_to_what_is_referred_to() -> None:
+    here = _asking("secret")
+    asked_for = call("probe", {"text": REF})
+    bindings = {binding(one, asked_for, one.held) for one in (here, _asking("other"), _asking("secret", TOP))}
+    assert len({*bindings, binding(here, asked_for)}) == 4
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    one = gate([probe])
+    approval = Approval(
+        id="a",
+        sid="s1",
+        generation=1,
+        turn="t1",
+        call="c1",
+        tool="probe",
+        binding=binding(here, asked_for, here.held),
+        label=INTERNAL,
+        principal="owner",
+        question={},
+        rules=("untrusted_cannot_command",),
+        expires_at=NOW + 1,
+        resolved_by="owner",
+    )
+    for state, verdict in ((ApprovalState.APPROVED, Verdict.ALLOW), (ApprovalState.DENIED, Verdict.REQUIRE_APPROVAL)):
+        prepared = one.prepare(here, asked_for, (replace(approval, state=state),))
+        assert prepared.decision.verdict is verdict
+        assert prepared.shown == {"text": {"$ref": "held-a", "label": "INTERNAL", "holds": "secret"}}
+
+
+def test_nobody_is_asked_where_what_is_sent_may_not_be_shown() -> None:
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    here = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", INTERNAL))
+    assert blocked_by(gate([probe]).prepare(here, call("probe", {"text": REF})).decision) == {"fails_closed"}
+    nowhere = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", None))
+    assert blocked_by(gate([probe]).prepare(nowhere, call("probe", {"text": REF})).decision) == {"fails_closed"}
+
+
+def test_what_a_content_decides_is_concealed() -> None:
+    blocking = rule(hook="PRE_TOOL_CALL", action="BLOCK", pattern="email")
+    probe = Probe()
+    prepared = gate([probe], blocking).prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
+    assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
+    assert prepared.concealed
+    assert prepared.beside == CONFIDENTIAL
+    clean = gate([probe], blocking).prepare(holding(item()), call("probe", {"text": REF}))
+    assert (clean.concealed, clean.beside) == (False, PUBLIC)
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_001, ""])
+def test_a_content_that_does_not_fit_is_refused_without_telling(text: str) -> None:
+    prepared = gate([Message()]).prepare(holding(item(text=text)), call("message", say()))
+    assert blocked_by(prepared.decision) == {"fails_closed"}
+    assert prepared.told.verdict is Verdict.ALLOW
+
+
+def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> None:
+    class Picky(Probe):
+        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+            if arguments.text == "secret":
+                raise ValueError("secret")
+            return Declared()
+
+    prepared = gate([Picky()]).prepare(holding(item()), call("probe", {"text": REF}))
+    assert blocked_by(prepared.decision) == {"fails_closed"}
+    assert prepared.told.verdict is Verdict.ALLOW
+
+
+def test_a_reference_does_not_choose_the_way(tmp_path: Path) -> None:
+    one = gate([ReadFile(folder_of_files(tmp_path))])
+    here = holding(item(DIRTY, "public/x.md"))
+    prepared = one.prepare(here, call("read_file", {"path": REF}))
+    assert prepared.decision.verdict is Verdict.BLOCK
+
+
+def test_the_policy_holds_whatever_the_model_wants(tmp_path: Path) -> None:
+    one = gate([CurrentTime(), Probe()], document(tools={"current_time": {"hold": True}}))
+    assert one.prepare(standing(), call("current_time")).hold
+    assert not one.prepare(standing(), call("probe")).hold
+    holds_files = gate([ReadFile(folder_of_files(tmp_path))], document(tools={"read_file": {"hold": True}}))
+    refused = holds_files.prepare(standing(), call("read_file", {"path": "public/x.md", HOLD: False}))
+    assert blocked_by(refused.decision) == {"fails_closed"}
+
+
+async def test_simulating_tells_what_is_known_without_looking() -> None:
+    blocking = rule(hook="PRE_TOOL_CALL", action="BLOCK", pattern="email")
+    one = gate([Probe()], blocking)
+    for text in ("a@example.com", "nothing"):
+        report = await one.simulate(holding(item(text=text)), "probe", {"text": REF}, TOP)
+        assert (report["verdict"], report["depends"]) == ("ALLOW", ["what is referred to", "the label of what is read"])
+
+
+async def test_admitting_is_a_read() -> None:
+    one = gate([Admit()])
+    here = holding(item(CONFIDENTIAL, floor=INTERNAL))
+    prepared = one.prepare(here, call("admit", {"ref": "held-a"}))
+    assert prepared.decision.label_after == INTERNAL
+    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    assert (response.text, response.label) == ("secret", CONFIDENTIAL)
+    low = holding(item(CONFIDENTIAL, floor=INTERNAL), ceiling=INTERNAL, role=Role.MEMBER)
+    prepared = one.prepare(low, call("admit", {"ref": "held-a"}))
+    response = await one.respond(low, prepared, await one.run(low, prepared, unrecorded))
+    assert (response.text, response.label) == (UNKNOWN, INTERNAL)
+    assert blocked_by(one.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
+    assert (await Admit().run(AdmitArguments(ref="held-x"), scene())).text == UNKNOWN

@@ -1,0 +1,235 @@
+"""`/release` from what is shown to what is sent, and the look again at the moment of sending."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot import events
+from bot.gate.gate import Gate
+from bot.ids import Ids
+from bot.sessions import releases
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import EventType
+from bot.sessions.releases import Release
+from bot.sessions.values import Write
+from policy.decision import Verdict
+from policy.labels import PUBLIC
+from policy.request import Destination
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    GUEST,
+    HOME,
+    INTERNAL,
+    NOW,
+    Scripted,
+    bang,
+    blocked_by,
+    document,
+    gate,
+    note,
+    parts,
+    policy,
+    standing,
+)
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True}
+HELD = {"principals": {"owner": OWNER}}
+TEXT = "the deal is on"
+RECORD = Release("c0de", "owner", str(HOME), 3, releases.digest(TEXT), "CONFIDENTIAL", str(GUEST), "PUBLIC", NOW + 1)
+SENT = Delivery(
+    "s1", "release-c0de", str(GUEST), TEXT, CONFIDENTIAL, "message", "", DeliveryState.SENDING, NOW, 1, 1, (), release=9
+)
+THERE = Destination(str(GUEST), "console", PUBLIC)
+
+
+def code(shown: str) -> str:
+    return shown.split("/release confirm ")[1].split("`", maxsplit=1)[0]
+
+
+async def confidential(owner: Person) -> None:
+    """Let the session know something confidential, and say something."""
+    await owner.say(bang("read_file", path="confidential/pipeline.md"))
+    await owner.say(TEXT)
+
+
+# --- at the gate -----------------------------------------------------------------------------------
+
+
+def keeper(**sections: object) -> Gate:
+    return gate([], document(**{**HELD, **sections}))
+
+
+def test_a_record_lets_exactly_its_bytes_through() -> None:
+    assert keeper().recheck(SENT, THERE, NOW, RECORD).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper().recheck(SENT, THERE, NOW).decision) == {"no_write_down"}
+
+
+@pytest.mark.parametrize(
+    "delivery, there, record",
+    [
+        pytest.param(replace(SENT, text="the deal is off"), THERE, RECORD, id="other bytes"),
+        pytest.param(replace(SENT, text=TEXT + " "), THERE, RECORD, id="one byte more"),
+        pytest.param(replace(SENT, label=INTERNAL), THERE, RECORD, id="another label"),
+        pytest.param(
+            replace(SENT, address=str(HOME)), replace(THERE, address=str(HOME)), RECORD, id="another destination"
+        ),
+        pytest.param(SENT, replace(THERE, clearance=INTERNAL), RECORD, id="cleared otherwise"),
+        pytest.param(SENT, THERE, replace(RECORD, principal="ann"), id="somebody without the right"),
+        pytest.param(SENT, THERE, replace(RECORD, principal="nobody"), id="nobody there is"),
+    ],
+)
+def test_a_record_lets_nothing_else_through(delivery: Delivery, there: Destination, record: Release) -> None:
+    ann = {"role": "admin", "clearance": "top", "accounts": ["console:ann"]}
+    spoken = keeper(principals={"owner": OWNER, "ann": ann}).recheck(delivery, there, NOW, record)
+    assert blocked_by(spoken.decision) == {"no_write_down"}
+
+
+def test_a_record_counts_no_more_when_the_right_or_the_clearance_is_gone() -> None:
+    for change in ({"may_release": False}, {"clearance": "INTERNAL"}):
+        spoken = keeper(principals={"owner": {**OWNER, **change}}).recheck(SENT, THERE, NOW, RECORD)
+        assert blocked_by(spoken.decision) == {"no_write_down"}
+
+
+def test_bytes_that_a_rule_would_change_are_not_sent() -> None:
+    rule = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "deal", "action": "REDACT"}
+    spoken = keeper(patterns={"deal": "deal"}, rules=[rule]).recheck(SENT, THERE, NOW, RECORD)
+    assert blocked_by(spoken.decision) == {"fails_closed"}
+
+
+def test_a_release_needs_the_right_and_an_address_cleared_for_the_text() -> None:
+    here = standing(CONFIDENTIAL)
+    low = replace(here, destination=replace(here.destination, clearance=INTERNAL))
+    assert keeper().release(here, THERE, TEXT, CONFIDENTIAL).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper().release(low, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
+    assert blocked_by(gate([]).release(here, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
+
+
+def test_a_record_is_read_as_it_was_written_or_not_at_all() -> None:
+    assert releases.read(RECORD.body()) == RECORD
+    for name in RECORD.body():
+        assert releases.read({**RECORD.body(), name: None}) is None
+
+
+# --- at work ---------------------------------------------------------------------------------------
+
+
+async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+        shown = await owner.say("/release last to guest")
+        assert f"| You said: {TEXT}" in shown
+        assert "labelled CONFIDENTIAL~" in shown
+        assert "cleared for PUBLIC" in shown
+        assert "→ guest" not in owner.shown
+        told = await owner.say(f"/release confirm {code(shown)}")
+        assert f"→ guest: You said: {TEXT}" in told
+        assert f"released under {code(shown)}: sent" in told
+        (sent,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        assert (sent.text, sent.state) == (f"You said: {TEXT}", DeliveryState.SENT)
+        rows = [record async for record in owner.app.records(owner.sid)]
+        (let,) = [row.body for row in rows if row.body.get("release") == code(shown)]
+        assert (let["verdict"], let["released"]) == ("ALLOW", ["released by owner"])
+        steps = [row.body["step"] for row in rows if row.kind == "release"]
+        assert steps == ["shown", "confirmed"]
+        assert (await owner.state()).taint.level is CONFIDENTIAL.level
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "a\u200bb",
+        "a\u202eb",
+        "a\U000e0041b",
+        "a\ufe0fb",
+        "a\U000e0100b",
+        "a\u3164b",
+        "a\u180bb",
+        "a\u2800b",
+        "a ",
+        "a\t\nb",
+    ],
+)
+async def test_a_text_that_holds_what_does_not_show_is_not_released(tmp_path: Path, hidden: str) -> None:
+    """A model could put there what the person never saw, and whoever receives it could read it."""
+    async with running(tmp_path, policy(**HELD), parts=parts(model=Scripted(hidden))) as owner:
+        await owner.say("hello")
+        assert "characters that cannot be seen" in await owner.say("/release last to guest")
+
+
+async def test_what_is_meant_can_be_named_by_its_number(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+        typed = next(event for event in await owner.events() if event.body.get("text") == TEXT)
+        assert f"| {TEXT}\n" in await owner.say(f"/release {typed.seq} to guest")
+        read = next(event for event in await owner.events() if event.type is EventType.TOOL_RESULT)
+        for which in (read.seq, 9999, "nothing"):
+            assert "there is nothing of that name here" in await owner.say(f"/release {which} to guest")
+
+
+async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+        await owner.say("/release last to guest")
+        (asked,) = [event for event in await owner.events() if event.type is EventType.RELEASE_REQUESTED]
+        late = releases.read(asked.body)
+        assert late is not None
+        claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
+        assert claim is not None
+        old = replace(late, code="zzzzzzzz", expires_at=claim.now)
+        write = Write(Ids().op(), claim.state.seq, events=(events.release_requested(standing(), old),), release=True)
+        await owner.app.store.record(claim, write)
+        assert "there is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")
+        assert "→ guest" not in owner.shown
+
+
+async def test_a_delivery_that_refers_to_what_is_no_release_is_withheld(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+        await owner.say("/release last to guest")
+        (asked,) = [event for event in await owner.events() if event.type is EventType.RELEASE_REQUESTED]
+        claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
+        assert claim is not None
+        text = f"You said: {TEXT}"
+        forged = [
+            NewDelivery(f"k{seq}", str(GUEST), text, asked.label, "message", release=seq)
+            for seq in (asked.seq, 1, 9999)
+        ]
+        await owner.app.store.record(claim, Write(Ids().op(), claim.state.seq, deliver=tuple(forged), release=True))
+        await owner.app.outbox.collect(owner.sid)
+        states = [one.state for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        assert states == [DeliveryState.WITHHELD] * 3
+        assert "→ guest" not in owner.shown
+
+
+@pytest.mark.parametrize(
+    "typed, told",
+    [
+        ("/release", "write it as `/release"),
+        ("/release last guest", "write it as `/release"),
+        ("/release last to gest", "unknown recipient `gest`, did you mean `guest`?"),
+        ("/release last to guest", "there is nothing of that name here"),
+        ("/release confirm aaaaaaaa", "there is nothing of that name here"),
+        ("/help release", "send exactly what you are shown"),
+    ],
+)
+async def test_what_is_typed_wrong_is_told(tmp_path: Path, typed: str, told: str) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        assert told in await owner.say(typed)
+
+
+async def test_without_the_right_there_is_no_such_command(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await confidential(owner)
+        told = [await owner.say(f"/{word}") for word in ("release last to guest", "release confirm a", "rel")]
+        assert told == [
+            "  unknown command `/release`, did you mean `/reset`?\n",
+            "  unknown command `/release`, did you mean `/reset`?\n",
+            "  unknown command `/rel`, `/help` lists them\n",
+        ]
+        assert "/release" not in await owner.say("/help")
+        assert "unknown command `/release`" in await owner.say("/help release")
+        assert "/release" not in await owner.say(note("guest", "hi"))

@@ -1,0 +1,276 @@
+"""Sessions that send one another something: delivered, held, let in, refused, and never a loop."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from bot.agent.offline import OfflineModel
+from bot.commands.held import NOTHING
+from bot.errors import NotFoundError
+from bot.post import ABOVE
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.events import Event, EventType
+from bot.sessions.kin import MOST_HOPS
+from bot.sessions.values import Write
+from bot.tools.sending import ITSELF, OVER
+from bot.tools.sessions import NONE
+from channels.message import Address
+from policy.labels import PUBLIC
+from tests.bot.kit import bang, eventually, parts, policy, results
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+READS = bang("read_file", path="confidential/pipeline.md")
+POLICY = {
+    "recipients": {
+        "owner": {"channel": "console", "chat": "owner", "clearance": "top"},
+        "desk": {"channel": "console", "chat": "desk", "clearance": "top"},
+        "lobby": {"channel": "console", "chat": "lobby", "clearance": "INTERNAL"},
+        "ann": {"channel": "console", "chat": "ann", "clearance": "top"},
+    },
+    "principals": {
+        "owner": {
+            "role": "owner",
+            "clearance": "top",
+            "accounts": ["console:owner", "console:desk", "console:lobby"],
+        },
+        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+    },
+}
+
+
+def at(owner: Person, chat: str) -> Person:
+    return Person(owner.app, owner.output, Address("console", chat), f"console:{chat}")
+
+
+def send(sid: str, text: str) -> str:
+    return bang("sessions_send", session_id=sid, content=text)
+
+
+def typed(sid: str, text: str) -> str:
+    return f"/send {sid} {text}"
+
+
+def heard(events: Sequence[Event]) -> list[str]:
+    """Return what a session heard from others."""
+    return [
+        str(event.body["text"])
+        for event in events
+        if event.type is EventType.USER_MESSAGE and isinstance(event.body.get("origin"), dict)
+    ]
+
+
+async def hears(person: Person, count: int = 1) -> list[str]:
+    """Wait until a session heard so much, and its turn is over."""
+
+    async def did() -> bool:
+        return len(heard(await person.events())) >= count
+
+    await eventually(did)
+    await person.settled()
+    return heard(await person.events())
+
+
+async def test_what_is_sent_is_a_message_that_is_not_the_users(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        assert '{"status": "accepted"}' in await owner.say(send(desk.sid, "please look"))
+        assert await hears(desk) == ["please look"]
+        assert f"→ desk: You said: [message from session {owner.sid}, not your user]\n  please look" in owner.shown
+        assert heard(await owner.events()) == []
+        assert [one.state for one in await owner.app.store.deliveries(owner.sid)][:1] == [DeliveryState.SENT]
+
+
+async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        lobby = at(owner, "lobby")
+        await lobby.say("hello")
+        before = await lobby.state()
+        await owner.say(READS)
+        assert '{"status": "accepted"}' in await owner.say(send(lobby.sid, "the deal is on"))
+        assert await lobby.state() == before
+        (item,) = await owner.app.store.held(lobby.sid)
+
+        # Nobody hears of it where it may not be known, not even by its id.
+        assert await lobby.say("/held") == f"→ lobby: {NOTHING}\n"
+        absent = await lobby.say("/held accept nothing")
+        assert await lobby.say(f"/held accept {item.id}") == absent
+        assert str(NotFoundError()) in absent
+
+        shown = await owner.say("/held")
+        assert f"{item.id} for session {lobby.sid}, which would have read CONFIDENTIAL~: the deal is on" in shown
+        assert "is let in" in await owner.say(f"/held accept {item.id}")
+        assert await hears(lobby) == ["the deal is on"]
+        assert str((await lobby.state()).taint) == "CONFIDENTIAL~"
+        # What its model answers to that may not be said where it lives.
+        assert "→ lobby: answer: refused" in owner.shown
+        assert "You said: [message" not in owner.shown
+        assert NOTHING in await owner.say("/held")
+        rows = [record.body for record in await owner.app.store.records(lobby.sid) if record.kind == "held"]
+        assert [(row["item"], row["accepted"]) for row in rows] == [(item.id, True)]
+
+
+async def test_what_a_person_refuses_is_gone(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        await owner.say(READS)
+        await owner.say(send(desk.sid, "the deal is on"))
+        (item,) = await owner.app.store.held(desk.sid)
+        assert "is dropped" in await desk.say(f"/held refuse {item.id}")
+        assert NOTHING in await desk.say("/held list")
+        assert (await desk.state()).taint == PUBLIC
+        assert "write it as" in await desk.say("/held maybe x")
+
+
+class Echo(OfflineModel):
+    """A model that sends back whatever another session says to it."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        answer = await super().request(messages, model_settings, model_request_parameters)
+        last = messages[-1]
+        if isinstance(last, ModelRequest) and isinstance(last.parts[0], UserPromptPart):
+            sender = re.match(r"\[message from session (\w+)", str(last.parts[0].content))
+            if sender:
+                answer.parts = [ToolCallPart("sessions_send", {"session_id": sender[1], "content": "and you?"})]
+        return answer
+
+
+async def test_sessions_that_answer_one_another_stop(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY), parts=parts(model=Echo())) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        await owner.say(send(desk.sid, "how are you?"))
+        assert len(await hears(desk, 3)) == 3
+        assert len(await hears(owner, 2)) == 2
+        assert results(await desk.events())[-1] == ("sessions_send", "failed")
+        assert f"this came through {MOST_HOPS} sessions already" in owner.shown
+
+
+async def test_absent_anothers_and_hidden_are_one_answer(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        ann, desk = at(owner, "ann"), at(owner, "desk")
+        await ann.say("hello")
+        await desk.say(READS)
+        for made in (send, typed):
+            lobby = at(owner, "lobby")
+            await lobby.say("hello")
+            answers = {await lobby.say(made(sid, "hi")) for sid in ("nowhere", ann.sid, desk.sid)}
+            assert len(answers) == 1
+            assert NONE in answers.pop()
+        assert heard(await ann.events()) == heard(await desk.events()) == []
+
+
+async def test_a_person_sends_at_the_label_of_what_he_types(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        await owner.say(READS)
+        assert '{"status": "accepted"}' in await owner.say(f"/send {desk.sid} lunch at noon")
+        assert await hears(desk) == ["lunch at noon"]
+        assert (await desk.state()).taint == PUBLIC
+        assert ITSELF in await owner.say(f"/send {owner.sid} hi")
+        assert "write it as" in await owner.say("/send somebody")
+        assert "this session has no parent" in await owner.say("/send parent hi")
+
+
+async def test_a_send_to_what_is_over_says_so_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        await owner.say(bang("sessions_spawn", task="look"))
+
+        async def over() -> bool:
+            (slot,) = await owner.app.store.slots("owner")
+            return not slot.live
+
+        await eventually(over)
+        (slot,) = await owner.app.store.slots("owner")
+        assert OVER in await owner.say(send(slot.sid, "one more thing"))
+
+
+async def test_what_was_sent_before_a_reset_is_dropped(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY), serve=False) as owner:
+        desk = at(owner, "desk")
+        await desk.send("hello")
+        await owner.send("hello")
+        await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
+        address = Address("session", desk.sid, "owner", "1")
+        late = await sent(owner, address)
+        assert late is DeliveryState.FAILED
+        assert await sent(owner, Address("session", desk.sid, "owner", "2")) is DeliveryState.SENT
+
+
+async def sent(owner: Person, address: Address) -> DeliveryState:
+    """Hand something over as an outbox does that finds it pending."""
+    delivery = Delivery(
+        owner.sid, str(address), str(address), "hi", PUBLIC, "message", "t", DeliveryState.SENDING, 1, 1, 1, ()
+    )
+    return await owner.app.outbox.hand_over(delivery)
+
+
+async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY)) as owner:
+        task = "\n".join((send("parent", "half way"), READS, send("parent", "the deal is on")))
+        await owner.say(bang("sessions_spawn", task=task))
+        assert await hears(owner, 3) == ["half way", ABOVE, ABOVE]
+        assert (await owner.state()).taint == PUBLIC
+        texts = [str(item.body["text"]) for item in await owner.app.store.held(owner.sid)]
+        assert texts[0] == "the deal is on"
+        assert len(texts) == 2
+
+
+@pytest.mark.parametrize("hook, tools", [("PRE_TOOL_CALL", ["sessions_send"]), ("PRE_OUTPUT", [])])
+async def test_a_rule_stops_what_sessions_send(tmp_path: Path, hook: str, tools: list[str]) -> None:
+    rule = {"id": "no-sending", "hook": hook, "pattern": "payment-card", "action": "BLOCK"}
+    rules = [{**rule, "tools": tools} if tools else rule]
+    async with running(tmp_path, policy(**POLICY, rules=rules)) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        assert "no-sending" in await owner.say(send(desk.sid, "4111 1111 1111 1111"))
+        await owner.say(f"/send {desk.sid} 4111 1111 1111 1111")
+        assert heard(await desk.events()) == []
+        assert (await desk.state()).waiting_items == 0
+
+
+async def test_a_full_inbox_is_tried_again_and_nobody_sends_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY, blocks={"limits": {"inbox_items": 1}}), serve=False) as owner:
+        desk = at(owner, "desk")
+        there = Address("session", desk.sid, "owner", "1")
+        assert await sent(owner, there) is DeliveryState.FAILED
+        await owner.send("hello")
+        await desk.send("hello")
+        assert await sent(owner, there) is DeliveryState.PENDING
+        assert "busy, try again in a moment" in await owner.say(f"/send {desk.sid} hi", wait=False)
+        await owner.app.store.stop(desk.sid, actor="owner")
+        assert await sent(owner, there) is DeliveryState.SENT
+
+
+async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**POLICY), serve=False) as owner:
+        app, desk = owner.app, at(owner, "desk")
+        await desk.send("hello")
+        await owner.send("hello")
+        claim = await app.store.claim(owner.sid, app.ids.owner())
+        assert claim is not None
+        there = str(Address("session", desk.sid, "owner", "1"))
+        new = NewDelivery("k", there, "please look", PUBLIC, "message", hops=1)
+        await app.store.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
+        (left,) = await app.store.deliveries(owner.sid)
+        # It had handed the text over when it died, and nobody knows.
+        assert await app.outbox.hand_over(left) is DeliveryState.SENT
+        await app.store.settle(left, "dead", DeliveryState.AMBIGUOUS)
+        await app.store.settle(left, "dead", DeliveryState.PENDING)
+        await app.outbox.collect(owner.sid)
+        assert [one.state for one in await app.store.deliveries(owner.sid)] == [DeliveryState.SENT]
+        assert (await desk.state()).waiting_items == 2

@@ -1,0 +1,459 @@
+"""Background sessions through the whole application: labels, results, caps, deadlines, stops, crashes."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from bot.bounded import FAILED
+from bot.errors import BusyError, NotFoundError
+from bot.post import ABOVE
+from bot.sessions.events import EventType
+from bot.sessions.kin import Caps, Errand, Slot
+from bot.sessions.values import SessionState, Status, Turn, Write, YieldReason
+from bot.spawning import DepthError, HopsError
+from bot.store.keys import slots_key
+from bot.tools.sending import FIELDS_ONLY
+from bot.worker import TOO_LATE
+from channels.message import Address
+from policy.labels import PUBLIC
+from tests.bot.kit import (
+    CONFIDENTIAL,
+    Probe,
+    bang,
+    eventually,
+    parts,
+    policy,
+    results,
+    standing,
+)
+from tests.harness import Person, running
+from tests.store.world import command, keys
+
+pytestmark = pytest.mark.anyio
+
+READS = bang("read_file", path="confidential/pipeline.md")
+
+
+def spawn(task: str, **more: object) -> str:
+    return bang("sessions_spawn", task=task, **more)  # pyright: ignore[reportArgumentType] - what a model may say
+
+
+async def slots(person: Person) -> tuple[Slot, ...]:
+    return await person.app.store.slots("owner")
+
+
+async def children(person: Person) -> list[SessionState]:
+    found = [await person.app.store.state(slot.sid) for slot in await slots(person)]
+    return [state for state in found if state is not None]
+
+
+async def quiet(person: Person) -> list[SessionState]:
+    """Wait until every background session has ended and been heard, and return them."""
+
+    async def over() -> bool:
+        every = [*await children(person), await person.state()]
+        return not any(slot.live for slot in await slots(person)) and all(
+            not state.undelivered and not state.waiting_items and state.turn is None for state in every
+        )
+
+    await eventually(over)
+    return await children(person)
+
+
+async def test_its_result_comes_back_as_a_message(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        shown = await owner.say(spawn("look around", title="research"))
+        assert '"status": "accepted"' in shown
+        (child,) = await quiet(owner)
+        assert f"[result of background session {child.sid}, not your user]" in owner.shown
+        assert "You said: look around" in owner.shown
+        assert child.lineage is not None
+        assert (child.lineage.title, child.lineage.depth, child.principal) == ("research", 1, "owner")
+        assert (await owner.state()).taint == PUBLIC
+
+
+async def test_a_task_carries_what_its_parent_has_read_before_the_model_is_asked(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(READS)
+        await owner.say(spawn("hello"))
+        (child,) = await quiet(owner)
+        log = await owner.app.store.events(child.sid)
+        kinds = [event.type.value for event in log]
+        assert kinds[:4] == ["session.created", "turn.started", "taint.raised", "user.message"]
+        assert [str(event.label) for event in log[2:4]] == ["CONFIDENTIAL~", "CONFIDENTIAL~"]
+        assert kinds.index("user.message") < kinds.index("agent.message")
+        assert CONFIDENTIAL.flows_to(child.taint)
+        assert CONFIDENTIAL.flows_to(child.creation)
+
+
+async def test_a_result_above_its_parent_is_held_and_a_constant_comes_instead(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(READS))
+        (child,) = await quiet(owner)
+        assert str(child.taint) == "CONFIDENTIAL~"
+        assert str((await owner.state()).taint) == "PUBLIC"
+        assert f"[notice, not your user]\n  {ABOVE}" in owner.shown
+        assert "pipeline" not in owner.shown.replace("confidential/pipeline.md", "").lower()
+        (held,) = await owner.app.store.held(owner.sid)
+        assert (str(held.label), held.sender) == ("CONFIDENTIAL~", "owner")
+
+
+async def test_how_it_failed_is_held_like_what_it_found(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(blocks={"limits": {"model_steps": 1}})) as owner:
+        await owner.say(spawn(READS))
+        (child,) = await quiet(owner)
+        assert child.last_turn is not None
+        assert child.last_turn.reason is YieldReason.MAX_TURNS
+        assert ABOVE in owner.shown
+        assert [str(held.label) for held in await owner.app.store.held(owner.sid)] == ["CONFIDENTIAL~"]
+
+
+async def test_nobody_is_asked_in_a_background_session(tmp_path: Path) -> None:
+    reads = bang("read_file", path="public/welcome.md")
+    tells = bang("message", channel="console", recipient="guest", text="hi")
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(f"{reads}\n{tells}"))
+        (child,) = await quiet(owner)
+        assert await owner.app.store.approvals(child.sid) == ()
+        assert results(await owner.app.store.events(child.sid)) == [("read_file", "ok"), ("message", "denied")]
+        assert "→ guest" not in owner.shown
+
+
+async def test_its_workspace_is_its_own(tmp_path: Path) -> None:
+    writes = bang("write_file", path="workspace/notes.md", text="mine")
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(writes))
+        await quiet(owner)
+        shown = await owner.say(bang("read_file", path="workspace/notes.md"))
+        assert "mine" not in shown
+
+
+async def test_its_result_is_told_to_whom_it_was_promised_if_they_may_know(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(spawn("look", deliver_to="guest"))
+        await owner.say(spawn(READS, deliver_to="guest"))
+        low, high = sorted(await quiet(owner), key=lambda state: str(state.taint), reverse=True)
+        assert str(high.taint) == "CONFIDENTIAL~"
+        assert owner.shown.count("→ guest: ") == 1
+        assert "→ guest: You said: look" in owner.shown
+        rows = [record.body for record in await owner.app.store.records(high.sid)]
+        assert [row["verdict"] for row in rows if row.get("destination") == "console::guest:"] == ["BLOCK"]
+        assert low.taint == PUBLIC
+
+
+async def test_an_untrusted_session_asks_before_its_child_may_tell_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        shown = await owner.say(spawn("look", deliver_to="guest"))
+        assert "May `sessions_spawn` run" in shown
+        shown = await owner.say("/stop")
+        assert await slots(owner) == ()
+        assert "unknown recipient `gest`" in await owner.say(spawn("look", deliver_to="gest"))
+
+
+async def begun(owner: Person, *addresses: str) -> list[str]:
+    """Begin a conversation at each address and return their sessions."""
+    sids = list[str]()
+    for chat in addresses:
+        person = Person(owner.app, owner.output, Address("console", chat))
+        await person.send("hello")
+        sids.append(person.sid)
+    return sids
+
+
+@pytest.mark.parametrize("chats, live", [(["owner"], 5), (["owner", "desk"], 8)])
+async def test_of_two_hundred_at_once_exactly_the_caps_live(tmp_path: Path, chats: list[str], live: int) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        sids = await begun(owner, *chats)
+
+        async def one(number: int) -> str:
+            parent = standing(sid=sids[number % len(sids)], turn="")
+            try:
+                return (await owner.app.spawner.mint_child(parent, f"k{number}", Errand("hello"))).sid
+            except BusyError as error:
+                return str(error)
+
+        async with asyncio.TaskGroup() as tasks:
+            tried = [tasks.create_task(one(number)) for number in range(200)]
+        answers = {task.result() for task in tried}
+        assert len(await children(owner)) == live
+        assert len(answers) == live + 1
+        assert "busy, try again in a moment" in answers
+
+
+async def test_slots_that_a_crash_left_are_found_when_one_is_wanted(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        app = owner.app
+        for number in range(5):
+            await app.spawner.mint_child(standing(sid=sid, turn=""), f"k{number}", Errand("hello"))
+        with pytest.raises(BusyError):
+            await app.spawner.mint_child(standing(sid=sid, turn=""), "more", Errand("hello"))
+        # The process died after this one's end, before its slot was freed.
+        await app.store.stop((await slots(owner))[0].sid, actor="owner")
+        await app.spawner.mint_child(standing(sid=sid, turn=""), "more", Errand("hello"))
+        # And here between the reservation and the creation.
+        await app.store.stop((await slots(owner))[1].sid, actor="owner")
+        await app.spawner.free("owner")
+        await app.store.reserve("owner", "lost", "nowhere", sid, Caps(5, 8, 2))
+        with pytest.raises(BusyError):
+            await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
+        await command(app.store, "HSET", slots_key("owner"), "lost", f"1 live 1 nowhere {sid}")
+        await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
+        assert sum(slot.live for slot in await slots(owner)) == 5
+
+
+async def test_the_same_call_again_is_the_same_child(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        parent = standing(sid=sid, turn="")
+        first = await owner.app.spawner.mint_child(parent, "k", Errand("hello"))
+        assert await owner.app.spawner.mint_child(parent, "k", Errand("hello")) == first
+        (child,) = await children(owner)
+        assert child.waiting_items == 1
+
+
+async def test_a_parent_that_was_reset_or_is_gone_spawns_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        for parent in (standing(sid=sid, turn="", generation=2), standing(sid="nowhere", turn="")):
+            with pytest.raises(NotFoundError):
+                await owner.app.spawner.mint_child(parent, "k", Errand("hello"))
+        assert await slots(owner) == ()
+
+
+async def test_children_of_children_and_no_deeper(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(spawn(spawn("too deep"))))
+        found = await quiet(owner)
+        assert sorted(state.lineage.depth for state in found if state.lineage) == [1, 2]
+        deepest = max(found, key=lambda state: state.lineage.depth if state.lineage else 0)
+        log = await owner.app.store.events(deepest.sid)
+        assert any(str(DepthError()) in str(event.body) for event in log)
+
+
+async def test_one_that_waits_holds_no_slot_and_hears_its_children_all_the_same(tmp_path: Path) -> None:
+    let_go = asyncio.Event()
+
+    async def wait(_arguments: object, _scene: object) -> None:
+        await let_go.wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        await owner.say(spawn(spawn(bang("probe"))))
+
+        async def waits() -> bool:
+            return sorted(slot.live for slot in await slots(owner)) == [False, True]
+
+        await eventually(waits)
+        let_go.set()
+        found = await quiet(owner)
+        (middle,) = [state for state in found if state.lineage and state.lineage.depth == 1]
+        log = await owner.app.store.events(middle.sid)
+        said = [event.body["text"] for event in log if event.type is EventType.AGENT_MESSAGE]
+        assert len(said) == 2
+        assert "probe: done" in str(said[1])
+        assert owner.shown.count(f"You said: [result of background session {middle.sid}") == 2
+
+
+async def test_what_came_through_too_many_sessions_spawns_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        claim = await owner.app.store.claim(sid, "w")
+        assert claim is not None
+        turn = Turn("t", 1, claim.items[0].dedupe, "owner", claim.now, hops=5)
+        opened = Write(owner.app.ids.op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING)
+        await owner.app.store.record(claim, opened)
+        with pytest.raises(HopsError):
+            await owner.app.spawner.mint_child(standing(sid=sid), "k", Errand("hello"))
+        # A person who types it is no loop.
+        await owner.app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand("hello"))
+
+
+async def late(owner: Person, sid: str, deadline: int) -> None:
+    """Change a background session's deadline."""
+    kin = json.loads(await command(owner.app.store, "HGET", keys(sid).state, "kin"))
+    await command(owner.app.store, "HSET", keys(sid).state, "kin", json.dumps([*kin[:4], deadline, *kin[5:]]))
+
+
+async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        app = owner.app
+        child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand("hello", minutes=3))
+        state = await app.store.state(child.sid)
+        assert state is not None
+        assert state.lineage is not None
+        assert 0 < state.lineage.deadline - state.created_at <= 3 * 60_000
+        await late(owner, child.sid, 1)
+        serving = asyncio.create_task(app.serve())
+        try:
+            (ended,) = await quiet(owner)
+        finally:
+            serving.cancel()
+        assert ended.last_turn is not None
+        assert ended.last_turn.reason is YieldReason.DEADLINE_EXCEEDED
+        assert TOO_LATE in owner.shown
+
+
+async def test_a_deadline_ends_a_turn_in_its_middle(tmp_path: Path) -> None:
+    async def wait(_arguments: object, _scene: object) -> None:
+        await asyncio.Event().wait()
+
+    probe = Probe(does=wait)
+    async with running(tmp_path, parts=parts(probe), serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        app = owner.app
+        child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand(bang("probe")))
+        state = await app.store.state(child.sid)
+        assert state is not None
+        await late(owner, child.sid, state.created_at + 3_000)
+        serving = asyncio.create_task(app.serve())
+        try:
+            (ended,) = await quiet(owner)
+        finally:
+            serving.cancel()
+        assert len(probe.ran) == 1
+        assert ended.last_turn is not None
+        assert ended.last_turn.reason is YieldReason.DEADLINE_EXCEEDED
+
+
+async def test_a_stop_reaches_all_that_was_spawned_and_sets_nothing_going(tmp_path: Path) -> None:
+    async def wait(_arguments: object, _scene: object) -> None:
+        await asyncio.Event().wait()
+
+    probe = Probe(does=wait)
+    async with running(tmp_path, parts=parts(probe)) as owner:
+        await owner.say(spawn(f"{spawn(bang('probe'))}\n{bang('probe')}"))
+
+        async def both() -> bool:
+            return len(probe.ran) == 2
+
+        await eventually(both)
+        before = len(await owner.events())
+        shown = await owner.say("/stop")
+        assert "whatever it spawned is stopped" in shown
+        found = await quiet(owner)
+        assert [state.last_turn.reason for state in found if state.last_turn] == [YieldReason.CANCELED] * 2
+        assert len(await owner.events()) == before
+
+
+async def test_a_result_for_a_conversation_begun_anew_is_dropped(tmp_path: Path) -> None:
+    let_go = asyncio.Event()
+
+    async def wait(_arguments: object, _scene: object) -> None:
+        await let_go.wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        await owner.say(spawn(bang("probe")))
+        await owner.say("/reset confirm")
+        let_go.set()
+        await quiet(owner)
+        assert "result of background session" not in owner.shown
+        assert await owner.app.store.held(owner.sid) == ()
+
+
+async def test_a_person_spawns_at_the_label_of_what_he_types(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        assert "has not begun" in await owner.say("/spawn look around")
+        await owner.say(READS)
+        shown = await owner.say("/spawn look around")
+        assert '"status": "accepted"' in shown
+        (child,) = await quiet(owner)
+        assert child.taint == PUBLIC
+        assert "write it as `/spawn TASK`" in await owner.say("/spawn")
+        audited = [record.body for record in await owner.app.store.records("audit")]
+        assert [row["verdict"] for row in audited if row.get("tool") == "sessions_spawn"] == ["ALLOW", "ALLOW"]
+
+
+async def test_a_rule_stops_a_persons_spawn_too(tmp_path: Path) -> None:
+    rules = [{"id": "no-children", "hook": "PRE_TOOL_CALL", "tools": ["sessions_spawn"], "action": "BLOCK"}]
+    async with running(tmp_path, policy(rules=rules)) as owner:
+        await owner.say("hello")
+        assert "no-children" in await owner.say("/spawn look around")
+        assert "no-children" in await owner.say(spawn("look around"))
+        assert await slots(owner) == ()
+
+
+async def test_agents_lists_stops_and_shows(tmp_path: Path) -> None:
+    async def wait(_arguments: object, _scene: object) -> None:
+        await asyncio.Event().wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        assert "there are no background sessions here" in await owner.say("/agents")
+        await owner.say(spawn(bang("probe"), title="slow one"))
+        (slot,) = await slots(owner)
+
+        async def works() -> bool:
+            return "running" in await owner.say("/agents")
+
+        await eventually(works)
+        assert f'{slot.run} running, taint PUBLIC "slow one"' in await owner.say("/agents list")
+        assert f"stopping {slot.run}" in await owner.say(f"/agents cancel {slot.run}")
+        await quiet(owner)
+        assert "ended, canceled" in await owner.say("/agents")
+        assert "!probe" in await owner.say(f"/agents log {slot.sid}")
+        assert "there is nothing of that name here" in await owner.say("/agents log nowhere")
+        assert "write it as" in await owner.say("/agents cancel")
+
+
+async def test_what_may_not_be_known_here_is_not_among_the_agents(tmp_path: Path) -> None:
+    channels = {"console": {"classification": "INTERNAL", "inbound": "PUBLIC", "overshoot": "allow"}}
+    recipients = {"owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"}}
+    async with running(tmp_path, policy(channels=channels, recipients=recipients)) as owner:
+        before = await owner.say("/agents")
+        await owner.say(spawn(READS))
+        (slot,) = await slots(owner)
+        await quiet(owner)
+        assert await owner.say("/agents") == before
+        absent = await owner.say("/agents log nowhere")
+        assert await owner.say(f"/agents log {slot.run}") == absent
+        assert await owner.say(f"/agents cancel {slot.run}") == absent
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [
+        {},
+        {"note": {"type": "text"}},
+        {"note": {"type": "string"}},
+        {"note": {"type": "enum"}},
+        {"note": {"type": "enum", "values": []}},
+        {"note": {"type": "enum", "values": [""]}},
+        {"note": {"type": "enum", "values": ["x" * 65]}},
+        {"note": {"type": "enum", "values": [f"m{number}" for number in range(33)]}},
+        {"note": {"type": "number", "values": ["x"]}},
+        {"note": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
+        {"note": {"deep": {"type": "boolean"}}},
+        {"a note": {"type": "boolean"}},
+        {"note\n": {"type": "boolean"}},
+        {f"f{number}": {"type": "boolean"} for number in range(9)},
+    ],
+)
+async def test_fields_that_are_not_bounded_are_refused(tmp_path: Path, returns: JsonValue) -> None:
+    async with running(tmp_path) as owner:
+        shown = await owner.say(spawn("look", returns=returns))
+        assert "arguments of `sessions_spawn` do not fit" in shown
+        assert await slots(owner) == ()
+
+
+async def test_one_that_was_given_fields_tells_nothing_else(tmp_path: Path) -> None:
+    """Neither why it failed, nor by a text it sends, nor what a rule would mask."""
+    fields = {"card": {"type": "number"}}
+    cards = {"id": "cards", "hook": "PRE_OUTPUT", "action": "REDACT", "pattern": "long"}
+    config = policy(rules=[cards], patterns={"long": r"\b\d{10}\b"}, blocks={"limits": {"model_steps": 2}})
+    sends = bang("sessions_send", session_id="parent", content="wire the money")
+    async with running(tmp_path, config) as owner:
+        files = tmp_path / "data" / "files" / "public"
+        (files / "page.md").write_text('{"card": 1234567890}', "utf-8")
+        reads = bang("read_file", path="public/page.md")
+        for task in (f"{sends}\n{reads}\n=", spawn("again"), f"{reads}\n="):
+            await owner.say(spawn(task, returns=fields))
+        found = await quiet(owner)
+        told = [one.text for state in found for one in await owner.app.store.deliveries(state.sid)]
+        assert told.count(FAILED) >= 3
+        assert not any("1234567890" in text or "money" in text for text in told)
+        logs = [await owner.app.store.events(state.sid) for state in found]
+        assert sum(FIELDS_ONLY in str(event.body) for log in logs for event in log) >= 1

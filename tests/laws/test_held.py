@@ -1,0 +1,103 @@
+"""Law `no_read_up` for what is held: whatever it is, the model reads the same as long as it does not let it in."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+from pydantic_ai.messages import ToolCallPart
+
+from bot.tools.base import Declared, Result
+from policy.labels import PUBLIC, parse
+from policy.request import Effect
+from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, parts, policy, proposed
+from tests.harness import running
+
+_EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+_FLOOR = parse("INTERNAL")
+_RULES = [
+    {"id": "no-mail", "hook": "PRE_OUTPUT", "action": "BLOCK", "pattern": "email"},
+    {"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "REDACT", "pattern": "payment-card"},
+]
+
+_results = st.builds(
+    Result,
+    st.sampled_from(("", "x", "a@example.com", "card 4111 1111 1111 1111", "y" * 50_000, "z" * 900_000)),
+    st.sampled_from(("INTERNAL", "CONFIDENTIAL~", "RESTRICTED")).map(parse),
+    st.booleans(),
+)
+_uses = st.lists(
+    st.sampled_from(
+        (
+            ("message", {"channel": "console", "recipient": "owner", "text": "$"}),
+            ("message", {"channel": "console", "recipient": "guest", "text": "$"}),
+            ("write_file", {"path": "confidential/x.md", "text": "$"}),
+            ("write_file", {"path": "public/x.md", "text": "$"}),
+            ("read_file", {"path": "$"}),
+            ("echo", {"text": "$"}),
+            ("echo", {"more": {"deep": ["$"]}}),
+            ("simulate_tool_call", {"tool_name": "echo", "args": {"text": "$"}}),
+        )
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+Use = tuple[str, dict[str, JsonValue]]
+
+_LOG: Final[Use] = ("sessions_history", {"session_id": "", "include_tools": True})
+"""Reading the log back, where every use of what is held left its entries."""
+
+
+def _calls(uses: Sequence[Use], ref: str) -> list[ToolCallPart]:
+    def put(value: JsonValue) -> JsonValue:
+        if isinstance(value, dict):
+            return {name: put(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [put(inner) for inner in value]
+        return {"$ref": ref} if value == "$" else value
+
+    return [
+        proposed(tool, {name: put(value) for name, value in arguments.items()}, name=f"c{n}")
+        for n, (tool, arguments) in enumerate(uses)
+    ]
+
+
+async def _read(folder: Path, result: Result, uses: Sequence[Use]) -> str:
+    """Return all that a model reads that has a result held and passes it on in these ways."""
+    echo = Probe("echo", Declared(clearance=TOP), Result("done"), Effect.SEND)
+    probe = Probe(declared=Declared(result=_FLOOR), result=result)
+    model = Scripted([proposed("probe", {"_hold": True})], "held")
+    async with running(folder, policy(rules=_RULES), parts=parts(probe, echo, model=model)) as owner:
+        await owner.say("hold it")
+        (held,) = [str(event.body["ref"]) for event in await owner.events() if event.type == "item.held"]
+        model.then(*([one] for one in _calls((*uses, _LOG), held)), "done")
+        await owner.say("use it")
+        assert (await owner.state()).taint == PUBLIC
+        # Times are outside the law, and the folders' keys differ.
+        read = model.read().replace(owner.sid, "own")
+        return re.sub(r'"at": [0-9]+', '"at": 0', re.sub(r"held-[a-z0-9]{16}", "held", read))
+
+
+@_EXAMPLES
+@example(
+    Result("a@example.com", CONFIDENTIAL),
+    Result("x", CONFIDENTIAL),
+    [("message", {"channel": "console", "recipient": "owner", "text": "$"})],
+)
+@given(_results, _results, _uses)
+def test_no_read_up(one: Result, other: Result, uses: list[Use]) -> None:
+    async def law() -> None:
+        told = list[str]()
+        for result in (one, other):
+            with TemporaryDirectory() as folder:
+                told.append(await _read(Path(folder), result, uses))
+        assert told[0] == told[1]
+
+    asyncio.run(law())

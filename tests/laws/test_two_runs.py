@@ -1,0 +1,231 @@
+"""Law `no_read_up`, run twice: once without and once with what is hidden, and every answer is the same byte for byte.
+
+An installation is asked everything a PUBLIC session and a person at a PUBLIC address can ask about sessions. Then
+sessions above PUBLIC, and another person's, are put into the same store, under the very ids that were asked for, and
+all is asked again. `QUESTIONS` and `COMMANDS` are the table: a new tool or command about sessions belongs there. Time
+is outside the law: how long an answer takes may tell that there was more to look at, and nothing here measures it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from bot.authorize import Caller, Ingress
+from bot.commands import table
+from bot.sessions.events import NewEvent
+from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.values import NewItem, Title, Write
+from bot.standing import Call
+from bot.store.keys import slots_key
+from channels.message import Address
+from policy.labels import PUBLIC, Label, parse
+from policy.request import Destination, Role
+from tests.bot.kit import policy, standing, unrecorded
+from tests.harness import Person, running
+from tests.store.world import command, event, fresh
+
+HIDDEN: Final = "hidden0"
+"""The id that is asked for, of a session that is not there in the first run and hidden in the second."""
+
+QUESTIONS: Final[tuple[tuple[str, dict[str, JsonValue]], ...]] = (
+    ("sessions_list", {}),
+    ("sessions_list", {"limit": 1}),
+    ("sessions_list", {"limit": 3}),
+    ("sessions_list", {"limit": 2, "cursor": "{cursor}"}),
+    ("sessions_list", {"cursor": "forged"}),
+    ("sessions_list", {"kind": "task"}),
+    ("sessions_list", {"active_within": 1_000_000}),
+    ("sessions_list", {"principal": "ann"}),
+    ("sessions_history", {"session_id": HIDDEN}),
+    ("sessions_history", {"session_id": HIDDEN, "cursor": 3, "include_tools": True}),
+    ("sessions_history", {"session_id": "{own}", "include_tools": True}),
+    ("sessions_history", {"session_id": "{other}"}),
+    ("session_status", {"session_id": HIDDEN}),
+    ("session_status", {"session_id": "{own}"}),
+    ("session_status", {"session_id": "{other}"}),
+    ("session_status", {}),
+    ("sessions_send", {"session_id": HIDDEN, "content": "hi"}),
+    ("sessions_send", {"session_id": "{own}", "content": "hi"}),
+    ("sessions_send", {"session_id": "parent", "content": "hi"}),
+    ("simulate_tool_call", {"tool_name": "sessions_history", "args": {"session_id": HIDDEN}}),
+    ("simulate_tool_call", {"tool_name": "session_status", "args": {"session_id": HIDDEN}}),
+    ("simulate_tool_call", {"tool_name": "sessions_list", "args": {}}),
+)
+"""Tool calls of a PUBLIC session."""
+
+COMMANDS: Final = (
+    "/sessions",
+    "/sessions {page}",
+    "/sessions forged",
+    "/history",
+    "/history {other}",
+    f"/history {HIDDEN}",
+    f"/history {HIDDEN} 3",
+    "/export",
+    "/export {other}",
+    f"/export {HIDDEN}",
+    "/sessions kind=task",
+    "/sessions active=1000000 {page}",
+    "/history tools",
+    f"/history {HIDDEN} 3 tools",
+    "/status",
+    "/taint",
+    "/approvals",
+    f"/send {HIDDEN} hi",
+    "/agents",
+    f"/agents log {HIDDEN}",
+    f"/agents cancel {HIDDEN}",
+    "/held",
+    f"/held accept {HIDDEN}",
+    f'/simulate sessions_history {{"session_id": "{HIDDEN}"}}',
+)
+"""What a person types at a PUBLIC address."""
+
+_POLICY: Final = policy(
+    blocks={"limits": {"simulations_per_minute": 10_000}},
+    compartments=["hr"],
+    principals={
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+    },
+)
+_LABELS: Final = ("INTERNAL", "CONFIDENTIAL", "CONFIDENTIAL{hr}~", "PUBLIC{hr}")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """One thing to hide: a session above PUBLIC or another person's, or something sent to one that is seen."""
+
+    label: str
+    who: str = "owner"
+    child: bool = False
+    raised: bool = False
+    parcel: bool = False
+    title: str = ""
+
+
+_ALWAYS: Final = (
+    Secret("CONFIDENTIAL", child=True, title="x"),
+    Secret("INTERNAL", raised=True),
+    Secret("INTERNAL", parcel=True),
+    Secret("PUBLIC", who="ann"),
+)
+
+
+def _sent(label: str) -> Secret:
+    return Secret(label, parcel=True)
+
+
+_labels = st.sampled_from(_LABELS)
+_secrets = st.lists(
+    st.one_of(
+        st.builds(Secret, _labels, child=st.booleans(), raised=st.booleans(), title=st.text(max_size=5)),
+        st.builds(Secret, st.sampled_from(("PUBLIC", *_LABELS)), who=st.just("ann")),
+        st.builds(_sent, _labels),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+class World:
+    """An installation with a few sessions that everybody here may know of."""
+
+    def __init__(self, owner: Person, now: int) -> None:
+        self.own = owner
+        self.other = Person(owner.app, owner.output, Address("console", "other"))
+        self._now = now
+
+    async def begin(self) -> None:
+        """Say something in a few sessions and wait until all is still."""
+        for person in (self.own, self.other, Person(self.own.app, self.own.output, Address("console", "third"))):
+            await person.say("hello")
+
+    async def hide(self, secrets: list[Secret]) -> None:
+        """Put what is hidden into the store, one of each kind at least, the first under the id that was asked for."""
+        for n, secret in enumerate((*_ALWAYS, *secrets)):
+            await self._hide(secret, f"hidden{n}")
+
+    async def _hide(self, secret: Secret, sid: str) -> None:
+        store, label = self.own.app.store, parse(secret.label)
+        if secret.parcel:
+            state = await self.own.state()
+            await store.receive(Parcel(self.own.sid, state.generation, sid, "owner", label, {"text": "high"}))
+            return
+        lineage = Lineage(self.own.sid, 1, sid, 1, 2**50) if secret.child else None
+        if secret.child:
+            await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**50} {sid} {self.own.sid}")
+        typed = PUBLIC if secret.raised else label
+        home = str(Address("console", sid))
+        item = NewItem(sid, "d", secret.who, typed, {"text": "high"}, home, secret.who, lineage=lineage)
+        await store.accept(replace(item, reserved=2**50))
+        if secret.raised:
+            # The worker may have it first, and nobody is told when it is done.
+            while (claim := await store.claim(sid, fresh(), idle=True)) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await store.record(claim, Write(fresh(), claim.state.seq, events=(_read(label),), release=True))
+        if secret.title:
+            await store.name(sid, Title(secret.title, PUBLIC))
+
+    async def answers(self) -> list[str]:
+        """Ask everything; return the answers."""
+        return [answer async for answer in self._asked()]
+
+    async def _asked(self) -> AsyncIterator[str]:
+        names = {"{own}": self.own.sid, "{other}": self.other.sid}
+        names["{cursor}"] = json.loads(await self._called("sessions_list", {"limit": 2}))["cursor"]
+        for tool, arguments in QUESTIONS:
+            yield await self._called(tool, json.loads(_filled(json.dumps(arguments), names)))
+        caller = Caller("owner", Role.OWNER, self.own.app.config.policy.top, Ingress.COMMAND)
+        context = self.own.app.command_context(caller, Address("console", "outside"), self.own.sid)
+        names["{page}"] = names["{cursor}"]
+        for line in COMMANDS:
+            told = await table.answer(replace(context, now=self._now), _filled(line, names))
+            yield f"{told.label} {told.text}"
+
+    async def _called(self, tool: str, arguments: dict[str, JsonValue]) -> str:
+        """Take a call through the gate as the caller's turn does, without a turn."""
+        gate = self.own.app.gate
+        here = standing(sid=self.own.sid, now=self._now, destination=Destination("console:x", "console", PUBLIC))
+        prepared = gate.prepare(here, Call("c1", tool, arguments))
+        if prepared.accepted is None or prepared.decision.verdict.name != "ALLOW":
+            return str(prepared.decision)
+        response = await gate.respond(here, prepared, await gate.run(here, prepared, unrecorded))
+        return response.text if response.label == PUBLIC else f"{response.label} {response.text}"
+
+
+def _read(label: Label) -> NewEvent:
+    return replace(event(label), body={"call": "c", "tool": "read_file", "text": "high", "outcome": "ok"})
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return text
+
+
+# An example takes a second, so a failing one is not shrunk: it is short as it is.
+@settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(_secrets)
+def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
+    async def law() -> None:
+        with TemporaryDirectory() as folder:
+            async with running(Path(folder), _POLICY) as owner:
+                world = World(owner, owner.app.clock.wall_ms())
+                await world.begin()
+                without = await world.answers()
+                await world.hide(secrets)
+                questions = [*map(str, QUESTIONS), *COMMANDS]
+                for question, before, after in zip(questions, without, await world.answers(), strict=True):
+                    assert before == after, question
+                assert sum(HIDDEN in answer for answer in without) <= 2, "only in simulations of a call that names it"
+
+    asyncio.run(law())

@@ -1,0 +1,75 @@
+"""Conditions are evaluated together, and one that cannot be told takes no other with it."""
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from policy.conditions import Fused
+from policy.decision import Verdict
+from policy.expressions import BOOL, INT, STRING, Expression, check
+from policy.labels import PUBLIC
+from policy.request import Effect, Hook, Request, Role, Tool
+from policy.rules import Rule
+from policy.schedule import Schedule
+from policy.variables import Facts, at
+from tests.policy.strategies import NOW, REDACTOR, TOP, engine
+
+CALL = Request(
+    Hook.PRE_TOOL_CALL, "ann", Role.MEMBER, "console", PUBLIC, TOP, TOP, TOP, tool=Tool("pay", Effect.NONE, PUBLIC)
+)
+
+
+def written(text: str, **arguments: str) -> Expression:
+    return check(text, at(Hook.PRE_TOOL_CALL, REDACTOR.names, arguments))
+
+
+def truths(*expressions: Expression, **arguments: object) -> list[object]:
+    request = replace(CALL, arguments=tuple(arguments.items()))
+    return list(Fused(expressions, REDACTOR.names).truths(Facts(request, PUBLIC, TOP, frozenset({"us-ssn"}))))
+
+
+def test_each_condition_has_its_own_answer() -> None:
+    both = written('role == "member"'), written("has_us_ssn && has_email"), written("has_us_ssn || has_email")
+    assert truths(*both) == [True, False, True]
+    assert truths() == []
+
+
+@pytest.mark.parametrize("amount", [0, 2**62, 2**63, "text", 1.5, "\ud800"])
+def test_only_what_cannot_be_told_is_without_an_answer(amount: object) -> None:
+    fine, broken = written('role == "member"'), written("arg_n * 4 / arg_n > 100", n=INT)
+    assert truths(fine, broken, written("has_email"), n=amount) == [True, None, False]
+
+
+def test_a_condition_need_not_look_at_what_cannot_be_told() -> None:
+    assert truths(written("has_us_ssn || 1 / arg_n == 1", n=INT), n=0) == [True]
+
+
+def test_one_name_may_have_two_types_in_two_conditions() -> None:
+    number, text = written("arg_x == 7", x=INT), written('arg_x == "7"', x=STRING)
+    assert truths(number, text, x=7) == [True, None]
+    assert truths(number, text, x="7") == [None, True]
+    assert truths(number, written("given_x", x=BOOL), x=7) == [True, True]
+
+
+def test_the_rule_that_fails_blocks_and_the_others_say_what_they_say() -> None:
+    rules = (
+        Rule("asks", Hook.PRE_TOOL_CALL, Verdict.REQUIRE_APPROVAL, when=written("arg_n == 0", n=INT)),
+        Rule("breaks", Hook.PRE_TOOL_CALL, Verdict.REQUIRE_APPROVAL, when=written("1 / arg_n == 1", n=INT)),
+        Rule("rests", Hook.PRE_TOOL_CALL, Verdict.BLOCK, when=written("arg_n > 5", n=INT)),
+    )
+    decision = engine(*rules).decide(replace(CALL, arguments=(("n", 0),)), NOW)
+    assert decision.verdict is Verdict.BLOCK
+    assert decision.rules == ("breaks", "asks")
+    (breaks,) = (outcome for outcome in decision.outcomes if outcome.rule == "breaks")
+    assert breaks.message == "this rule could not be evaluated"
+    fine = engine(*rules).decide(replace(CALL, arguments=(("n", 9),)), NOW)
+    assert fine.rules == ("rests",)
+
+
+def test_a_schedule_asked_at_no_moment_blocks() -> None:
+    rule = Rule(
+        "at-night", CALL.hook, Verdict.REQUIRE_APPROVAL, schedule=Schedule(frozenset({0}), 0, 1, ZoneInfo("UTC"))
+    )
+    decision = engine(rule).decide(CALL, NOW.replace(tzinfo=None))
+    assert (decision.verdict, decision.rules) == (Verdict.BLOCK, ("at-night",))

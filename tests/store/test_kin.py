@@ -1,0 +1,212 @@
+"""Sessions among themselves: a child and its task are one step, items are held or let in, slots are never leaked."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import BusyError, NotFoundError
+from bot.sessions.kin import Arrival, Caps
+from bot.sessions.values import ItemStatus, Status, Write
+from bot.store.redis_store import RedisStore
+from policy.labels import PUBLIC
+from tests.store.world import (
+    SECRET,
+    child,
+    claimed,
+    command,
+    dump,
+    ending,
+    event,
+    fresh,
+    item,
+    keys,
+    opening,
+    parcel,
+    row,
+    started,
+)
+
+pytestmark = pytest.mark.anyio
+
+CAPS = Caps(children=5, live=8, depth=2)
+
+
+async def test_a_child_and_its_task_are_one_step(store: RedisStore) -> None:
+    new = child("parent", label=SECRET)
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    assert claim.state.lineage == new.lineage
+    assert claim.state.taint == PUBLIC
+    assert claim.state.visibility == SECRET
+    assert [(entry.label, entry.body) for entry in claim.items] == [(SECRET, new.body)]
+
+
+async def test_a_child_whose_reservation_lapsed_is_not_created(store: RedisStore) -> None:
+    new = child("parent", reserved=1)
+    with pytest.raises(BusyError):
+        await store.accept(new)
+    assert await dump(store, new.sid) == {}
+
+
+async def test_a_child_ends_with_its_last_turn_and_takes_nothing_more(store: RedisStore) -> None:
+    new = child("parent")
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    assert await store.receive(parcel(new.sid)) is Arrival.WAITING
+    await store.record(claim, opening(claim, dedupe="task"))
+    state = await store.state(new.sid)
+    assert state is not None
+    await store.commit(claim, ending(state.seq, 1))
+    between = await store.state(new.sid)
+    assert between is not None
+    assert (between.status, between.ended_at) == (Status.QUEUED, 0)
+
+    claim = await claimed(store, new.sid)
+    await store.record(claim, opening(claim, 2, "p1"))
+    await store.commit(claim, ending(claim.state.seq + 1, 2))
+    ended = await store.state(new.sid)
+    assert ended is not None
+    assert ended.ended_at > 0
+    assert await store.receive(parcel(new.sid, dedupe="p2")) is Arrival.ENDED
+
+
+async def test_a_stopped_child_that_never_ran_has_ended(store: RedisStore) -> None:
+    new = child("parent")
+    await store.accept(new)
+    await store.stop(new.sid, actor="ann")
+    state = await store.state(new.sid)
+    assert state is not None
+    assert state.ended_at > 0
+
+
+async def test_what_flows_to_the_taint_enters_the_inbox_once(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
+    sent = parcel(claim.sid, SECRET)
+    assert await store.receive(sent) is Arrival.WAITING
+    before = await dump(store, claim.sid)
+    assert await store.receive(sent) is Arrival.WAITING
+    assert await dump(store, claim.sid) == before
+
+
+async def test_what_does_not_flow_is_held_and_nothing_tells_of_it(store: RedisStore) -> None:
+    claim, _ = await started(store)
+    before = await store.state(claim.sid)
+    assert await store.receive(parcel(claim.sid, SECRET)) is Arrival.HELD
+    assert await store.receive(parcel(claim.sid, SECRET)) is Arrival.HELD
+    assert await store.state(claim.sid) == before
+    (held,) = await store.held(claim.sid)
+    assert (held.sender, held.label, held.body) == ("ann", SECRET, {"text": "handed over"})
+
+
+async def test_in_place_of_a_held_item_a_constant_may_enter(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    sent = parcel(sid, SECRET, notice=True)
+    assert await store.receive(sent) is Arrival.WAITING
+    assert await store.receive(sent) is Arrival.WAITING
+    claim = await claimed(store, sid)
+    assert [(entry.label, entry.body) for entry in claim.items[1:]] == [(PUBLIC, {"text": "something came"})]
+    assert claim.state.visibility == PUBLIC
+    (held,) = await store.held(sid)
+    await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
+    state = await store.state(sid)
+    assert state is not None
+    assert state.waiting_items == 3
+
+
+async def test_an_accepted_item_enters_with_its_label(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    (held,) = await store.held(sid)
+    await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=(row(),))
+    claim = await claimed(store, sid)
+    assert [entry.label for entry in claim.items] == [PUBLIC, SECRET]
+    assert claim.state.visibility == SECRET
+    assert await store.held(sid) == ()
+    assert [record.kind for record in await store.records(sid)] == ["decision"]
+
+
+async def test_a_refused_item_is_gone(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    (held,) = await store.held(sid)
+    await store.decide_held(sid, held.id, accept=False, op=fresh(), audit=())
+    assert await store.held(sid) == ()
+    with pytest.raises(NotFoundError):
+        await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
+    assert (await claimed(store, sid)).state.waiting_items == 1
+    assert ItemStatus.REJECTED.encode() in await command(store, "HGET", keys(sid).idem, "p1")
+
+
+async def test_a_session_that_is_gone_or_over_takes_nothing(store: RedisStore) -> None:
+    assert await store.receive(parcel(fresh())) is Arrival.ABSENT
+    sid = fresh()
+    await store.accept(item(sid))
+    assert await store.receive(parcel(sid, generation=7)) is Arrival.RESET
+    await command(store, "HSET", keys(sid).state, "status", "archived")
+    assert await store.receive(parcel(sid)) is Arrival.ARCHIVED
+
+
+async def test_a_reset_drops_what_is_held(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert await store.held(sid) == ()
+
+
+async def test_only_so_much_is_held(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    came = [await store.receive(parcel(sid, SECRET, dedupe=f"p{n}")) for n in range(51)]
+    assert set(came[:50]) == {Arrival.HELD}
+    assert came[50] is Arrival.FULL
+
+
+async def test_large_items_are_held_whole(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    sent = replace(parcel(sid, SECRET), body={"text": "x" * 100_000})
+    await store.receive(sent)
+    (held,) = await store.held(sid)
+    assert held.body == sent.body
+    await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
+    assert (await claimed(store, sid)).items[1].body == sent.body
+
+
+@pytest.mark.parametrize("parents, live", [(1, 5), (2, 8), (40, 8)])
+async def test_exactly_the_caps_are_reserved(store: RedisStore, parents: int, live: int) -> None:
+    principal, names = fresh(), [fresh() for _ in range(parents)]
+
+    async def one(number: int) -> bool:
+        try:
+            await store.reserve(principal, fresh(), fresh(), names[number % parents], CAPS)
+        except BusyError:
+            return False
+        return True
+
+    async with asyncio.TaskGroup() as tasks:
+        tried = [tasks.create_task(one(number)) for number in range(200)]
+    assert sum(task.result() for task in tried) == live
+
+
+async def test_a_freed_slot_is_free_and_one_that_changed_is_not_freed(store: RedisStore) -> None:
+    principal, parent = fresh(), fresh()
+    await store.reserve(principal, "r", "child", parent, CAPS)
+    seen = await store.slots(principal)
+    assert [(slot.run, slot.sid, slot.parent, slot.live) for slot in seen] == [("r", "child", parent, True)]
+    await asyncio.sleep(0.01)
+    await store.reserve(principal, "r", "child", parent, CAPS)
+    await store.free(principal, seen)
+    assert [slot.live for slot in await store.slots(principal)] == [True]
+    await store.free(principal, await store.slots(principal))
+    assert [slot.live for slot in await store.slots(principal)] == [False]
+    one = Caps(1, 1, 1)
+    await store.reserve(principal, "s", "other", parent, one)
+    # A run that ended stays ended, so that its parent, asking again after a crash, holds no slot for it.
+    await store.reserve(principal, "r", "child", parent, one)
+    assert [slot.run for slot in await store.slots(principal) if slot.live] == ["s"]

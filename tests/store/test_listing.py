@@ -1,0 +1,239 @@
+"""Listings: what a reader may know of and nothing else, whatever the hints say."""
+
+import base64
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import CursorError, LeaseLostError, NotFoundError
+from bot.sessions.kin import Lineage
+from bot.sessions.listing import Listed, Page
+from bot.sessions.values import Kind, Title, Write
+from bot.store.keys import labels_key, list_key
+from bot.store.redis_store import RedisStore
+from policy.labels import PUBLIC, Label, parse
+from tests.store.world import SECRET, TOP, claimed, command, ending, event, fresh, item, keys, opening, started
+
+pytestmark = pytest.mark.anyio
+
+INTERNAL = parse("INTERNAL")
+
+
+async def begun(store: RedisStore, who: str, label: Label = PUBLIC, at: int = 0, lineage: Lineage | None = None) -> str:
+    """Begin a session of this visibility that changed last at a moment, and return its id."""
+    sid = fresh()
+    await store.accept(replace(item(sid, label=label), principal=who, lineage=lineage, reserved=2**50))
+    if at:
+        await command(store, "HSET", keys(sid).state, "moved", at)
+        await command(store, "ZADD", list_key(who, str(label)), at, sid)
+    return sid
+
+
+def sids(page: Page) -> list[str]:
+    return [state.sid for state in page.sessions]
+
+
+async def every(store: RedisStore, asked: Listed) -> list[str]:
+    """Return all sessions of all pages."""
+    found, page = list[str](), await store.listed(asked)
+    while True:
+        found += sids(page)
+        if not page.cursor:
+            return found
+        page = await store.listed(replace(asked, cursor=page.cursor))
+
+
+async def _filed(store: RedisStore, sid: str, who: str = "ann") -> list[str]:
+    """Return the labels under which a session is filed."""
+    labels: list[bytes] = await command(store, "SMEMBERS", labels_key(who))
+    found = [label.decode() for label in labels]
+    return [label for label in found if await command(store, "ZSCORE", list_key(who, label), sid) is not None]
+
+
+async def test_newest_first_and_only_what_the_reader_may_know_of(store: RedisStore) -> None:
+    who = fresh()
+    low, high, mid = [
+        await begun(store, who, label, at)
+        for label, at in ((PUBLIC, 1_000), (SECRET, 3_000), (parse("INTERNAL~"), 2_000))
+    ]
+    await begun(store, fresh())
+    assert sids(await store.listed(Listed(who, PUBLIC))) == [low]
+    assert sids(await store.listed(Listed(who, INTERNAL))) == [mid, low]
+    assert sids(await store.listed(Listed(who, parse("RESTRICTED")))) == [mid, low]
+    assert sids(await store.listed(Listed(who, TOP))) == [high, mid, low]
+    assert sids(await store.listed(Listed(fresh(), TOP))) == []
+
+
+async def test_no_read_up_hidden_sessions_change_neither_pages_nor_cursors(store: RedisStore) -> None:
+    who = fresh()
+    shown = [await begun(store, who, PUBLIC, 1_000 + n) for n in range(7)]
+    asked = Listed(who, PUBLIC, limit=3)
+    first = await store.listed(asked)
+    rest = await store.listed(replace(asked, cursor=first.cursor))
+    for n in range(20):
+        await begun(store, who, SECRET, 1_000 + n)
+    assert await store.listed(asked) == first
+    assert await store.listed(replace(asked, cursor=first.cursor)) == rest
+    assert sids(first) + sids(rest) + sids(await store.listed(replace(asked, cursor=rest.cursor))) == shown[::-1]
+    last = await store.listed(Listed(who, PUBLIC, limit=7))
+    assert last.cursor == "", "nobody may learn from a cursor that something else is there"
+
+
+async def test_pages_are_whole_where_many_changed_in_the_same_moment(store: RedisStore) -> None:
+    who = fresh()
+    made = {await begun(store, who, label, 5_000) for label in (PUBLIC, INTERNAL) for _ in range(9)}
+    made |= {await begun(store, who, INTERNAL, 4_999) for _ in range(2)}
+    for limit in (1, 2, 7, 20, 200):
+        found = await every(store, Listed(who, INTERNAL, limit=limit))
+        assert len(found) == len(made)
+        assert set(found) == made
+
+
+async def test_a_cursor_is_good_for_one_principal_and_one_level(store: RedisStore) -> None:
+    who = fresh()
+    for n in range(3):
+        await begun(store, who, PUBLIC, 1_000 + n)
+    asked = Listed(who, PUBLIC, limit=1)
+    cursor = (await store.listed(asked)).cursor
+    whole = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    moved = base64.urlsafe_b64encode(whole[:-1] + b"z").decode().rstrip("=")
+    for wrong in (
+        Listed(fresh(), PUBLIC, cursor),
+        Listed(who, INTERNAL, cursor),
+        Listed(who, PUBLIC, moved),
+        Listed(who, PUBLIC, cursor[:8]),
+        Listed(who, PUBLIC, "x"),
+        Listed(who, PUBLIC, "ä\ud800"),
+    ):
+        with pytest.raises(CursorError):
+            await store.listed(wrong)
+
+
+async def test_a_listing_may_be_of_one_kind_or_of_late(store: RedisStore) -> None:
+    who = fresh()
+    old, task = (
+        await begun(store, who, PUBLIC, 1_000),
+        await begun(store, who, PUBLIC, 2_000, Lineage("p", 1, "r", 1, 2**50)),
+    )
+    assert sids(await store.listed(Listed(who, PUBLIC, kind=Kind.TASK))) == [task]
+    assert sids(await store.listed(Listed(who, PUBLIC, kind=Kind.CHAT))) == [old]
+    assert sids(await store.listed(Listed(who, PUBLIC, since=2_000))) == [task]
+    assert sids(await store.listed(Listed(who, PUBLIC, since=1_000))) == [task, old]
+
+
+async def test_a_session_is_listed_where_it_belongs_after_every_change(store: RedisStore) -> None:
+    claim = await claimed(store, await begun(store, who := fresh()))
+    written = await store.record(claim, opening(claim))
+    assert claim.sid in sids(await store.listed(Listed(who, PUBLIC)))
+    raised = await store.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
+    assert await _filed(store, claim.sid, who) == [str(SECRET)]
+    await store.commit(claim, ending(raised.seq, 1))
+    assert claim.sid not in sids(await store.listed(Listed(who, PUBLIC)))
+    assert claim.sid in sids(await store.listed(Listed(who, TOP)))
+    await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
+    assert await _filed(store, claim.sid, who) == ["PUBLIC"]
+
+
+async def test_a_session_that_exists_as_a_secret_stays_one_after_a_reset(store: RedisStore) -> None:
+    who, sid = fresh(), fresh()
+    await store.accept(replace(item(sid, creation=SECRET), principal=who))
+    state = await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert (state.taint, state.visibility) == (PUBLIC, SECRET)
+    assert sids(await store.listed(Listed(who, PUBLIC))) == []
+    assert sids(await store.listed(Listed(who, TOP))) == [sid]
+
+
+async def test_what_another_process_did_is_found_out(store: RedisStore, other: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.commit(claim, replace(ending(written.seq, 1), events=(event(SECRET),)))
+    await other.accept(replace(item(claim.sid, "d2"), principal="bob"))
+    assert await _filed(store, claim.sid) == [str(SECRET)]
+    assert await command(store, "ZSCORE", list_key("bob", "PUBLIC"), claim.sid) is None
+
+
+async def test_a_write_that_is_refused_leaves_the_session_where_it_was(store: RedisStore) -> None:
+    claim, written = await started(store)
+    with pytest.raises(LeaseLostError):
+        await store.record(claim, Write(fresh(), written.seq + 1, events=(event(SECRET),)))
+    assert await _filed(store, claim.sid) == ["PUBLIC"]
+
+
+async def test_wrong_hints_show_nothing_and_are_put_right_by_whoever_meets_them(store: RedisStore) -> None:
+    who, stranger = fresh(), fresh()
+    high, low = await begun(store, who, SECRET, 1_000), await begun(store, who, INTERNAL, 2_000)
+    foreign = await begun(store, stranger, PUBLIC, 3_000)
+    gone = await begun(store, who, PUBLIC, 4_000)
+    await command(store, "HSET", keys(gone).state, "status", "archived")
+    for sid in (high, low, foreign, "nothing"):
+        await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
+    assert sids(await store.listed(Listed(who, PUBLIC))) == []
+    assert await command(store, "ZRANGE", list_key(who, "PUBLIC"), 0, -1) == []
+    assert sids(await store.listed(Listed(who, TOP))) == [low, high]
+    assert sids(await store.listed(Listed(stranger, PUBLIC))) == [foreign]
+
+
+async def test_a_session_met_in_two_places_is_listed_once(store: RedisStore) -> None:
+    who = fresh()
+    sid = await begun(store, who, INTERNAL, 1_000)
+    await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
+    assert sids(await store.listed(Listed(who, INTERNAL))) == [sid]
+    assert await _filed(store, sid, who) == ["INTERNAL"]
+
+
+async def test_the_sweep_files_what_lost_its_hint(own: RedisStore) -> None:
+    low, high = await begun(own, "ann"), await begun(own, "ann", SECRET)
+    newer = await begun(own, "ann", INTERNAL)
+    await command(own, "HSET", keys(newer).state, "v", 99)
+    for label in ("PUBLIC", str(SECRET), "INTERNAL"):
+        await command(own, "DEL", list_key("ann", label))
+    await command(own, "DEL", labels_key("ann"))
+    await command(own, "SADD", labels_key("ann"), "PUBLIC")
+    await command(own, "ZADD", list_key("ann", "PUBLIC"), 9_000, high)
+    await own.sweep()
+    assert await _filed(own, low) == ["PUBLIC"]
+    assert await _filed(own, high) == [str(SECRET)]
+    assert await _filed(own, newer) == [], "it is the newer program's to file"
+
+
+async def test_a_walk_over_nothing_files_nothing(own: RedisStore) -> None:
+    await own.sweep()
+    assert await command(own, "KEYS", "lg:list:*") == []
+
+
+async def test_a_claim_of_a_listed_session_changes_nothing_of_it(store: RedisStore) -> None:
+    sid = await begun(store, who := fresh())
+    before = await store.listed(Listed(who, PUBLIC))
+    await claimed(store, sid)
+    assert sids(await store.listed(Listed(who, PUBLIC))) == sids(before) == [sid]
+
+
+async def test_a_title_is_the_one_given_else_that_of_the_task(store: RedisStore) -> None:
+    sid = await begun(store, who := fresh(), PUBLIC, lineage=Lineage("p", 1, "r", 1, 2**50, title="find it"))
+    (state,) = (await store.listed(Listed(who, PUBLIC))).sessions
+    assert state.title == Title("find it", PUBLIC)
+    await store.name(sid, Title("a  title\n", SECRET))
+    (state,) = (await store.listed(Listed(who, PUBLIC))).sessions
+    assert state.title == Title("a  title\n", SECRET)
+    await store.name(sid, None)
+    with pytest.raises(NotFoundError):
+        await store.name(fresh(), None)
+    assert (await store.reset(sid, op=fresh(), actor="ann", audit=())).given_title is None
+
+
+async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> None:
+    sid = await begun(store, fresh(), SECRET)
+    await store.accept(item(sid, "d2"))
+    assert await store.waiting(sid) == (SECRET, PUBLIC)
+    assert await store.waiting(fresh()) == ()
+
+
+async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore) -> None:
+    broken, whole = await begun(store, "ann"), await begun(store, "ann")
+    await command(store, "HSET", keys(broken).state, "taint", "COSMIC")
+    await command(store, "ZREM", list_key("ann", "PUBLIC"), whole)
+    await store.sweep()
+    assert await _filed(store, whole) == ["PUBLIC"]
+    shown = await every(store, Listed("ann", PUBLIC, limit=200))
+    assert whole in shown
+    assert broken not in shown
+    await command(store, "DEL", keys(broken).state)
