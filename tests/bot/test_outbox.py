@@ -125,7 +125,8 @@ async def test_an_answer_is_withheld_when_its_place_was_lowered_since_it_was_com
     async with running(tmp_path, lowered) as owner:
 
         async def withheld() -> bool:
-            return await states(owner.app) == [DeliveryState.WITHHELD]
+            # The message that `commit` left is worked too, and what answers it is said after this.
+            return (await states(owner.app))[:1] == [DeliveryState.WITHHELD]
 
         await eventually(withheld)
         assert "the plan" not in owner.shown

@@ -289,6 +289,14 @@ def test_too_many_patterns() -> None:
     assert problems({"patterns": patterns}) == [(("patterns",), "101 patterns are more than 100, join some with `|`")]
 
 
+@pytest.mark.parametrize("names", [("build-id", "build_id"), ("us_ssn",)])
+def test_two_patterns_do_not_share_a_variable_of_conditions(names: tuple[str, ...]) -> None:
+    ((path, message),) = problems({"patterns": dict.fromkeys(names, "x")})
+    variable = f"has_{names[-1]}"
+    assert path == ("patterns",)
+    assert message.endswith(f"and `{names[-1]}` would both be `{variable}` in conditions, rename one")
+
+
 def test_a_message_fits_any_terminal() -> None:
     ((_, message),) = problems(rule(hook="\x1b[2J\ud800" + "x" * 100_000))
     assert message.isprintable()
