@@ -83,14 +83,18 @@ async def running(
     parts: Parts | None = None,
     serve: bool = True,
     environment: Mapping[str, str] = MappingProxyType({}),
+    terminal: bool = False,
 ) -> AsyncGenerator[Person]:
-    """Open an application on a configuration text in a folder, with its worker running unless told otherwise."""
+    """Open an application on a configuration text in a folder, with its worker running unless told otherwise.
+
+    On a `terminal` answers are shown while they are written.
+    """
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
     place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
     settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
-    async with open_app(settings, [Console(output)], environment, parts or Parts()) as app:
+    async with open_app(settings, [Console(output, terminal=terminal)], environment, parts or Parts()) as app:
         serving = asyncio.create_task(app.serve()) if serve else None
         try:
             yield Person(app, output)
