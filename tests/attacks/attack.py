@@ -55,7 +55,7 @@ class Given(_Data):
 
     `model` makes every answer of the model an error with this text. `web` are the pages of a web server that may be
     reached, by path; `-> ADDRESS` is a redirect. `{web}` stands for its host and port, here, in the configuration
-    and in what is said. `names` are the network addresses that names mean, with a blank between two of one name.
+    and in what is said. `{mcp}` stands for the command of the MCP server of `tests/sim/mcp_server.py`. `names` are the network addresses that names mean, with a blank between two of one name.
     """
 
     config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
@@ -112,7 +112,8 @@ class Then(_Data):
     of this generation's log; `results`: `tool outcome LABEL`. `refused`: how many were turned away at the door.
     `unchanged`: taint, files, deliveries and approvals are as when the step `mark` was made.
     `load`: what is said about a configuration that cannot be put in force. `same`: console texts of the last two
-    steps must be the same byte for byte. `fetched`: what the web server was asked for, in order.
+    steps must be the same byte for byte. `fetched`: what the web server was asked for, in order. `offered`: what a
+    model is offered beside the built-in tools, `name: description`.
     """
 
     taint: str | None = None
@@ -135,6 +136,7 @@ class Then(_Data):
     unchanged: bool = False
     same: bool = False
     fetched: list[str] | None = None
+    offered: list[str] | None = None
     load: list[str] = Field(default_factory=list[str])
 
 

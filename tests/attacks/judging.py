@@ -10,6 +10,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.json import JsonObject
 from bot.sessions.values import ItemStatus
+from bot.tools import catalogue
 from channels.message import Address
 from policy.labels import PUBLIC, join_all
 from tests.attacks.attack import Then
@@ -28,6 +29,9 @@ async def judge(stage: Stage, then: Then) -> None:
     await _outside(stage, then)
     if then.fetched is not None:
         _same(stage.web.paths, then.fetched)
+    if then.offered is not None:
+        others = [tool for tool in stage.app.gate.tools if tool.name not in catalogue.NAMES]
+        _same([f"{tool.name}: {tool.description}" for tool in others], then.offered)
     for name, times in then.called.items():
         assert stage.puppets.calls[name] == times, f"{name} ran {stage.puppets.calls[name]} times"
     if then.unchanged:

@@ -4,6 +4,8 @@ import asyncio
 import io
 import json
 import re
+import shlex
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
@@ -31,6 +33,7 @@ from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
 from tests.harness import HOME
+from tests.sim import mcp_server
 from tests.sim.web import Web, web
 from tests.store.world import command, end_lease
 
@@ -48,6 +51,7 @@ _WORDS = MappingProxyType(
         "rlo": "\u202e",
     }
 )
+_SERVER = "mcp-server"
 _PATIENCE = 15.0
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
 _UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
@@ -99,6 +103,12 @@ class Stage:
             else:
                 server.page(path, text)
 
+    def put_server(self) -> None:
+        """Put the command there that starts the MCP server: a configuration names one, and no interpreter."""
+        command = self.folder / _SERVER
+        command.write_text(f"#!/bin/sh\nexec {shlex.join((sys.executable, mcp_server.__file__))}\n", "utf-8")
+        command.chmod(0o700)
+
     async def open(self) -> None:
         """Open the application, unless its configuration is refused, and let a worker run if one shall."""
         path = self.folder / "config.yaml"
@@ -107,7 +117,8 @@ class Stage:
             if isinstance(self._config, dict)
             else self._config.replace("{deep}", _WORDS["deep"])
         )
-        await asyncio.to_thread(path.write_text, written.replace("{web}", self._web), encoding="utf-8")
+        written = written.replace("{web}", self._web).replace("{mcp}", str(self.folder / _SERVER))
+        await asyncio.to_thread(path.write_text, written, encoding="utf-8")
         try:
             environment = {"LOCKGATE_DATA_DIR": str(self.folder / "data")}
             config = await asyncio.to_thread(load_config, path, environment, self._tools())
@@ -382,6 +393,7 @@ async def staged(folder: Path, given: Given) -> AsyncGenerator[Stage]:
     stage = Stage(folder, given)
     pages = AsyncExitStack()
     try:
+        await asyncio.to_thread(stage.put_server)
         if given.web:
             stage.publish(await pages.enter_async_context(web()))
         await stage.open()
