@@ -1,0 +1,203 @@
+"""The entries of a policy document, each validated by itself: people, places, tools, rules.
+
+What a field may say is read by `policy.reading`; that names fit one another is checked with the names the whole
+document knows, which pydantic hands through as context.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, TypeVar, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictBool,
+    ValidationInfo,
+)
+
+from policy import reading, reading_rules
+from policy.decision import Verdict
+from policy.expressions import Expression
+from policy.labels import PUBLIC, Integrity, Label, Level
+from policy.request import Hook, Overshoot, Role
+from policy.rules import Rule
+from policy.schedule import Schedule
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+_ACTIONS: Final = MappingProxyType({name: Verdict[name] for name in ("BLOCK", "REQUIRE_APPROVAL", "REDACT")})
+_OVERSHOOT: Final = ("allow", "block")
+
+
+def _known(info: ValidationInfo) -> reading.Known:
+    return cast("reading.Known", info.context)
+
+
+def with_known(read: Callable[[_T, reading.Known], _V]) -> Callable[[_T, ValidationInfo], _V]:
+    """Give a reader the names the document knows."""
+    return lambda value, info: read(value, _known(info))
+
+
+def _channel_name(value: str, info: ValidationInfo) -> str:
+    return reading.one_of("channel", value, _known(info).channels)
+
+
+def _tool_name(value: str, info: ValidationInfo) -> str:
+    return reading.one_of("tool", value, _known(info).tools)
+
+
+def _tool_globs(value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    return reading.tool_globs(value, _known(info), info.data.get("hook"))
+
+
+def _channel_globs(value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    return reading.globs("channel", value, _known(info).channels)
+
+
+def _pattern(value: str | None, info: ValidationInfo) -> str | None:
+    return reading.pattern(value, _known(info), info.data.get("hook"), info.data.get("action"))
+
+
+def _action(value: Verdict, info: ValidationInfo) -> Verdict:
+    return reading.action(value, info.data.get("hook"))
+
+
+def _approvers(value: tuple[Role, ...], info: ValidationInfo) -> tuple[Role, ...]:
+    return reading.approvers(value, info.data.get("action"))
+
+
+def _timeout(value: object, info: ValidationInfo) -> int:
+    return reading.timeout(value, info.data.get("action"))
+
+
+def _when(value: object, info: ValidationInfo) -> Expression | None:
+    return reading_rules.when(value, _known(info), info.data.get("hook"), info.data.get("tools"))
+
+
+def _overshoot(value: object) -> Overshoot:
+    return cast("Overshoot", reading.one_of("overshoot", str(value), _OVERSHOOT))
+
+
+Frozen = Annotated[Mapping[_K, _V], AfterValidator(MappingProxyType)]
+Name = Annotated[str, AfterValidator(reading.name)]
+ChannelName = Annotated[str, AfterValidator(_channel_name)]
+ToolName = Annotated[str, AfterValidator(_tool_name)]
+_Label = Annotated[Label, PlainValidator(with_known(reading.label))]
+_Overshoot = Annotated[Overshoot, PlainValidator(_overshoot)]
+
+
+class Entry(BaseModel):
+    """What every part of a document is: frozen, without fields that are not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Principal(Entry):
+    """Who may speak to the bot: a role, a clearance and the accounts known to be this person's.
+
+    `may_release` is the right to send what he is shown below its label; no role includes it.
+    """
+
+    role: Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
+    clearance: _Label
+    accounts: tuple[Annotated[str, AfterValidator(with_known(reading.account))], ...]
+    may_release: StrictBool = False
+
+
+class Channel(Entry):
+    """What may be said over a channel, and the label of what is typed there."""
+
+    classification: _Label
+    inbound: _Label = PUBLIC
+    overshoot: _Overshoot = "block"
+
+
+class Recipient(Entry):
+    """An alias that the `message` tool may name."""
+
+    channel: ChannelName
+    chat: str
+    clearance: _Label
+
+
+class Folder(Entry):
+    """A folder under the file root: the least label of what is read from it, the highest that may be written to it.
+
+    A `clearance` of None means that nothing is known, so that it counts as PUBLIC.
+    """
+
+    floor: _Label
+    integrity: Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))] = (
+        Integrity.UNTRUSTED
+    )
+    clearance: _Label | None = None
+
+    @property
+    def label(self) -> Label:
+        """The label of whatever is read from here, before that of the file itself is joined."""
+        return self.floor.join(Label(Level.PUBLIC, frozenset(), self.integrity))
+
+
+class McpServer(Folder):
+    """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
+
+
+class ToolOverride(Entry):
+    """What an operator tightens about a tool."""
+
+    result: _Label | None = None
+    clearance: _Label | None = None
+    consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+    hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+
+
+class Model(Entry):
+    """A model provider."""
+
+    clearance: _Label
+
+
+class RuleEntry(Entry):
+    """One configured rule.
+
+    `approvers` are the roles that may answer for it and `timeout` the seconds until silence means no, None for as
+    long as any question stands; both concern REQUIRE_APPROVAL alone.
+    """
+
+    id: Annotated[str, AfterValidator(with_known(reading.rule_id))]
+    hook: Annotated[Hook, PlainValidator(reading.member("hook", {hook.value: hook for hook in Hook}))]
+    action: Annotated[Verdict, PlainValidator(reading.member("action", _ACTIONS)), AfterValidator(_action)]
+    tools: Annotated[tuple[str, ...], AfterValidator(_tool_globs)] = ()
+    channels: Annotated[tuple[str, ...], AfterValidator(_channel_globs)] = ()
+    taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)
+    untrusted: StrictBool | None = None
+    pattern: Annotated[str | None, AfterValidator(_pattern), Field(validate_default=True)] = None
+    schedule: Annotated[Schedule | None, PlainValidator(reading_rules.schedule)] = None
+    when: Annotated[Expression | None, PlainValidator(_when)] = None
+    message: str = ""
+    approvers: Annotated[
+        tuple[Annotated[Role, PlainValidator(reading.member("role", reading.APPROVERS))], ...],
+        AfterValidator(_approvers),
+    ] = (Role.OWNER, Role.ADMIN, Role.APPROVER)
+    timeout: Annotated[int | None, PlainValidator(_timeout)] = None
+
+    def compiled(self) -> Rule:
+        """Return the rule as the engine takes it."""
+        return Rule(
+            self.id,
+            self.hook,
+            self.action,
+            self.message,
+            self.tools,
+            self.channels,
+            self.taint,
+            self.untrusted,
+            self.pattern,
+            self.schedule,
+            self.when,
+        )
