@@ -55,7 +55,8 @@ class Given(_Data):
 
     `model` makes every answer of the model an error with this text. `web` are the pages of a web server that may be
     reached, by path; `-> ADDRESS` is a redirect. `{web}` stands for its host and port, here, in the configuration
-    and in what is said. `{mcp}` stands for the command of the MCP server of `tests/sim/mcp_server.py`. `names` are the network addresses that names mean, with a blank between two of one name.
+    and in what is said. `{mcp}` stands for the command of the MCP server of `tests/sim/mcp_server.py`. `names` are the
+    network addresses that names mean, with a blank between two of one name.
     """
 
     config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
