@@ -1,0 +1,232 @@
+"""What a model writes, as Slack shows it: complete, within limits, mentioning nobody, linking only what we link."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.slack import limits
+from channels.slack.render import QUIET, Part, Rendered, escaped, plain, preformatted, render
+from tests.channels.hostile import REPEATED
+from tests.channels.steps import steps
+
+MARKDOWN = st.lists(
+    st.one_of(st.sampled_from([*REPEATED, "word ", "\n\n", "- ", "2. ", "> "]), st.text(max_size=8)), max_size=60
+).flatmap(lambda bits: st.tuples(st.just("".join(bits)), st.sampled_from([1, 1, 5, 60])).map(lambda of: of[0] * of[1]))
+
+
+def nodes(part: Part) -> Iterator[dict[str, Any]]:
+    """Yield every element of the blocks."""
+    waiting: list[dict[str, Any]] = list(part.blocks)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        waiting[:0] = node.get("elements", ())
+
+
+def shown(rendered: Rendered) -> str:
+    return "".join(node["text"] for part in rendered.parts for node in nodes(part) if "text" in node)
+
+
+def kinds(markdown: str, *, links: bool = True) -> list[str]:
+    return [node["type"] for part in render(markdown, links=links).parts for node in part.blocks[0]["elements"]]
+
+
+def letters(text: str) -> list[str]:
+    return [char for char in text if char.isalpha()]
+
+
+@given(MARKDOWN, st.booleans())
+def test_every_part_is_within_limits(markdown: str, links: bool) -> None:  # noqa: FBT001 - Hypothesis passes it
+    rendered = render(markdown, links=links)
+    for part in rendered.parts:
+        assert len(part.blocks) <= limits.BLOCK_COUNT
+        assert limits.size(json.dumps(part.blocks, ensure_ascii=False)) <= limits.BLOCKS
+        assert 0 < limits.size(part.text) <= limits.TEXT
+        part.text.encode()
+        for node in nodes(part):
+            assert node.get("text", "x")
+            assert node.get("elements", ["x"])
+            assert len(node.get("url", "")) <= limits.LINK
+    assert rendered.as_file == (len(rendered.parts) > limits.PARTS)
+
+
+@given(MARKDOWN, st.booleans())
+def test_nothing_can_mention_anybody(markdown: str, links: bool) -> None:  # noqa: FBT001 - Hypothesis passes it
+    for part in render(markdown, links=links).parts:
+        assert {node["type"] for node in nodes(part)} <= {
+            *("rich_text", "rich_text_section", "rich_text_list", "rich_text_quote", "rich_text_preformatted"),
+            *("text", "link"),
+        }
+        assert "<" not in part.text
+        assert ">" not in part.text
+        assert not re.search(r"&(?!(?:amp|lt|gt);)", part.text)
+        assert not re.search(r"@\w", part.text)
+
+
+@given(MARKDOWN)
+def test_without_links_nothing_can_be_clicked(markdown: str) -> None:
+    for part in render(markdown, links=False).parts:
+        for node in nodes(part):
+            assert node["type"] != "link"
+            if "://" in node.get("text", "") and node["type"] == "text":
+                inside = any(node in outer.get("elements", ()) for outer in nodes(part) if "pre" in outer["type"])
+                assert inside or node["style"]["code"]
+        # one fence, from the first character to the last, and nothing that closes it between
+        assert part.text.startswith("```\n")
+        assert part.text.endswith("\n```")
+        assert "```" not in part.text[3:-3]
+
+
+@given(MARKDOWN)
+def test_links_are_web_or_mail_addresses(markdown: str) -> None:
+    for part in render(markdown, links=True).parts:
+        assert all(node["url"].startswith(("http", "HTTP", "mailto:")) for node in nodes(part) if "url" in node)
+
+
+@given(st.text(alphabet="ab *_~#>-\n\t😀漢é<!@\\", max_size=300), st.sampled_from([1, 40]), st.booleans())
+def test_the_letters_of_the_input_are_kept(bit: str, times: int, links: bool) -> None:  # noqa: FBT001 - Hypothesis
+    rendered = render(bit * times, links=links)
+    assert letters(shown(rendered)) == letters(bit * times)
+    text = "".join(part.text for part in rendered.parts)
+    assert letters(text.replace("&lt;", "<").replace("&gt;", ">")) == letters(bit * times)
+
+
+# What reading costs is counted in tests/channels/test_markdown.py; here is what makes many or long leaves of it.
+@pytest.mark.parametrize(
+    "bit", ["[a](http://b.c) ", "http://a.b ", "**a*", "- a\n", "&", "``", "a\n\n", "😀", "x", "#\n"]
+)
+def test_hostile_text_takes_steps_in_proportion(bit: str) -> None:
+    short, long = (steps(lambda size=size: render(bit * (size // len(bit)), links=False)) for size in (5_000, 10_000))
+    assert long <= 2.4 * short + 2_000
+
+
+def test_mentions_of_every_kind_are_text() -> None:
+    markdown = "<!channel> <!here> <!everyone> <@U123> <!subteam^S1> @everyone @here #general"
+    (part,) = render(markdown, links=True).parts
+    assert shown(Rendered((part,), as_file=False)) == markdown
+    assert part.text == (
+        "&lt;!channel&gt; &lt;!here&gt; &lt;!everyone&gt; &lt;@\u2060U123&gt; &lt;!subteam^S1&gt; "
+        "@\u2060everyone @\u2060here #general"
+    )
+    assert QUIET == {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
+
+
+def test_looks_and_links_are_elements() -> None:
+    (part,) = render("**a** [b](https://c.d)", links=True).parts
+    assert part.blocks[0]["elements"] == [
+        {
+            "type": "rich_text_section",
+            "elements": [
+                {"type": "text", "text": "a", "style": {"bold": True}},
+                {"type": "text", "text": " "},
+                {"type": "link", "url": "https://c.d", "text": "b"},
+            ],
+        }
+    ]
+
+
+def test_an_address_too_long_for_a_link_is_text() -> None:
+    (part,) = render("https://a.b/" + "c" * limits.LINK, links=True).parts
+    assert [node["type"] for node in nodes(part)] == ["rich_text", "rich_text_section", "text"]
+
+
+def test_lists_go_on_after_code_with_their_numbers() -> None:
+    (part,) = render("1. a\n   ```\n   b\n   ```\n   c\n2. d\n   - e\n\n     f\n3. g", links=True).parts
+    elements = part.blocks[0]["elements"]
+    assert [(each["type"], each.get("offset"), each.get("indent")) for each in elements] == [
+        ("rich_text_list", None, 0),
+        ("rich_text_preformatted", None, None),
+        ("rich_text_section", None, None),
+        ("rich_text_list", 1, 0),
+        ("rich_text_list", None, 1),
+        ("rich_text_list", 2, 0),
+    ]
+    assert [each["text"] for each in elements[4]["elements"][0]["elements"]] == ["e", "\n", "f"]
+    assert part.text == "1. a\n\n```\nb\n```\n\nc\n2. d\n    • e\n\n    f\n3. g"
+
+
+def test_items_of_one_list_stand_together() -> None:
+    (part,) = render("- a\n- b\n-\n", links=True).parts
+    (items,) = part.blocks[0]["elements"]
+    assert [item["elements"][0]["text"] for item in items["elements"]] == ["a", "b", " "]
+
+
+def test_quotes_rules_headings_and_tables() -> None:
+    assert kinds("# a\n\nb\n\n---\n\n> c\n>\n> d\n>\n> - e\n>\n> ```\n> f\n> ```\n\n| g |\n|---|\n| h |") == [
+        *("rich_text_section", "rich_text_quote", "rich_text_list", "rich_text_preformatted", "rich_text_preformatted")
+    ]
+    (part,) = render("> a\n> b\n>\n> ```\n> c\n> ```", links=True).parts
+    assert part.text == "&gt; a\n&gt; b\n\n```\nc\n```"
+    assert part.blocks[0]["elements"][1]["border"] == 1
+
+
+def test_a_long_paragraph_is_cut_between_words_and_goes_on() -> None:
+    rendered = render("words and more " * 800, links=True)
+    assert len(rendered.parts) == 4
+    assert not rendered.as_file
+    # a slice of a paragraph follows the one before without a gap
+    assert [len(part.blocks[0]["elements"]) for part in rendered.parts] == [1, 1, 1, 1]
+    assert shown(rendered) == ("words and more " * 800).strip()
+    assert all(part.text.split()[-1] in {"words", "and", "more"} for part in rendered.parts)
+
+
+def test_a_paragraph_that_fits_one_message_is_not_cut() -> None:
+    rendered = render("a" * 3_000 + "\n\n" + "b" * 3_000, links=True)
+    assert [set(part.text) for part in rendered.parts] == [{"a"}, {"b"}]
+
+
+def test_a_word_longer_than_a_message_is_cut_between_characters() -> None:
+    rendered = render("😀" * 4_100, links=True)
+    assert shown(rendered) == "😀" * 4_100
+    assert all(limits.size(part.text) <= limits.TEXT for part in rendered.parts)
+
+
+def test_long_code_is_opened_again_in_the_next_part() -> None:
+    rendered = render("```\n" + "line of code\n" * 600 + "```", links=True)
+    assert len(rendered.parts) > 1
+    for part in rendered.parts:
+        assert {each["type"] for each in part.blocks[0]["elements"]} == {"rich_text_preformatted"}
+        assert part.text.startswith("```\n")
+        assert part.text.endswith("\n```")
+
+
+def test_a_long_list_is_opened_again_in_the_next_part() -> None:
+    rendered = render("\n".join(f"{n}. {'item ' * 20}" for n in range(1, 101)), links=True)
+    numbers = [part.blocks[0]["elements"][0].get("offset", 0) for part in rendered.parts]
+    assert numbers == [
+        sum(len(part.blocks[0]["elements"][0]["elements"]) for part in rendered.parts[:at])
+        for at in range(len(numbers))
+    ]
+
+
+def test_a_long_item_goes_on_in_its_place() -> None:
+    rendered = render("- " + "word " * 1_000, links=True)
+    assert [part.blocks[0]["elements"][0]["type"] for part in rendered.parts] == ["rich_text_list", "rich_text_section"]
+    assert all(len(part.blocks[0]["elements"]) == 1 for part in rendered.parts)
+
+
+def test_the_label_of_a_cut_link_repeats_no_address() -> None:
+    rendered = render(f"[{'label ' * 2_000}](https://a.b/{'c' * 2_000})", links=True)
+    assert sum(node["type"] == "link" for part in rendered.parts for node in nodes(part)) == 1
+
+
+def test_two_hundred_kilobytes_go_as_a_file() -> None:
+    rendered = render("*bold* <!channel> " * 11_000, links=True)
+    assert rendered.as_file
+    assert letters(shown(rendered)) == letters("boldchannel" * 11_000)
+
+
+def test_nothing_visible_is_no_message() -> None:
+    assert render(" \n\x00", links=True) == Rendered((), as_file=False)
+
+
+def test_texts_without_blocks() -> None:
+    assert escaped("a & <b> @c") == "a &amp; &lt;b&gt; @\u2060c"
+    assert preformatted("a ```` b") == "```\na `\u200b``\u200b` b\n```"
+    assert plain("<@U1>\x00", links=True) == "&lt;@\u2060U1&gt;"
+    assert plain("<@U1>\x00", links=False) == "```\n&lt;@\u2060U1&gt;\n```"
