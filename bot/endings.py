@@ -120,7 +120,7 @@ class Endings:
         known = self._gate.document.recipients.get(lineage.deliver_to)
         if known is None:
             return None
-        address = Address(known.channel, known.chat)
+        address = Address(known.channel, known.chat, known.workspace)
         spoken = self._gate.speak(standing, await self._gate.destination(address), text)
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:

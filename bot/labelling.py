@@ -6,6 +6,7 @@ known is the worst: unknown data is top, an unknown reader or place is PUBLIC.
 """
 
 from dataclasses import replace
+from functools import reduce
 
 from bot.sessions.kin import SESSION
 from channels.base import Audience
@@ -36,27 +37,39 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool)
     """Return the label of a text arriving at an address.
 
     `authored` tells that the sender typed it himself: a forward, quote or file is UNTRUSTED whoever sends
-    it. An unknown channel's text is top.
+    it. What is said in a classified chat is as high as the chat, unless the policy says otherwise. An unknown
+    channel's text is top.
     """
+    chat = document.chat(address.channel, address.workspace, address.chat)
     label = document.channel(address.channel).inbound
+    if chat is not None:
+        label = chat.inbound or replace(chat.classification, integrity=Integrity.TRUSTED)
     return label if authored and role in MAY_BE_TRUSTED else untrusted(label)
 
 
 def classification(document: Document, address: Address) -> Label | None:
     """Return what the configuration lets be said at an address, None if it does not know the place.
 
-    A place that goes by several names is cleared for what all of them admit. A session is cleared like the principal
-    it acts for; what it has read by then is compared when something arrives there.
+    A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A session
+    is cleared like the principal it acts for; what it has read by then is compared when something arrives there.
     """
     if address.channel == SESSION:
         principal = document.principals.get(address.workspace)
         return None if principal is None else principal.clearance
-    clearance: Label | None = None
-    for recipient in document.recipients.values():
-        if (recipient.channel, recipient.chat) == (address.channel, address.chat):
-            known = document.channel(address.channel).classification if clearance is None else clearance
-            clearance = known.meet(recipient.clearance)
-    return clearance
+    place = (address.channel, address.workspace, address.chat)
+    chat = document.chat(*place)
+    if chat is not None and chat.blocked:
+        return None
+    clearances = [
+        recipient.clearance
+        for recipient in document.recipients.values()
+        if (recipient.channel, recipient.workspace, recipient.chat) == place
+    ]
+    if chat is not None:
+        clearances.append(chat.classification)
+    if not clearances:
+        return None
+    return reduce(Label.meet, clearances, document.channel(address.channel).classification)
 
 
 def reader(document: Document, account: str) -> Label:

@@ -38,7 +38,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
     for recipient in document.recipients.values():
         person = document.principal(f"{recipient.channel}:{recipient.chat}")
         if person is not None and entitled(person[0]):
-            found[Address(recipient.channel, recipient.chat)] = None
+            found[Address(recipient.channel, recipient.chat, recipient.workspace)] = None
     found.pop(home, None)
     return tuple(found)
 

@@ -20,12 +20,14 @@ from pydantic_core import ErrorDetails
 from policy import labels, reading
 from policy.entries import (
     Channel,
+    Chat,
     Entry,
     Folder,
     Frozen,
     McpServer,
     Model,
     Name,
+    Paired,
     Principal,
     Recipient,
     RuleEntry,
@@ -52,12 +54,25 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+def _each_once(chats: Mapping[str, Chat]) -> Mapping[str, Chat]:
+    """Refuse two entries for one chat."""
+    known = dict[tuple[str, str, str], str]()
+    for name, chat in chats.items():
+        first = known.setdefault((chat.channel, chat.workspace, chat.chat), name)
+        if first != name:
+            raise reading.refusal(f"`{first}` and `{name}` are the same chat, keep one of them")
+    return chats
+
+
 class Document(Entry):
     """A policy that can be put in force. What it does not know, its methods answer with the worst."""
 
     compartments: tuple[Annotated[str, AfterValidator(reading.compartment)], ...]
     principals: Frozen[Name, Principal]
+    paired: Paired | None
+    blocked: tuple[Annotated[str, AfterValidator(with_known(reading.any_account))], ...]
     channels: Frozen[Name, Channel]
+    chats: Annotated[Frozen[Name, Chat], AfterValidator(_each_once)]
     recipients: Frozen[Name, Recipient]
     folders: Frozen[Annotated[str, AfterValidator(reading.folder)], Folder]
     mcp_servers: Frozen[Annotated[str, AfterValidator(with_known(reading.server))], McpServer]
@@ -83,7 +98,9 @@ class Document(Entry):
         return sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     def principal(self, account: str) -> tuple[str, Principal] | None:
-        """Return name and entry of the principal an account belongs to, `None` for a stranger."""
+        """Return name and entry of the principal an account belongs to, `None` for a stranger and a blocked account."""
+        if account in self.blocked:
+            return None
         return next(((name, who) for name, who in self.principals.items() if account in who.accounts), None)
 
     def may_release(self, principal: str) -> bool:
@@ -95,6 +112,11 @@ class Document(Entry):
         """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
         unknown = Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
         return self.channels.get(name, unknown)
+
+    def chat(self, channel: str, workspace: str, chat: str) -> Chat | None:
+        """Return the entry of a shared chat, `None` for one that is not classified."""
+        place = (channel, workspace, chat)
+        return next((one for one in self.chats.values() if (one.channel, one.workspace, one.chat) == place), None)
 
     def rule(self, name: str) -> RuleEntry | None:
         """Return a configured rule, `None` for one that is not in force."""
@@ -146,7 +168,12 @@ def defaults() -> dict[str, object]:
     return {
         "compartments": [],
         "principals": {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}},
-        "channels": {"console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"}},
+        "paired": None,
+        "blocked": [],
+        "channels": {
+            "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow", "members": "PUBLIC"}
+        },
+        "chats": {},
         "recipients": {
             "owner": {"channel": "console", "chat": "owner", "clearance": "top"},
             "guest": {"channel": "console", "chat": "guest", "clearance": "PUBLIC"},
@@ -167,7 +194,9 @@ def defaults() -> dict[str, object]:
 _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
     {
         "principals": Principal,
+        "paired": Paired,
         "channels": Channel,
+        "chats": Chat,
         "recipients": Recipient,
         "folders": Folder,
         "mcp_servers": McpServer,

@@ -109,12 +109,39 @@ class Principal(Entry):
     may_release: StrictBool = False
 
 
+class Paired(Entry):
+    """The most that somebody may become who is let in at run time."""
+
+    role: Annotated[Role, PlainValidator(reading.member("role", reading.PAIRABLE))]
+    clearance: _Label
+
+
 class Channel(Entry):
-    """What may be said over a channel, and the label of what is typed there."""
+    """What may be said over a channel, and the label of what is typed there.
+
+    `members` is the clearance of members of the platform who are nobody here.
+    """
 
     classification: _Label
     inbound: _Label = PUBLIC
     overshoot: _Overshoot = "block"
+    members: _Label = PUBLIC
+
+
+class Chat(Entry):
+    """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
+
+    An `inbound` of None means the classification. `members_vouched` tells that an admin answers for who reads there,
+    where the platform cannot list them. A `blocked` one is as if the bot were not there.
+    """
+
+    channel: ChannelName
+    chat: str
+    workspace: str = ""
+    classification: _Label
+    inbound: _Label | None = None
+    members_vouched: StrictBool = False
+    blocked: StrictBool = False
 
 
 class Recipient(Entry):
@@ -122,6 +149,7 @@ class Recipient(Entry):
 
     channel: ChannelName
     chat: str
+    workspace: str = ""
     clearance: _Label
 
 

@@ -46,6 +46,11 @@ APPROVERS: Final[Mapping[str, Role]] = MappingProxyType(
 )
 """Roles that may be named to answer a question; below member nobody may give a command."""
 
+PAIRABLE: Final[Mapping[str, Role]] = MappingProxyType(
+    {role.value: role for role in (Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST)}
+)
+"""Roles that somebody may be given at run time; an owner is named in the file."""
+
 _DURATION = re.compile(r"([1-9][0-9]{0,6})([smhd])\Z")
 _SECONDS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _LONGEST_TIMEOUT = 7 * 86400
@@ -185,12 +190,18 @@ def compartment(value: str) -> str:
     raise refusal(f"`{value}` is not a compartment, use up to 32 lower-case letters, digits, `_` and `-`")
 
 
-def account(value: str, known: Known) -> str:
-    """Read an account, `channel:user`, which only one principal may have."""
+def any_account(value: str, known: Known) -> str:
+    """Read an account, `channel:user`, whoever has it."""
     channel, _, user = value.partition(":")
     if not user:
         raise refusal(f"`{value}` is not an account, write one as `console:owner`")
     one_of("channel", channel, known.channels)
+    return value
+
+
+def account(value: str, known: Known) -> str:
+    """Read an account that only one principal may have."""
+    any_account(value, known)
     if ("account", value) in known.repeated:
         raise refusal(f"account `{value}` is given twice, it can belong to one principal only")
     return value

@@ -64,7 +64,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
         raise NotFoundError
     source = await _source(context, state, which)
     standing = await context.standing(state)
-    spoken = await _offered(context, standing, source, Address(place.channel, place.chat))
+    spoken = await _offered(context, standing, source, Address(place.channel, place.chat, place.workspace))
     if spoken.decision.verdict not in MAY_GO_ON:
         return Reply(context.explained(spoken.decision, standing, "/release"), source.label)
     if _hides(spoken.text):

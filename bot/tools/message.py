@@ -53,4 +53,4 @@ def _address(arguments: MessageArguments, document: Document) -> Address:
     if recipient is None or recipient.channel != arguments.channel:
         here = [name for name, known in document.recipients.items() if known.channel == arguments.channel]
         raise RefusedCallError(f"unknown recipient `{arguments.recipient}`{nearest(arguments.recipient, here)}")
-    return Address(recipient.channel, recipient.chat)
+    return Address(recipient.channel, recipient.chat, recipient.workspace)

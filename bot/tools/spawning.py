@@ -98,4 +98,4 @@ def recipient(document: Document, alias: str) -> Address:
     known = document.recipients.get(alias)
     if known is None:
         raise RefusedCallError(f"unknown recipient `{alias}`{nearest(alias, document.recipients)}")
-    return Address(known.channel, known.chat)
+    return Address(known.channel, known.chat, known.workspace)

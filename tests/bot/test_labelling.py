@@ -50,6 +50,35 @@ def test_two_names_of_one_place_meet_whatever_their_order() -> None:
         assert labelling.classification(document(recipients=recipients), HOME) == INTERNAL
 
 
+def test_a_chat_is_cleared_for_what_channel_chat_and_its_other_names_admit() -> None:
+    team = {"channel": "console", "chat": "team", "workspace": "w", "classification": "CONFIDENTIAL"}
+    alias = {"channel": "console", "chat": "team", "workspace": "w", "clearance": "INTERNAL"}
+    here, elsewhere = Address("console", "team", "w", "thread"), Address("console", "team", "v")
+    policy = document(chats={"team": team})
+    assert labelling.classification(policy, here) == CONFIDENTIAL
+    assert labelling.classification(policy, elsewhere) is None
+    assert labelling.classification(document(chats={"team": team}, recipients={"a": alias}), here) == INTERNAL
+    narrow = {"console": {"classification": "INTERNAL"}}
+    assert labelling.classification(document(channels=narrow, chats={"team": team}), here) == INTERNAL
+    blocked = document(chats={"team": {**team, "blocked": True}}, recipients={"a": alias})
+    assert labelling.classification(blocked, here) is None
+
+
+def test_a_recipient_is_of_its_workspace_alone() -> None:
+    policy = document(recipients={"a": {"channel": "console", "chat": "c", "workspace": "w", "clearance": "INTERNAL"}})
+    assert labelling.classification(policy, Address("console", "c", "w")) == INTERNAL
+    assert labelling.classification(policy, Address("console", "c")) is None
+
+
+def test_what_is_typed_in_a_chat_is_as_high_as_the_chat_unless_the_policy_says_otherwise() -> None:
+    team = {"channel": "console", "chat": "team", "classification": "top"}
+    here = Address("console", "team")
+    assert labelling.inbound(document(chats={"team": team}), here, Role.MEMBER, authored=True) == parse("RESTRICTED")
+    assert labelling.inbound(document(chats={"team": team}), here, Role.GUEST, authored=True) == parse("RESTRICTED~")
+    lower = document(chats={"team": {**team, "inbound": "PUBLIC"}})
+    assert labelling.inbound(lower, here, Role.MEMBER, authored=True) == PUBLIC
+
+
 def test_a_destination_is_no_wider_than_its_least_reader() -> None:
     both = Audience(frozenset({"console:owner", "console:mallory"}), complete=True, shared=True)
     assert labelling.destination(document(), HOME, OWNER).clearance == TOP

@@ -42,6 +42,8 @@ def test_the_defaults_are_a_complete_policy() -> None:
     assert document.folder("confidential").label == parse("CONFIDENTIAL~")
     assert document.provider("offline") == document.top
     assert document.rules == ()
+    assert (document.paired, document.blocked, dict(document.chats)) == (None, (), {})
+    assert document.channel("console").members == PUBLIC
 
 
 def test_what_is_not_known_is_answered_with_the_worst() -> None:
@@ -53,6 +55,7 @@ def test_what_is_not_known_is_answered_with_the_worst() -> None:
     assert document.folder("secret").label == highest
     assert document.folder("secret").clearance is None
     assert document.principal("console:nobody") is None
+    assert document.chat("console", "", "team") is None
     assert document.provider("unheard-of") == PUBLIC
 
 
@@ -164,7 +167,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             (("channels", "console", "overshoot"), "unknown overshoot `alow`, did you mean `allow`?"),
             (
                 ("channels", "console", "colour"),
-                "unknown field `colour`, known are `classification`, `inbound`, `overshoot`",
+                "unknown field `colour`, known are `classification`, `inbound`, `members`, `overshoot`",
             ),
             (("channels", "A B"), "`A B` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
             (("channels", "A B"), "`classification` is missing, add it"),
@@ -255,6 +258,62 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             (("rules", 6), "`text` is not a mapping"),
             (("rulez",), "unknown field `rulez`, did you mean `rules`?"),
         ]
+    )
+
+
+def test_a_chat_is_found_by_its_channel_workspace_and_id() -> None:
+    team = {"channel": "console", "chat": "-7", "classification": "INTERNAL"}
+    document = load({"chats": {"team": team, "crew": {**team, "workspace": "T1", "blocked": True}}}, tools=TOOLS)
+    found, other = document.chat("console", "", "-7"), document.chat("console", "T1", "-7")
+    assert found is not None
+    assert other is not None
+    assert (found.classification, found.inbound, found.members_vouched, found.blocked) == (
+        parse("INTERNAL"),
+        None,
+        False,
+        False,
+    )
+    assert other.blocked
+    assert document.chat("console", "T2", "-7") is None
+
+
+def test_a_blocked_account_belongs_to_nobody() -> None:
+    document = load({"blocked": ["console:owner"]}, tools=TOOLS)
+    assert document.principal("console:owner") is None
+    assert "owner" in document.principals
+
+
+def test_what_is_wrong_with_people_and_chats_is_told_with_the_nearest_names() -> None:
+    team = {"channel": "console", "chat": "-7", "classification": "INTERNAL"}
+    wrong = {
+        "paired": {"role": "owner", "clearanse": "PUBLIC"},
+        "blocked": ["consol:x", "x"],
+        "channels": {"console": {"classification": "top", "memberz": "PUBLIC"}},
+        "chats": {
+            "A:b": {**team, "chat": "8", "channel": "konsole"},
+            "team": {**team, "classifikation": "top"},
+            "few": {"channel": "console"},
+        },
+        "recipients": {"owner": {"channel": "console", "chat": "owner", "clearance": "top", "workspaze": ""}},
+    }
+    assert problems(wrong) == snapshot(
+        [
+            (("paired", "role"), "unknown role `owner`, known are `admin`, `approver`, `guest`, `member`"),
+            (("paired",), "`clearance` is missing, add it"),
+            (("paired", "clearanse"), "unknown field `clearanse`, did you mean `clearance`?"),
+            (("blocked", 0), "unknown channel `consol`, did you mean `console`?"),
+            (("blocked", 1), "`x` is not an account, write one as `console:owner`"),
+            (("channels", "console", "memberz"), "unknown field `memberz`, did you mean `members`?"),
+            (("chats", "A:b"), "`A:b` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
+            (("chats", "A:b", "channel"), "unknown channel `konsole`, did you mean `console`?"),
+            (("chats", "team", "classifikation"), "unknown field `classifikation`, did you mean `classification`?"),
+            (("chats", "few"), "`chat` is missing, add it"),
+            (("chats", "few"), "`classification` is missing, add it"),
+            (("recipients", "owner", "workspaze"), "unknown field `workspaze`, did you mean `workspace`?"),
+        ]
+    )
+    assert problems({"chats": {"team": team, "crew": team}}) == snapshot(
+        [(("chats",), "`team` and `crew` are the same chat, keep one of them")]
     )
 
 
@@ -352,6 +411,9 @@ def test_the_digest_does_not_depend_on_order(chance: random.Random) -> None:
         {"models": {"offline": {"clearance": "INTERNAL"}}},
         {"channels": {"console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "block"}}},
         {"patterns": {"x": "y"}},
+        {"paired": {"role": "member", "clearance": "INTERNAL"}},
+        {"blocked": ["console:x"]},
+        {"chats": {"team": {"channel": "console", "chat": "7", "classification": "PUBLIC"}}},
         rule(),
     ],
 )
