@@ -49,6 +49,8 @@ THRESHOLDS: Final = (
     Threshold("channels/markdown.py", 100),
     Threshold("channels/*/render.py", 100),
     Threshold("channels/*/limits.py", 100),
+    Threshold("channels/telegram/flow.py", 100),
+    Threshold("channels/telegram/markup.py", 100),
     Threshold("*", 90),
 )
 

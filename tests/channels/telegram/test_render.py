@@ -1,0 +1,446 @@
+"""Markdown as messages: what is shown, what cannot be clicked, and that nothing is lost or too long."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.telegram import limits
+from channels.telegram.markup import can_be_linked
+from channels.telegram.render import LONGEST_SOURCE, Part, Rendering, render
+
+MARKS = (
+    *("*", "**", "_", "__", "~~", "`", "``", "```", "\n```\n", "~~~", "[", "](", ")", "![", "<", ">", "\n> ", "\n- "),
+    *(
+        "\n1. ",
+        "\n  - ",
+        "\n    ",
+        "|",
+        "\n|-|-|\n",
+        "\n",
+        "\n\n",
+        " ",
+        "\\",
+        "#",
+        "\n# ",
+        '"',
+        "'",
+        "(",
+        "&amp;",
+        "&#35;",
+    ),
+    *(
+        "http://",
+        "tg://user?id=",
+        "javascript:",
+        "@everyone",
+        "@",
+        "/",
+        ".de",
+        "😀",
+        "👨\u200d👩",
+        "\u202e",
+        "\n---\n",
+        ":",
+    ),
+)
+WORDS = st.integers(0, 10**6).map(lambda number: f"w{number}w")
+MARKDOWN = st.lists(st.one_of(WORDS, st.sampled_from(MARKS), st.text(max_size=3)), max_size=60).map("".join)
+LONG = st.tuples(MARKDOWN, st.integers(1, 60)).map(lambda drawn: drawn[0] * drawn[1])
+
+
+def shown(part: Part) -> list[tuple[str, str]]:
+    return [(entity.kind, covered(part, entity.offset, entity.length)) for entity in part.entities]
+
+
+def covered(part: Part, offset: int, length: int) -> str:
+    return part.text.encode("utf-16-le")[2 * offset : 2 * (offset + length)].decode("utf-16-le")
+
+
+def one(source: str, *, links: bool = True) -> Part:
+    (part,) = render(source, links=links).parts
+    return part
+
+
+def whole(rendering: Rendering) -> str:
+    return "\n".join(part.text for part in rendering.parts)
+
+
+# --- what is shown
+
+
+@pytest.mark.parametrize(
+    "source,text,entities",
+    [
+        ("plain", "plain", []),
+        ("**b** *i* ~~s~~ `c`", "b i s c", [("bold", "b"), ("italic", "i"), ("strikethrough", "s"), ("code", "c")]),
+        ("**b *bi* b**", "b bi b", [("bold", "b bi b"), ("italic", "bi")]),
+        ("*a**b***__c__", "abc", [("italic", "ab"), ("bold", "b"), ("bold", "c")]),
+        ("**a `c` b**", "a c b", [("bold", "a "), ("code", "c"), ("bold", " b")]),
+        ("x `  ` y", "x    y", []),
+        ("# Head\ntext", "Head\n\ntext", [("bold", "Head")]),
+        ("one\ntwo  \nthree\n\nfour", "one\ntwo\nthree\n\nfour", []),
+        ("a\n\n---\n\nb", "a\n\n———\n\nb", []),
+        ("> q\n> > r\n\n> s", "q\n\nr\n\ns", [("blockquote", "q\n\nr"), ("blockquote", "s")]),
+        ("> `c`", "c", [("blockquote", "c"), ("code", "c")]),
+        ("- a\n- b\n  - c\n    d\n- e", "• a\n• b\n  • c\n    d\n• e", []),
+        ("3. a\n4. b\n\n   more", "3. a\n\n4. b\n\n  more", []),
+        ("- \n- x", "•\n• x", []),
+        ("- - a", "•\n  • a", []),
+        ("- a\n\n  ```\n  code\n  ```", "• a\n\ncode", [("pre", "code")]),
+        ("\\\nfoo", "foo", []),
+        ("<b>x</b> &amp; y &lt;", "<b>x</b> & y <", []),
+        ("[r]: http://a.de", "[r]: http://a.de", []),
+        ("x&#8238;y", "xy", []),
+        ("```\n", None, []),
+        ("", None, []),
+        (" \n\u200b", None, []),
+    ],
+)
+def test_markdown_is_shown(source: str, text: str | None, entities: list[tuple[str, str]]) -> None:
+    parts = render(source, links=True).parts
+
+    assert [part.text for part in parts] == ([] if text is None else [text])
+    assert [found for part in parts for found in shown(part)] == entities
+
+
+def test_code_block_keeps_its_language_and_indent() -> None:
+    part = one("```py\nx = 1\n\n  y\n```")
+
+    assert part.text == "x = 1\n\n  y"
+    assert [(entity.kind, entity.language) for entity in part.entities] == [("pre", "py")]
+
+
+def test_what_stands_behind_a_fence_is_shown_unless_it_names_a_language() -> None:
+    assert one("```two words\ncode\n```").text == "two words\ncode"
+    assert one("~~~word\n~~~").text == "word"
+
+
+def test_unclosed_fence_holds_the_rest() -> None:
+    assert shown(one("a\n```\nx *y*\n\nz")) == [("pre", "x *y*\n\nz")]
+
+
+def test_table_is_aligned() -> None:
+    part = one("|a|b|\n|-|-|\n|漢字|[l](http://x.de)|\n|`1`|**2**|")
+
+    assert part.text == "a    | b\n-----+----------------\n漢字 | l (http://x.de)\n1    | 2"
+    assert shown(part) == [("pre", part.text)]
+
+
+def test_table_with_more_cells_than_its_head_is_shown_as_written() -> None:
+    assert one("|a|\n|-|\n|b|c|").text == "|a|\n|-|\n|b|c|"
+
+
+def test_table_that_would_grow_is_shown_as_written() -> None:
+    source = "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|b|\n" * 200
+
+    assert whole(render(source, links=True)).count("|b|") == 200
+
+
+def test_text_nested_too_deeply_is_shown_as_written() -> None:
+    source = "> " * 60 + "deep"
+
+    assert one(source).text == source.strip()
+
+
+# --- links
+
+
+def test_link_is_put_under_its_label() -> None:
+    part = one("see [the *site*](http://a.de/x?y=1#z) and <https://b.de>")
+
+    assert shown(part) == [("text_link", "the site"), ("italic", "site"), ("text_link", "https://b.de")]
+    assert [entity.url for entity in part.entities] == ["http://a.de/x?y=1#z", "", "https://b.de"]
+    assert part.plain == "see the site (http://a.de/x?y=1#z) and https://b.de"
+
+
+def test_code_within_a_link_is_a_link() -> None:
+    assert shown(one("[`f`](http://a.de)")) == [("text_link", "f")]
+
+
+def test_image_is_a_link() -> None:
+    assert shown(one("![a cat](http://a.de/c.png)")) == [("text_link", "a cat")]
+    assert shown(one("![](http://a.de/c.png)")) == [("text_link", "http://a.de/c.png")]
+
+
+def test_image_within_a_link_names_its_address() -> None:
+    part = one("[![a](http://i.de)](http://h.de)")
+
+    assert part.text == "a (http://i.de)"
+    assert ("code", "http://i.de") in shown(part)
+
+
+def test_title_of_a_link_is_written_out() -> None:
+    assert one('[a](http://a.de "the title")').text == "a “the title”"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "tg://user?id=1",
+            "TG://user?id=1",
+            "tg:user?id=1",
+            "ton://x",
+            "ftp://a.de",
+            "mailto:a@b.de",
+            "/path",
+            "a.de",
+        ),
+        *(
+            "http://localhost",
+            "http://",
+            "http://a.de:port",
+            "http://a.de:0",
+            "http://u@a.de",
+            "http://a_b.de",
+        ),
+        "http://a.de/" + "x" * 2048,
+    ],
+)
+def test_address_that_is_not_of_the_web_is_shown_as_code(address: str) -> None:
+    part = one(f"[label]({address})")
+
+    assert "text_link" not in {entity.kind for entity in part.entities}
+    assert any(kind == "code" and address.lower() in text.lower() for kind, text in shown(part))
+    assert part.text.startswith("label (")
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "vbscript:x"])
+def test_address_that_runs_is_text(address: str) -> None:
+    assert one(f"[label]({address})").entities == ()
+
+
+@pytest.mark.parametrize("text", ["tg://user?id=1", "xtg://user?id=1", "@everyone", "(@HERE)", "t**g:**//user?id=1"])
+def test_what_would_come_alive_by_itself_is_code(text: str) -> None:
+    part = one(text)
+
+    assert [kind for kind, _ in shown(part)] == ["code"]
+    assert "tg://" not in part.plain
+    assert "@" not in part.plain
+
+
+def test_broken_address_is_no_link() -> None:
+    assert not can_be_linked("http://[::1")
+
+
+def test_empty_address() -> None:
+    assert one("[a]() []()").text == "a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[a](http://a.de)", "http://a.de", "a.de/x", "<http://a.de>", "x@a.de", "@name", "#tag", "$TAG", "/start"),
+        *("192.168.0.1", "[*a*](tg://user?id=1)", "a.**de**", "![x](http://a.de)", "/start@bot", "<x@a.de>"),
+    ],
+)
+def test_nothing_can_be_clicked_without_links(text: str) -> None:
+    part = one(text, links=False)
+
+    assert {entity.kind for entity in part.entities} <= {"code", "italic"}
+    code = [covered(part, entity.offset, entity.length) for entity in part.entities if entity.kind == "code"]
+    assert len(code) == 1
+    assert len(part.plain) == len(part.text)
+    assert not any(sign in part.plain for sign in ("://", ".de", "@", "#", "$", "/"))
+
+
+@pytest.mark.parametrize("text", ["3.14", "and/or", "e.g. this", "v1.2", "50 %", "a - b", "wait..."])
+def test_ordinary_words_are_left_alone_without_links(text: str) -> None:
+    part = one(text, links=False)
+
+    assert part.entities == ()
+    assert part.plain == text
+
+
+def test_plain_leaves_addresses_out_where_there_is_no_room() -> None:
+    part = one("[a](http://a.de) " + "x" * 4090)
+
+    assert part.plain == part.text
+
+
+# --- parts
+
+
+def test_long_text_is_cut_between_paragraphs() -> None:
+    parts = render("\n\n".join(["word " * 300] * 5), links=True).parts
+
+    assert [len(part.text) for part in parts] == [2999 + 1, 2999 + 1, 1499]
+    assert all(part.text.startswith("word") and part.text.endswith("word") for part in parts)
+
+
+def test_long_line_is_cut_between_words() -> None:
+    parts = render("word " * 2000, links=True).parts
+
+    assert all(part.text.startswith("word") and part.text.endswith("word") for part in parts)
+
+
+def test_text_is_never_cut_within_a_pair() -> None:
+    parts = render("x" + "😀" * 5000, links=True).parts
+
+    assert "".join(part.text for part in parts) == "x" + "😀" * 5000
+    assert all(limits.units(part.text) <= limits.TEXT for part in parts)
+
+
+def test_code_block_stays_whole_where_it_can() -> None:
+    code = "line\n" * 500
+    parts = render("text\n" * 400 + f"\n```py\n{code}```\nafter", links=True).parts
+
+    assert [entity.kind for entity in parts[0].entities] == []
+    assert shown(parts[1])[0] == ("pre", code.rstrip())
+
+
+def test_code_block_that_is_too_long_goes_on_in_the_next_part() -> None:
+    parts = render("```py\n" + "  line of code\n" * 700 + "```\nafter", links=True).parts
+
+    assert [[(entity.kind, entity.language) for entity in part.entities] for part in parts] == [[("pre", "py")]] * 3
+    assert all(part.text.startswith("  line") for part in parts)
+
+
+def test_entities_beyond_a_hundred_go_into_the_next_part() -> None:
+    parts = render(" ".join(["**b**"] * 250), links=True).parts
+
+    assert max(len(part.entities) for part in parts) == limits.ENTITIES
+    assert sum(len(part.entities) for part in parts) == 250
+
+
+def test_many_parts_are_better_a_file() -> None:
+    assert not render("word " * 8000, links=True).as_file
+    assert render("# a\n\n" + "**b** " * 6000, links=True).as_file
+
+
+def test_source_that_is_too_long_is_not_read_as_markdown() -> None:
+    rendering = render("**b** http://a.de tg://user?id=1\n" * (LONGEST_SOURCE // 20), links=False)
+
+    assert rendering.parts[0].text.startswith("**b** http://a.de tg://user?id=1")
+    assert {entity.kind for entity in rendering.parts[0].entities} == {"code"}
+
+
+@given(LONG, st.booleans())
+def test_every_part_is_within_limits(source: str, links: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    for part in render(source, links=links).parts:
+        assert limits.visible(part.text)
+        assert limits.units(part.text) <= limits.TEXT
+        assert limits.units(part.plain) <= limits.TEXT
+        assert limits.visible(part.plain)
+        assert len(part.entities) <= limits.ENTITIES
+
+
+@given(LONG, st.booleans())
+def test_entities_are_valid_sorted_and_nested(source: str, links: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    for part in render(source, links=links).parts:
+        assert [entity.offset for entity in part.entities] == sorted(entity.offset for entity in part.entities)
+        ends: list[int] = []
+        for entity in part.entities:
+            text = covered(part, entity.offset, entity.length)  # raises within a pair
+            assert text
+            assert not text.isspace()
+            assert 2 * (entity.offset + entity.length) <= len(part.text.encode("utf-16-le"))
+            while ends and ends[-1] <= entity.offset:
+                ends.pop()
+            assert not ends or entity.offset + entity.length <= ends[-1]
+            ends.append(entity.offset + entity.length)
+            assert entity.kind != "text_link" or links
+
+
+@given(MARKDOWN, st.booleans())
+def test_every_written_word_is_seen(source: str, links: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    rendering = render(source, links=links)
+    addresses = [entity.url + entity.language for part in rendering.parts for entity in part.entities]
+    seen = whole(rendering).replace("\n", "") + " ".join(addresses)
+
+    assert all(f"w{number}w" in seen for number in source.split("w") if number.isdigit() and f"w{number}w" in source)
+
+
+# --- hostile sources
+
+
+def bomb(pattern: str) -> Callable[[int], str]:
+    return lambda size: (pattern * (size // len(pattern) + 1))[:size]
+
+
+BOMBS: dict[str, Callable[[int], str]] = {
+    pattern: bomb(pattern)
+    for pattern in (
+        *(
+            "*",
+            "_",
+            "~~a ",
+            "*a _b ",
+            "a**b",
+            "**a *b ",
+            "*_",
+            "[",
+            "![",
+            "[a](",
+            "[a](<b",
+            '[a](b "',
+            "](",
+            "`a",
+            "` ",
+        ),
+        *(
+            ">",
+            "> ",
+            "- ",
+            "<",
+            "<!--",
+            "<?",
+            "a <!A ",
+            "&",
+            "&#",
+            "\\",
+            "|a",
+            "|a|b|\n",
+            "\n",
+            "---\n",
+            "> a\n",
+            "[a]: <",
+        ),
+        *("1. ", "**a**", "a" * 40 + "://", "http://", "@", "a.", "/", "\u0301", "🇩", "```\n", "[**a**](http://a.de)"),
+    )
+}
+BOMBS["ticks"] = lambda size: "".join("e" + "`" * width for width in range(int((2 * size) ** 0.5)))
+BOMBS["table"] = lambda size: "|a" * (size // 8) + "|\n" + "|-" * (size // 8) + "|\n" + "|b|\n" * (size // 8)
+BOMBS["cell"] = lambda size: "|a|\n|-|\n|" + "x" * (size // 2) + "|\n" + "|b|\n" * (size // 8)
+BOMBS["label"] = lambda size: "[" + "**a** " * (size // 12) + "](http://a.de/" + "x" * (size // 2) + ")"
+BOMBS["lists"] = lambda size: "\n".join(" " * (line % 40) + "- a" for line in range(size // 20))
+
+
+def steps(work: Callable[[], Any]) -> int:
+    """Count the lines of Python that a piece of work runs."""
+    counted = 0
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> Any:  # noqa: ANN401 - as `sys.settrace` has it
+        nonlocal counted
+        counted += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_hostile_source_takes_linear_time(name: str) -> None:
+    render("warm *up*", links=False)
+    small, large = (steps(lambda size=size: render(BOMBS[name](size), links=False)) for size in (800, 3_200))
+
+    assert large <= 4.6 * small + 20_000
+
+
+@pytest.mark.parametrize("name", ["*", "[", "> ", "table", "http://", "\u0301"])
+def test_hostile_source_of_200_kb_is_shown_as_it_is(name: str) -> None:
+    source = BOMBS[name](200_000)
+    rendering = render(source, links=False)
+
+    assert rendering.as_file or not limits.visible(source)
+    assert all(limits.units(part.text) <= limits.TEXT for part in rendering.parts)
