@@ -360,6 +360,7 @@ async def open_app(
             environment=environment,
             parts=parts,
         )
+        await app.reloader.open()
         try:
             yield app
         finally:

@@ -9,6 +9,9 @@ All processes of a store decide by one policy, its head there. Only a start and 
 wins. A process that finds another policy there reads its own file again, once, and goes on if that says the same.
 Otherwise it takes in nothing and says nothing, until a person reloads or restarts it; nobody does that for him, so two
 processes with different files never take turns.
+
+What people change while Lockgate runs, who is let in and which chat is classified, lies in the store. What is in force
+is the meet of that and the file; the head counts the changes, so that every process that reads it follows them.
 """
 
 import asyncio
@@ -19,13 +22,15 @@ from typing import Final, Protocol
 
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.errors import ConfigError
+from bot.errors import BusyError, ConfigError
 from bot.gate.decisions import ReadyPolicy
 from bot.gate.gate import Gate
-from bot.sessions.port import AuditStore, PolicyStore
+from bot.sessions.pairings import Answered
+from bot.sessions.port import AccessStore, AuditStore, PolicyStore
 from bot.sessions.records import AuditRow, PolicyHead
 from policy.document import Document
 from policy.lint import lint
+from policy.overrides import Change, Overrides, in_force
 
 Tell = Callable[[str], Awaitable[None]]
 """Show a line to whoever looks after this process."""
@@ -33,8 +38,33 @@ Tell = Callable[[str], Awaitable[None]]
 NEXT_STEP: Final = "`/policy reload` here puts this process's own file in force, or restart it with the same file"
 
 
-class Store(AuditStore, PolicyStore, Protocol):
+_TRIES: Final = 20
+"""How often a change is made anew because somebody else changed something meanwhile."""
+
+
+class Store(AuditStore, PolicyStore, AccessStore, Protocol):
     """What the policy in force asks of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """A change to who may what or which chat is what, as it is to be audited; `answered` is whom it answers."""
+
+    change: Change
+    audit: tuple[AuditRow, ...]
+    answered: Answered | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a change is made from: what was changed before, and the file's policy that bounds it."""
+
+    file: Document
+    overrides: Overrides
+
+    def document(self, change: Change) -> Document:
+        """Return the policy that would be in force after a change."""
+        return in_force(self.file, self.overrides.changed(change))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +102,9 @@ class Reloader:
         process: str,
     ) -> None:
         self._gate = gate
+        self._file = config.policy
+        self._overrides = Overrides()
+        self._over = 0
         self._config = config
         self._environment = environment
         self._tools = tools
@@ -81,6 +114,11 @@ class Reloader:
         self._tell: Tell | None = None
         self._behind: PolicyHead | None = None
         self._tried = 0
+
+    @property
+    def digest(self) -> str:
+        """The digest of this process's file, by which processes compare; decisions name that of what is in force."""
+        return self._file.digest
 
     @property
     def behind(self) -> bool:
@@ -93,12 +131,34 @@ class Reloader:
         `tell` is told when this process stops serving for another policy, and when it goes on. Raises StoreError.
         """
         async with self._lock:
-            head, digest = await self._store.read_policy(), self._gate.document.digest
+            head, digest = await self._store.read_policy(), self.digest
             if head is None or head.digest != digest:
                 before = None if head is None else head.digest
                 row = AuditRow("policy", "start", {"before": before, "in_force": digest, "process": self._process})
-                await self._store.put_policy(digest, self._process, (row,))
+                head = await self._store.put_policy(digest, self._process, (row,))
+            await self._follow_changes(head.over)
             self._tell, self._behind = tell, None
+
+    async def open(self) -> None:
+        """Let this process decide by what people changed too, also if it does not serve. Raises StoreError."""
+        async with self._lock:
+            await self._read_changes()
+
+    async def change(self, made: Callable[[Known], Changing]) -> None:
+        """Change who may what or which chat is what, in force here when this returns, and elsewhere before they decide.
+
+        `made` says what to change; it is asked again if somebody else changed something meanwhile. What it raises is
+        passed on. Raises NotFoundError: whoever is answered does not wait any more. StoreError.
+        """
+        async with self._lock:
+            for _ in range(_TRIES):
+                await self._read_changes()
+                asked = made(Known(self._file, self._overrides))
+                over = await self._store.override(asked.change, self._over, asked.audit, asked.answered)
+                if over is not None:
+                    await self._put(self._overrides.changed(asked.change), over)
+                    return
+        raise BusyError
 
     async def current(self) -> bool:
         """Say whether this process may go on: its policy was in force when the store was asked last.
@@ -141,18 +201,19 @@ class Reloader:
         Raises StoreError: the attempt could not be recorded, so nothing changed.
         """
         async with self._lock:
-            before = self._gate.document.digest
+            before = self.digest
             try:
-                force = await self._prepared()
+                file, force = await self._prepared()
             except ConfigError as error:
                 await self._store.append((AuditRow("policy", actor, {"in_force": before, "refused": True}),))
                 return Reloaded(before, str(error), self.behind)
-            digest = force.document.digest
-            body = {"before": before, "in_force": digest, "refused": False, "process": self._process}
-            await self._store.put_policy(digest, self._process, (AuditRow("policy", actor, {**body}),))
+            body = {"before": before, "in_force": file.digest, "refused": False, "process": self._process}
+            head = await self._store.put_policy(file.digest, self._process, (AuditRow("policy", actor, {**body}),))
+            self._file = file
             self._gate.put_in_force(force)
+            await self._follow_changes(head.over)
             self._behind = None
-            return Reloaded(digest)
+            return Reloaded(file.digest)
 
     async def _follow(self, tell: Tell) -> bool:
         head = self._store.policy_head
@@ -160,17 +221,17 @@ class Reloader:
             if self._behind is not None:
                 # The head was lost. Who put it there puts it there again, and anybody by a start or a reload.
                 return False
-            digest = self._gate.document.digest
-            row = AuditRow("policy", "lost", {"in_force": digest, "process": self._process})
-            head = await self._store.put_policy(digest, self._process, (row,), only_if_none=True)
-        if self._holds(head) or await self._adopted(head):
+            row = AuditRow("policy", "lost", {"in_force": self.digest, "process": self._process})
+            head = await self._store.put_policy(self.digest, self._process, (row,), only_if_none=True)
+        if head.digest == self.digest or await self._adopted(head):
+            await self._follow_changes(head.over)
             if self._behind is not None:
                 self._behind = None
                 await tell(f"policy {head.digest[:12]} is in force here too, this process serves again")
             return True
         if self._behind != head:
             self._behind = head
-            await tell(f"{other(head)}: this process has policy {self._gate.document.digest[:12]} and stopped serving")
+            await tell(f"{other(head)}: this process has policy {self.digest[:12]} and stopped serving")
             await tell(NEXT_STEP)
         return False
 
@@ -180,27 +241,45 @@ class Reloader:
             return False
         self._tried = head.at
         try:
-            force = await self._prepared()
+            file, force = await self._prepared()
         except ConfigError:
             return False
-        if force.document.digest != head.digest:
+        if file.digest != head.digest:
             return False
-        body = {"before": self._gate.document.digest, "in_force": head.digest, "process": self._process}
+        body = {"before": self.digest, "in_force": head.digest, "process": self._process}
         await self._store.append((AuditRow("policy", "follow", {**body}),))
+        self._file = file
         self._gate.put_in_force(force)
         return True
 
-    def _holds(self, head: PolicyHead | None) -> bool:
-        return head is not None and head.digest == self._gate.document.digest
+    async def _follow_changes(self, over: int) -> None:
+        """Put in force what people changed, if there are other changes than those known here."""
+        if over != self._over:
+            await self._read_changes()
 
-    async def _prepared(self) -> ReadyPolicy:
-        """Return the policy of the file, ready to decide.
+    async def _read_changes(self) -> None:
+        over, overrides = await self._store.overrides()
+        if over != self._over:
+            await self._put(overrides, over)
+
+    async def _put(self, overrides: Overrides, over: int) -> None:
+        document = in_force(self._file, overrides)
+        force = await asyncio.to_thread(self._gate.prepared_policy, document)
+        self._gate.put_in_force(force)
+        self._overrides, self._over = overrides, over
+
+    def _holds(self, head: PolicyHead | None) -> bool:
+        return head is not None and (head.digest, head.over) == (self.digest, self._over)
+
+    async def _prepared(self) -> tuple[Document, ReadyPolicy]:
+        """Return the policy of the file, and with what people changed, ready to decide.
 
         Raises ConfigError: it cannot be put in force, or not without a restart.
         """
         config = await self._read()
-        _same_compartments(self._gate.document, config.policy)
-        return await asyncio.to_thread(self._gate.prepared_policy, config.policy)
+        _same_compartments(self._file, config.policy)
+        document = in_force(config.policy, self._overrides)
+        return config.policy, await asyncio.to_thread(self._gate.prepared_policy, document)
 
     async def _read(self) -> Config:
         return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)

@@ -86,10 +86,14 @@ class Router:
         command = inbound.authored and table.is_command(inbound.text)
         ingress = Ingress.COMMAND if command else Ingress.TEXT
         needed = table.needed(inbound.text) if command else Role.MEMBER
+        current = await self._current(inbound.text, command=command)
         caller = authorize(self._gate.document, inbound.account, ingress, needed)
+        if isinstance(caller, Refusal) and not command and await self._reloader.current_now():
+            # Somebody may have let them in a moment ago, in another process.
+            caller = authorize(self._gate.document, inbound.account, ingress, needed)
         if isinstance(caller, Refusal):
             return await self._refuse(inbound.address, caller, sid)
-        if not await self._current(inbound.text, command=command):
+        if not current:
             return await self._tell(caller, inbound.address, sid, NOT_SERVING)
         if command:
             reply = await table.answer(self._context(caller, inbound.address, sid), inbound.text)
@@ -104,11 +108,14 @@ class Router:
         return Receipt(Outcome.ACCEPTED, sid)
 
     async def _current(self, text: str, *, command: bool) -> bool:
-        """Say whether this process may take something in; `/policy`, by which it becomes that, it always may."""
+        """Say whether this process may take something in; `/policy`, by which it becomes that, it always may.
+
+        Who may give a command is decided by what people changed until now, wherever they did.
+        """
         if not command:
             # As of a moment ago. What is decided on a message is decided at its claim.
             return await self._reloader.current()
-        return table.puts_policy(text) or await self._reloader.current_now()
+        return await self._reloader.current_now() or table.puts_policy(text)
 
     def _item(self, inbound: Inbound, caller: Caller, sid: str) -> NewItem:
         return NewItem(

@@ -66,16 +66,17 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
     async with as_owner(config) as (app, _):
         n = int(number)
         records = await app.store.records(chain, after=n - 1, limit=1) if n else ()
+        in_force = app.gate.document.digest
     if not records or records[0].n != n:
         raise OperatorError(f"there is no decision `{decision}`", next_step="`lockgate audit tail` shows what there is")
     record = records[0]
     if as_json:
-        print_json({"chain": chain, **_document(record), "policy_in_force": config.policy.digest})
+        print_json({"chain": chain, **_document(record), "policy_in_force": in_force})
         return
     body = record.body
     lines = [f"{chain}:{record.n}, {moment(record.ts)} UTC, {record.kind} by {record.actor}"]
     lines += [f"{name}: {_shown(value)}" for name, value in body.items() if value not in ("", [], None)]
-    if body.get("policy") and body["policy"] != config.policy.digest:
+    if body.get("policy") and body["policy"] != in_force:
         lines.append("the policy was another one then")
     print_lines(lines)
 

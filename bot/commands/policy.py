@@ -21,7 +21,9 @@ async def _shown(context: CommandContext) -> list[str]:
     at_store = await context.reloader.shown()
     document = context.gate.document
     stands = "is not in force" if context.reloader.behind else "is in force"
-    lines = [f"policy {document.digest[:12]} {stands}, {len(document.rules)} rules of your own", at_store]
+    lines = [f"policy {context.reloader.digest[:12]} {stands}, {len(document.rules)} rules of your own", at_store]
+    if document.digest != context.reloader.digest:
+        lines.append(f"with what people changed since it decides as {document.digest[:12]}")
     for rule in document.rules:
         what = f": {rule.message}" if rule.message else ""
         lines.append(f"- {rule.id} at {rule.hook} says {rule.action.name}{what}")

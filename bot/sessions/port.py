@@ -12,9 +12,11 @@ from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.events import Event
 from bot.sessions.listing import Listed, Page
+from bot.sessions.pairings import Answered, Pairing
 from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
 from bot.sessions.values import Accepted, Claim, NewItem, SessionState, Title, Write, Written
 from policy.labels import Label
+from policy.overrides import Change, Overrides
 
 
 class SessionStore(Protocol):
@@ -213,4 +215,40 @@ class PolicyStore(Protocol):
         `process` tells people who did it. With `only_if_none` nothing changes if one is in force. Returns what is in
         force then.
         """
+        ...
+
+
+class AccessStore(Protocol):
+    """Who may what and which chat is what, as people changed it while Lockgate runs; and strangers who ask."""
+
+    async def overrides(self) -> tuple[int, Overrides]:
+        """Read what was changed, and how many changes there were; the policy head tells that number along."""
+        ...
+
+    async def override(
+        self, change: Change, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
+    ) -> int | None:
+        """Change something and append the rows that tell of it to the chain `audit`, in one step.
+
+        `known` is the number of changes it was made from. Returns the new one, None if there were others meanwhile and
+        nothing changed. With `answered` that pairing is closed. Raises NotFoundError: it does not wait any more.
+        """
+        ...
+
+    async def ask_pairing(self, account: str, channel: str, workspace: str, digest: str) -> bool:
+        """Keep a stranger's question under the hash of a code, and say whether it was kept.
+
+        It is not while the same account waits or was refused lately, or as many wait there as may.
+        """
+        ...
+
+    async def try_pairing(self, principal: str, digest: str) -> str | None:
+        """Return the account that was given a code, None for a wrong one, which counts against the principal.
+
+        Raises BusyError: there were too many wrong ones.
+        """
+        ...
+
+    async def pairings(self) -> tuple[Pairing, ...]:
+        """Return the strangers who wait for an answer, the first who asked first."""
         ...

@@ -32,9 +32,10 @@ class PolicyHead:
     """The policy in force for all processes of a store.
 
     `at` is when it was put there, in milliseconds on the store's clock, and its version: it only ever grows. `process`
-    tells a person which process did.
+    tells a person which process did. `over` counts the changes that were made to who may what and which chat is what.
     """
 
     digest: str
     at: int
     process: str
+    over: int = 0

@@ -19,7 +19,7 @@ from policy.labels import Label
 Place = tuple[str, Label]
 """Where a session is filed for listings: its principal and its visibility."""
 
-POLICY_ASKED: Final = ("HMGET", POLICY, "v", "digest", "at", "process")
+POLICY_ASKED: Final = ("HMGET", POLICY, "v", "digest", "at", "process", "over")
 """The command that reads which policy is in force; its reply goes to `_saw_policy`."""
 
 _HEADS: Final = 4096
@@ -57,13 +57,13 @@ class Part:
 
     def _saw_policy(self, reply: Reply) -> None:
         """Keep what was read of the policy in force; of two answers that overtook one another, the newer counts."""
-        version, digest, at, process = reply
+        version, digest, at, process, over = reply
         if version is None:
             self._policy = None
             return
         wire.check_version(version)
-        seen = PolicyHead(text(digest), int(at), text(process))
-        if self._policy is None or seen.at >= self._policy.at:
+        seen = PolicyHead(text(digest), int(at), text(process), int(over or 0))
+        if self._policy is None or (seen.at, seen.over) >= (self._policy.at, self._policy.over):
             self._policy = seen
 
     def _saw_now(self, now: int) -> None:

@@ -19,7 +19,9 @@ encoding is injective.
 | `lg:{audit}:chain`      | list   | for ever              | the chain for decisions outside a session     | audit_append      |
 | `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
-| `lg:{audit}:policy`     | hash   | until the next        | the policy in force: `v digest at process`    | put_policy        |
+| `lg:{audit}:policy`     | hash   | until the next        | in force: `v digest at process over`          | put_policy …      |
+| `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
+| `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
@@ -58,6 +60,11 @@ AUDIT_CHAIN: Final = "lg:{audit}:chain"
 AUDIT_HEAD: Final = "lg:{audit}:head"
 POLICY: Final = "lg:{audit}:policy"
 """The policy in force for all processes, in the slot of the chain that tells who put it there."""
+
+OVERRIDES: Final = "lg:{audit}:overrides"
+"""What people changed about who may what and which chat is what."""
+
+PAIRINGS: Final = "lg:{audit}:pairings"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from bot.sessions.records import AuditRow, PolicyHead
 from bot.store.base import POLICY_ASKED, Part
-from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, POLICY, audit_op
+from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, POLICY, audit_op
 from bot.store.link import Arg, Reply
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
@@ -26,7 +26,7 @@ class PolicyInForce(Part):
         self, digest: str, process: str, audit: tuple[AuditRow, ...], *, only_if_none: bool = False
     ) -> PolicyHead:
         """Put a policy in force and append the rows that tell of it to the chain `audit`, in one step."""
-        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._ids.op()), POLICY]
+        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._ids.op()), POLICY, OVERRIDES]
 
         async def run(rows: list[Arg]) -> list[Reply]:
             return await self._link.script(Script.PUT_POLICY, names, [digest, raw(process), int(only_if_none), *rows])
@@ -34,4 +34,4 @@ class PolicyInForce(Part):
         _, n, head, *put = await self._chaining(AUDIT, audit, run)
         self._saw_head(AUDIT, (int(n), text(head)))
         self._saw_policy(put)
-        return PolicyHead(text(put[1]), int(put[2]), text(put[3]))
+        return PolicyHead(text(put[1]), int(put[2]), text(put[3]), int(put[4] or 0))

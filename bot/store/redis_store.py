@@ -1,8 +1,9 @@
-"""The store on the Redis protocol: all six ports on one connection pool."""
+"""The store on the Redis protocol: all ports on one connection pool."""
 
 from bot.clock import Clock
 from bot.errors import StoreRefusedError
 from bot.ids import Ids
+from bot.store.access import Access
 from bot.store.chains import AuditChains
 from bot.store.fitness import complaints
 from bot.store.kin import Kin
@@ -16,7 +17,7 @@ from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
 
 
-class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce):
+class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access):
     """Implements the ports of `bot.sessions.port`, and `KinStore`. Made by `open_store`."""
 
     def __init__(

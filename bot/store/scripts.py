@@ -37,6 +37,8 @@ class Script(StrEnum):
     RESERVE = "reserve"
     FREE = "free"
     PUT_POLICY = "put_policy"
+    OVERRIDE = "override"
+    PAIR = "pair"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

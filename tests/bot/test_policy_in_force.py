@@ -41,7 +41,7 @@ class Process(Person):
 
     @property
     def digest(self) -> str:
-        return self.app.gate.document.digest
+        return self.app.reloader.digest
 
     @property
     def behind(self) -> bool:
@@ -101,7 +101,7 @@ async def process(folder: Path, name: str, config: str, made: Parts | None = Non
 
             async def begun() -> bool:
                 head = await app.store.read_policy()
-                return head is not None and head.digest == app.gate.document.digest
+                return head is not None and head.digest == app.reloader.digest
 
             await eventually(begun)
             yield Process(app, output, told=told)

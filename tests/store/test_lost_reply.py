@@ -7,21 +7,25 @@ word through, waits for the server's reply, throws it away and hangs up.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Caps
+from bot.sessions.pairings import Answered
 from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
+from policy.overrides import Change, Person
 from tests.store.world import (
     KEY,
     SECRET,
@@ -215,6 +219,40 @@ async def putting_in_force(store: RedisStore) -> Callable[[RedisStore], Awaitabl
     return put
 
 
+async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account = f"chat:{fresh()}"
+    assert await store.ask_pairing(account, "chat", fresh(), "d" * 43)
+    before, _ = await store.overrides()
+    assert await store.override(Change(accounts={fresh(): True}), before, ()) == before + 1
+    change = Change(people={fresh(): Person(accounts=frozenset({account}))}, accounts={fresh(): True})
+
+    async def override(store: RedisStore) -> object:
+        count, _ = await store.overrides()
+        after = await store.override(change, count, (row(),), Answered(account, "d" * 43))
+        return after == count + 1
+
+    return override
+
+
+async def asking_to_be_let_in(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account, workspace = f"chat:{fresh()}", fresh()
+    return lambda store: store.ask_pairing(account, "chat", workspace, "d" * 43)
+
+
+async def trying_a_code(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    principal = fresh()
+
+    async def tried(store: RedisStore) -> int:
+        """Count how many wrong codes may be typed, the first of which has its answer lost."""
+        count = 0
+        with suppress(BusyError):
+            while await store.try_pairing(principal, "no such digest") is None:
+                count += 1
+        return count
+
+    return tried
+
+
 async def receiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
     await store.accept(item(sid))
@@ -269,6 +307,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.VANISH, vanishing),
     (Script.AUDIT_APPEND, appending),
     (Script.PUT_POLICY, putting_in_force),
+    (Script.OVERRIDE, overriding),
+    (Script.PAIR, asking_to_be_let_in),
+    (Script.PAIR, trying_a_code),
     (Script.RECEIVE, receiving),
     (Script.RECEIVE, holding),
     (Script.DECIDE_HELD, deciding_held),

@@ -270,6 +270,25 @@ local function cancel_approvals(key, by)
   end
 end
 
+-- Pairings ---------------------------------------------------------------------------------------------
+-- field `a:<account>` or `t:<principal>`: `v state asked expires scope digest`; for tries the digest is their count
+
+local function pairing(record)
+  if not record then return nil end
+  local v, state, asked, expires, scope, digest = string.match(record, '^(%d+) (%l+) (%d+) (%d+) (%S+) (%S+)$')
+  if tonumber(v) > SCHEMA then error({err = 'LGSCHEMA ' .. v}) end
+  return {state = state, asked = asked, expires = tonumber(expires), scope = scope, digest = digest}
+end
+
+local function pairing_record(p)
+  local times = string.format('%d %d', p.asked, p.expires)
+  return table.concat({SCHEMA, p.state, times, p.scope, p.digest}, ' ')
+end
+
+local function put_pairing(key, account, p)
+  redis.call('HSET', key, 'a:' .. account, pairing_record(p))
+end
+
 -- Turn and lease ---------------------------------------------------------------------------------------
 -- turn: `attempt suspended pos started`, its usage as six numbers, `\n`, the rest as JSON
 

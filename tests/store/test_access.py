@@ -1,0 +1,193 @@
+"""What people change is one step with its audit row, counted in the policy head; strangers who ask are bounded."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.audit import Intact, verify
+from bot.errors import BusyError, NotFoundError, SchemaError
+from bot.sessions.pairings import MOST_WAITING, MOST_WRONG, Answered
+from bot.sessions.records import AuditRow
+from bot.store.keys import AUDIT, OVERRIDES, PAIRINGS, POLICY
+from bot.store.opening import open_store
+from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
+from policy.labels import Integrity, Label, Level, parse
+from policy.overrides import Change, Overrides, Person, Place, Placing
+from policy.request import Role
+from tests.store.world import KEY, command, fresh
+
+pytestmark = pytest.mark.anyio
+
+ROW = (AuditRow("access", "ann", {"what": "let in"}),)
+TEAM = Place("chat", "w:1", "-7")
+
+
+async def clear(store: RedisStore) -> None:
+    """Forget what other tests left."""
+    await command(store, "DEL", OVERRIDES, PAIRINGS, POLICY)
+
+
+async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
+    store: RedisStore, other: RedisStore
+) -> None:
+    await clear(store)
+    await store.put_policy("one", "p-x", ())
+    before = await store.head(AUDIT)
+    bob = Person(Role.GUEST, parse("INTERNAL{hr}"), frozenset({"chat:B:1"}))
+    change = Change({"bob": bob}, {TEAM: Placing(parse("PUBLIC~"), vouched=False, blocked=True)}, {"chat:x": True})
+    assert await store.override(change, 0, ROW) == 1
+    assert store.policy_head is not None
+    assert (store.policy_head.digest, store.policy_head.over) == ("one", 1)
+    head = await other.read_policy()
+    assert head is not None
+    assert head.over == 1
+    assert await other.overrides() == (1, Overrides().changed(change))
+    assert [record.body for record in await store.records(AUDIT, after=before[0])] == [{"what": "let in"}]
+    assert isinstance(verify(AUDIT, await store.records(AUDIT), await store.head(AUDIT), (0, ""), KEY), Intact)
+    assert await other.override(Change({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
+    assert await store.overrides() == (2, Overrides())
+
+
+async def test_a_change_made_from_what_is_no_longer_so_changes_nothing(store: RedisStore, other: RedisStore) -> None:
+    await clear(store)
+    assert await store.override(Change(accounts={"chat:x": True}), 0, ROW) == 1
+    before = await store.head(AUDIT)
+    assert await other.override(Change(accounts={"chat:x": False}), 0, ROW) is None
+    assert await store.head(AUDIT) == before
+    assert await store.overrides() == (1, Overrides(blocked=frozenset({"chat:x"})))
+
+
+async def test_the_count_outlives_a_head_that_was_lost(store: RedisStore) -> None:
+    await clear(store)
+    await store.override(Change(accounts={"chat:x": True}), 0, ROW)
+    assert (await store.put_policy("one", "p-x", ())).over == 1
+    await command(store, "DEL", POLICY)
+    assert (await store.put_policy("two", "p-x", (), only_if_none=True)).over == 1
+    assert (await store.put_policy("two", "p-x", (), only_if_none=True)).over == 1
+
+
+async def test_a_newer_programs_changes_are_refused(store: RedisStore) -> None:
+    await clear(store)
+    await store.override(Change(accounts={"chat:x": True}), 0, ROW)
+    await command(store, "HSET", OVERRIDES, "v", 99)
+    try:
+        with pytest.raises(SchemaError):
+            await store.overrides()
+        with pytest.raises(SchemaError):
+            await store.override(Change(), 1, ROW)
+        await command(store, "HSET", OVERRIDES, "v", 1, "blocked:chat:y", "99 []")
+        with pytest.raises(SchemaError):
+            await store.overrides()
+    finally:
+        await clear(store)
+
+
+LABELS = st.builds(
+    Label, st.sampled_from(Level), st.frozensets(st.sampled_from(["acme", "hr"])), st.sampled_from(Integrity)
+)
+TEXTS = st.text(max_size=4)
+PEOPLE = st.builds(Person, st.none() | st.sampled_from(Role), st.none() | LABELS, st.frozensets(TEXTS, max_size=2))
+PLACES = st.builds(Place, TEXTS, TEXTS, TEXTS)
+PLACINGS = st.builds(Placing, st.none() | LABELS, st.none() | st.booleans(), st.booleans())
+CHANGES = st.builds(
+    Change,
+    st.dictionaries(TEXTS, st.none() | PEOPLE, max_size=3),
+    st.dictionaries(PLACES, st.none() | PLACINGS, max_size=3),
+    st.dictionaries(TEXTS, st.booleans(), max_size=3),
+)
+
+
+def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> None:
+    """The store's overrides after any changes are those of the pure core."""
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(CHANGES, max_size=4))
+    def holds(changes: list[Change]) -> None:
+        asyncio.run(applied(changes))
+
+    async def applied(changes: list[Change]) -> None:
+        store = await open_store(audit_key=KEY, url=server.url)
+        await clear(store)
+        expected, count = Overrides(), 0
+        for change in changes:
+            after = await store.override(change, count, ())
+            assert after == count + (change != Change())
+            expected, count = expected.changed(change), after or 0
+        assert await store.overrides() == (count, expected)
+        await store.close()
+
+    holds()
+
+
+async def test_a_stranger_is_kept_once_and_few_at_a_time(store: RedisStore) -> None:
+    await clear(store)
+    assert await store.ask_pairing("chat:1", "chat", "w", "digest-1")
+    assert not await store.ask_pairing("chat:1", "chat", "w", "digest-2")
+    for number in range(2, MOST_WAITING + 1):
+        assert await store.ask_pairing(f"chat:{number}", "chat", "w", f"digest-{number}")
+    assert not await store.ask_pairing("chat:9", "chat", "w", "digest-9")
+    assert await store.ask_pairing("chat:9", "chat", "v", "digest-9")
+    waiting = await store.pairings()
+    assert (waiting[0].account, waiting[0].channel, waiting[0].workspace) == ("chat:1", "chat", "w")
+    assert len(waiting) == MOST_WAITING + 1
+    assert waiting[0].expires_at - waiting[0].asked_at == 3_600_000
+
+
+async def expire(store: RedisStore, field: str) -> None:
+    """Let the time of a pairing, or of wrong codes, pass."""
+    words = (await command(store, "HGET", PAIRINGS, field)).split(b" ")
+    words[3] = b"1"
+    await command(store, "HSET", PAIRINGS, field, b" ".join(words))
+
+
+async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:
+    await clear(store)
+    await store.ask_pairing("chat:1", "chat", "", "digest")
+    assert await store.try_pairing("ann", "digest") == "chat:1"
+    await expire(store, "a:chat:1")
+    assert await store.pairings() == ()
+    with pytest.raises(NotFoundError):
+        await store.override(Change(), 0, ROW, Answered("chat:1", "digest"))
+    assert await store.try_pairing("ann", "digest") is None
+    assert await store.ask_pairing("chat:1", "chat", "", "another")
+
+
+async def test_wrong_codes_are_counted_by_who_typed_them(store: RedisStore) -> None:
+    await clear(store)
+    await store.ask_pairing("chat:1", "chat", "", "digest")
+    for _ in range(MOST_WRONG):
+        assert await store.try_pairing("ann", "wrong") is None
+    with pytest.raises(BusyError):
+        await store.try_pairing("ann", "digest")
+    assert await store.try_pairing("ben", "digest") == "chat:1"
+    await expire(store, "t:ann")
+    assert await store.try_pairing("ann", "digest") == "chat:1"
+
+
+async def test_an_answer_closes_a_pairing_once(store: RedisStore) -> None:
+    await clear(store)
+    await store.ask_pairing("chat:1", "chat", "", "digest")
+    bob = Change(people={"bob": Person(accounts=frozenset({"chat:1"}))})
+    with pytest.raises(NotFoundError):
+        await store.override(bob, 0, ROW, Answered("chat:1", "another"))
+    assert await store.overrides() == (0, Overrides())
+    assert await store.override(bob, 0, ROW, Answered("chat:1", "digest")) == 1
+    with pytest.raises(NotFoundError):
+        await store.override(bob, 1, ROW, Answered("chat:1", "digest"))
+    assert await store.ask_pairing("chat:1", "chat", "", "digest")
+
+
+async def test_who_was_refused_is_not_given_another_code_for_a_while(store: RedisStore) -> None:
+    await clear(store)
+    await store.ask_pairing("chat:1", "chat", "", "digest")
+    before = await store.head(AUDIT)
+    assert await store.override(Change(), 0, ROW, Answered("chat:1", "digest", keep=60_000)) == 0
+    assert (await store.head(AUDIT))[0] == before[0] + 1
+    assert await store.pairings() == ()
+    assert await store.try_pairing(fresh(), "digest") is None
+    assert not await store.ask_pairing("chat:1", "chat", "", "again")
+    await expire(store, "a:chat:1")
+    assert await store.ask_pairing("chat:1", "chat", "", "again")
