@@ -36,6 +36,7 @@ def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> st
         standing.sid,
         str(standing.generation),
         standing.principal,
+        standing.asker,
         str(standing.taint),
         call.tool,
         call.digest,
@@ -85,7 +86,7 @@ def someone_may_answer(document: Document, decision: Decision, standing: Standin
         return False
     rules = asking(decision)
     return any(
-        _may_answer(document, rules, standing.principal, standing.taint, principal) for principal in document.principals
+        _may_answer(document, rules, standing.asker, standing.taint, principal) for principal in document.principals
     )
 
 

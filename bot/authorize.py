@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bot.principals import is_chat
 from policy.document import Document
 from policy.labels import Label
 from policy.request import Role
@@ -20,7 +21,7 @@ class Ingress(StrEnum):
 
     TEXT = "text"
     COMMAND = "command"
-    APPROVAL = "approval"
+    BUTTON = "button"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class Refusal:
 def at_least(role: Role, needed: Role) -> bool:
     """Say whether a role includes another's rights."""
     return _RANK.index(role) <= _RANK.index(needed)
+
+
+def role(document: Document, principal: str, asker: str) -> Role:
+    """Return the role in which a session of a principal acts when a person asks; a shared chat is a member at most."""
+    person = document.principals.get(asker)
+    if person is None:
+        return Role.STRANGER
+    return max(Role.MEMBER, person.role, key=_RANK.index) if is_chat(principal) else person.role
 
 
 def authorize(document: Document, account: str, ingress: Ingress, needed: Role = Role.MEMBER) -> Caller | Refusal:

@@ -302,7 +302,7 @@ class Endings:
             tool=call.tool,
             binding=prepared.binding,
             label=standing.taint.join(prepared.carried),
-            principal=standing.principal,
+            principal=standing.asker,
             question=question,
             rules=rules,
             expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),

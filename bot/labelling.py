@@ -8,8 +8,9 @@ known is the worst: unknown data is top, an unknown reader or place is PUBLIC.
 from dataclasses import replace
 from functools import reduce
 
+from bot import principals
 from bot.sessions.kin import SESSION
-from channels.base import Audience
+from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.document import Document
 from policy.labels import PUBLIC, Integrity, Label
@@ -33,29 +34,32 @@ def bounded(taint: Label, asked: Label) -> Label:
     return replace(taint, integrity=asked.integrity)
 
 
-def inbound(document: Document, address: Address, role: Role, *, authored: bool) -> Label:
+def inbound(document: Document, address: Address, role: Role, *, authored: bool, shared: bool = False) -> Label:
     """Return the label of a text arriving at an address.
 
-    `authored` tells that the sender typed it himself: a forward, quote or file is UNTRUSTED whoever sends
-    it. What is said in a classified chat is as high as the chat, unless the policy says otherwise. An unknown
-    channel's text is top.
+    What is said in a classified chat is as high as the chat, unless the policy says otherwise. `authored` tells that
+    the sender typed it himself: a forward, quote or file is UNTRUSTED whoever sends it. An unknown channel's text is
+    top, as is that of a shared chat nobody classified.
     """
     chat = document.chat(address.channel, address.workspace, address.chat)
     label = document.channel(address.channel).inbound
     if chat is not None:
         label = chat.inbound or replace(chat.classification, integrity=Integrity.TRUSTED)
+    elif shared:
+        label = document.top
     return label if authored and role in MAY_BE_TRUSTED else untrusted(label)
 
 
-def classification(document: Document, address: Address) -> Label | None:
+def classification(document: Document, address: Address, *, shared: bool = True) -> Label | None:
     """Return what the configuration lets be said at an address, None if it does not know the place.
 
-    A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A session
-    is cleared like the principal it acts for; what it has read by then is compared when something arrives there.
+    A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A private
+    chat, which `shared` denies, needs no name: it is cleared as its channel is, and its reader's clearance tells what
+    he may hear. A session is cleared like the principal it acts for; what it has read by then is compared when
+    something arrives there.
     """
     if address.channel == SESSION:
-        principal = document.principals.get(address.workspace)
-        return None if principal is None else principal.clearance
+        return _of_principal(document, address.workspace)
     place = (address.channel, address.workspace, address.chat)
     chat = document.chat(*place)
     if chat is not None and chat.blocked:
@@ -67,27 +71,54 @@ def classification(document: Document, address: Address) -> Label | None:
     ]
     if chat is not None:
         clearances.append(chat.classification)
-    if not clearances:
+    if not clearances and (shared or address.channel not in document.channels):
         return None
     return reduce(Label.meet, clearances, document.channel(address.channel).classification)
 
 
-def reader(document: Document, account: str) -> Label:
-    """Return the clearance of an account: its principal's, PUBLIC for a stranger."""
-    known = document.principal(account)
-    return PUBLIC if known is None else known[1].clearance
+def _of_principal(document: Document, principal: str) -> Label | None:
+    """Return what a principal may know, None for one that is not known."""
+    if principals.is_chat(principal):
+        return classification(document, principals.address(principal))
+    person = document.principals.get(principal)
+    return None if person is None else person.clearance
+
+
+def ceiling(document: Document, principal: str, asker: str) -> Label | None:
+    """Return the most that may be read for a principal when a person asks, None if either is not known.
+
+    In a shared chat that is what the chat is classified for, and no more than whoever asks there may know himself.
+    """
+    known, person = _of_principal(document, principal), document.principals.get(asker)
+    return None if known is None or person is None else known.meet(person.clearance)
+
+
+def reader(document: Document, one: Reader) -> Label:
+    """Return the clearance of an account that reads: its principal's, or what the channel's own members may know.
+
+    Anybody else is cleared for PUBLIC: guests, strangers and programs that are nobody here.
+    """
+    known = document.principal(one.account)
+    if known is not None:
+        return known[1].clearance
+    if one.kind is not ReaderKind.MEMBER:
+        return PUBLIC
+    return document.channel(one.account.partition(":")[0]).members
 
 
 def destination(document: Document, address: Address, audience: Audience) -> Destination:
     """Return an address with its effective clearance: its classification meet every reader's.
 
-    An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown,
-    which the rules read as PUBLIC. A session has no audience: nobody reads there but that session.
+    An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown, which the
+    rules read as PUBLIC. An admin may vouch for the members of a chat that cannot be listed; whoever is known to read
+    there still counts. A session has no audience: nobody reads there but that session.
     """
-    clearance = classification(document, address)
+    clearance = classification(document, address, shared=audience.shared)
     if clearance is not None and address.channel != SESSION:
-        for account in audience.accounts:
-            clearance = clearance.meet(reader(document, account))
-        if not audience.complete or not audience.accounts:
+        for one in audience.readers:
+            clearance = clearance.meet(reader(document, one))
+        chat = document.chat(address.channel, address.workspace, address.chat)
+        vouched = audience.shared and chat is not None and chat.members_vouched
+        if not vouched and (not audience.complete or not audience.readers):
             clearance = None
     return Destination(str(address), address.channel, clearance, shared=audience.shared)

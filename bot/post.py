@@ -47,7 +47,7 @@ class Post:
             sid=address.chat,
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
             dedupe=f"session/{delivery.sid}/{delivery.generation}/{delivery.key}",
-            sender=sender.principal,
+            sender=delivery.asker or sender.principal,
             label=delivery.label,
             body={"text": text, "origin": origin, "hops": delivery.hops},
             notice=notice if upwards else None,

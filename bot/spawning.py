@@ -76,7 +76,7 @@ class Spawner:
             NewItem(
                 sid=sid,
                 dedupe=f"spawn/{key}",
-                sender=standing.principal,
+                sender=standing.asker,
                 label=standing.taint,
                 body={"text": task, "origin": {"as": "task", "session": standing.sid}, "hops": hops},
                 home=str(home),

@@ -18,6 +18,7 @@ from policy.request import Destination, Role
 class Standing:
     """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
 
+    `asker` is the person who set this going: the principal himself, or somebody in the shared chat that it is.
     `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`. `held` is what its
     generation keeps out of the context.
     """
@@ -26,6 +27,7 @@ class Standing:
     generation: int
     turn: str
     principal: str
+    asker: str
     role: Role
     ceiling: Label
     home: Address
@@ -57,6 +59,7 @@ class Standing:
             generation=generation,
             turn="",
             principal=caller.principal,
+            asker=caller.principal,
             role=caller.role,
             ceiling=caller.clearance,
             home=home,

@@ -21,9 +21,11 @@ from bot.ids import Ids
 from bot.quoting import addresses
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, NewEvent
+from bot.sessions.kin import SESSION
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, Turn, Usage, Write, Written
 from bot.standing import Standing
+from channels.message import Address
 
 
 class Sender(Protocol):
@@ -144,7 +146,15 @@ class OpenTurn:
 
     def _write(self, **change: Any) -> Write:  # noqa: ANN401 - as above
         events = (*self._noted, *change.pop("events", ()))
-        return Write(op=self._ids.op(), cursor=self._cursor, events=events, **change)
+        deliver = tuple(map(self._asked_for, change.pop("deliver", ())))
+        return Write(op=self._ids.op(), cursor=self._cursor, events=events, deliver=deliver, **change)
+
+    def _asked_for(self, new: NewDelivery) -> NewDelivery:
+        """Let what goes to another session say who set this going: there, too, it may do no more than he may."""
+        standing = self.standing
+        if standing.asker == standing.principal or Address.parse(new.address).channel != SESSION:
+            return new
+        return replace(new, asker=standing.asker)
 
     async def _written(self, write: Write, *, final: bool) -> tuple[Delivery, ...]:
         ours = all(self._sender.serves(delivery.address) for delivery in write.deliver)
@@ -192,4 +202,5 @@ class OpenTurn:
             approved=new.approved,
             hops=new.hops,
             release=new.release,
+            asker=new.asker,
         )

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bot import events
+from bot import events, labelling
 from bot.agent.context import assemble, prompt
 from bot.agent.loop import Agent, Ending, GivenUp
+from bot.authorize import role
 from bot.endings import Endings
 from bot.errors import LeaseLostError, StoreError, StoreGoneError
 from bot.gate.decisions import MAY_GO_ON, NOT_KNOWN
@@ -32,7 +33,7 @@ from bot.standing import Standing
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from channels.message import Address, Signal
 from policy.labels import PUBLIC
-from policy.request import Hook, Role
+from policy.request import Hook
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -198,14 +199,15 @@ class Worker:
             item = claim.items[0]
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
         home = Address.parse(claim.state.home)
-        principal = self._gate.document.principals.get(claim.state.principal)
+        document, principal, asker = self._gate.document, claim.state.principal, record.sender
         standing = Standing(
             sid=claim.sid,
             generation=claim.state.generation,
             turn=record.id,
-            principal=claim.state.principal,
-            role=Role.STRANGER if principal is None else principal.role,
-            ceiling=PUBLIC if principal is None else principal.clearance,
+            principal=principal,
+            asker=asker,
+            role=role(document, principal, asker),
+            ceiling=labelling.ceiling(document, principal, asker) or PUBLIC,
             home=home,
             destination=await self._gate.destination(home),
             taint=claim.state.taint,
@@ -248,8 +250,9 @@ class Worker:
 
     def _obstacle(self, turn: OpenTurn, item: InboxItem | None) -> GivenUp | None:
         """Return the ending of a turn that is not to be run at all, None for one that is."""
-        if turn.standing.principal not in self._gate.document.principals:
-            row = AuditRow("refused", turn.standing.principal, {"reason": "no such principal any more"})
+        standing = turn.standing
+        if labelling.ceiling(self._gate.document, standing.principal, standing.asker) is None:
+            row = AuditRow("refused", standing.asker, {"reason": "no such principal any more"})
             return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
         if turn.claim.state.stopping:
             return GivenUp(YieldReason.CANCELED, STOPPED)

@@ -1,9 +1,12 @@
-"""The port every adapter implements, and the errors it normalises its platform's to."""
+"""The port every adapter implements, what it may keep, and the errors it normalises its platform's to."""
 
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from channels.message import Address, Outbound, Signal
+from channels.message import Address, Event, Outbound, Signal
 
 
 class ChannelError(Exception):
@@ -14,13 +17,54 @@ class AmbiguousSendError(ChannelError):
     """Nobody knows whether the text was seen; it is never repeated silently."""
 
 
+class BusyChannelError(ChannelError):
+    """The platform takes nothing more for `seconds`: in that chat, or with `everywhere` from this bot at all."""
+
+    def __init__(self, seconds: float, *, everywhere: bool = False) -> None:
+        super().__init__(f"the platform asks to wait {seconds:g} s")
+        self.seconds = seconds
+        self.everywhere = everywhere
+
+
+class GoneError(ChannelError):
+    """Nothing can be said there any more: the bot was blocked or removed, or the chat or thread is gone."""
+
+
+class ReaderKind(StrEnum):
+    """What the platform says of a reader: of this workspace, its guest, of somewhere else, or a program."""
+
+    MEMBER = "member"
+    GUEST = "guest"
+    STRANGER = "stranger"
+    BOT = "bot"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An account that reads at an address, as `channel:id` and verbatim.
+
+    `account` may also stand for all of a kind, where a platform lists them no further: no principal has it.
+    """
+
+    account: str
+    kind: ReaderKind = ReaderKind.STRANGER
+
+
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who reads at an address, now: account ids. `complete` is false when the platform cannot tell."""
+    """Who reads at an address, now, this bot left out.
 
-    accounts: frozenset[str]
+    `complete` is false when the platform cannot tell; `shared` tells that it is not the private chat of one person.
+    """
+
+    readers: frozenset[Reader]
     complete: bool
     shared: bool = False
+
+    @staticmethod
+    def of(*accounts: str, complete: bool = True, shared: bool = False) -> "Audience":
+        """Return an audience of accounts of which the platform says no more."""
+        return Audience(frozenset(map(Reader, accounts)), complete, shared)
 
 
 class Channel(Protocol):
@@ -63,4 +107,59 @@ class Channel(Protocol):
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads at the address now."""
+        ...
+
+
+Receive = Callable[[Event], Awaitable[None]]
+"""Take in what a platform tells: when this returns it is kept, and the platform may be told so.
+
+Raises an exception: it could not be kept, so the platform must tell it again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with an adapter's connection: a sentence, and how to mend it."""
+
+    problem: str
+    next_step: str = ""
+
+
+class Platform(Channel, Protocol):
+    """An adapter that listens by itself, as all do but the console."""
+
+    async def serve(self, receive: Receive) -> None:
+        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
+        ...
+
+    async def troubles(self) -> tuple[Trouble, ...]:
+        """Ask the platform what is wrong: token, rights, settings. An empty answer means that nothing is."""
+        ...
+
+
+class Vault(Protocol):
+    """What an adapter keeps: bytes under names of its own, encrypted where the store lies, gone after `life` seconds."""
+
+    async def get(self, name: str) -> bytes | None:
+        """Return what is kept, None for nothing."""
+        ...
+
+    async def put(self, name: str, value: bytes, *, life: float | None = None) -> None:
+        """Keep it, in place of what was."""
+        ...
+
+    async def add(self, name: str, value: bytes, *, life: float | None = None) -> bool:
+        """Keep it if nothing is kept there; return whether nothing was."""
+        ...
+
+    async def drop(self, name: str) -> None:
+        """Forget it."""
+        ...
+
+
+class Lease(Protocol):
+    """A right that one process of all has at a time, such as polling for one bot."""
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[Callable[[], bool]]:
+        """Wait for a right, hold it, and give it back; the value tells whether it is still held."""
         ...

@@ -89,7 +89,7 @@ class Console:
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads: one account for each chat, always completely known."""
-        return Audience(frozenset({f"{NAME}:{address.chat}"}), complete=True)
+        return Audience.of(f"{NAME}:{address.chat}")
 
     async def show(self, text: str, style: str = "") -> None:
         """Show lines of the console's own, as they are; they have no control characters but line ends.

@@ -10,16 +10,27 @@ _PARTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where something can be said: channel, workspace, chat and thread, as the platform's own ids, verbatim."""
+    """Where something can be said: channel, workspace, chat and thread, as the platform's own ids, verbatim.
+
+    With a `recipient`, an account of that chat, it is what that account alone gets to see there.
+    """
 
     channel: str
     chat: str
     workspace: str = ""
     thread: str = ""
+    recipient: str = ""
 
     def __str__(self) -> str:
         """Return the text form; different addresses have different texts."""
-        return ":".join(quote(part, safe="") for part in (self.channel, self.workspace, self.chat, self.thread))
+        parts = (self.channel, self.workspace, self.chat, self.thread)
+        written = (*parts, self.recipient) if self.recipient else parts
+        return ":".join(quote(part, safe="") for part in written)
+
+    @property
+    def place(self) -> "Address":
+        """The chat it is in, whatever the thread and whoever sees it."""
+        return Address(self.channel, self.chat, self.workspace)
 
     @staticmethod
     def parse(text: str) -> "Address":
@@ -28,10 +39,17 @@ class Address:
         Raises ValueError: if it was not made by `str(address)`.
         """
         parts = text.split(":")
-        if len(parts) != _PARTS:
+        if len(parts) not in {_PARTS, _PARTS + 1} or (len(parts) > _PARTS and not parts[-1]):
             raise ValueError(f"`{text}` is not an address")
-        channel, workspace, chat, thread = (unquote(part, errors="strict") for part in parts)
-        return Address(channel, chat, workspace, thread)
+        channel, workspace, chat, thread, *rest = (unquote(part, errors="strict") for part in parts)
+        return Address(channel, chat, workspace, thread, *rest)
+
+
+class How(StrEnum):
+    """How something was sent: typed, or by a button that this bot offered."""
+
+    TEXT = "text"
+    BUTTON = "button"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +58,9 @@ class Inbound:
 
     `account` is who sent it, as `channel:id` and verbatim; the application finds the principal. `dedupe`
     is the platform's identity of the update: the same update again has the same. `authored` is true only
-    for text the account typed itself: forwards, quotes and files are not.
+    for text the account typed itself: forwards, quotes and files are not. `quoted` is text of others that came with
+    it. `private` tells that nobody else reads at the address, `addressed` that it was meant for this bot: in a private
+    chat always, elsewhere by a mention, a reply to the bot or a command.
     """
 
     address: Address
@@ -48,6 +68,33 @@ class Inbound:
     text: str
     dedupe: str
     authored: bool = True
+    quoted: tuple[str, ...] = ()
+    private: bool = True
+    addressed: bool = True
+    how: How = How.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Somebody joined a shared chat or left it, so that other people read there now."""
+
+    address: Address
+    account: str
+    joined: bool
+    dedupe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A chat has another id from now on, with everything in it: `to` stands where `address` stood."""
+
+    address: Address
+    to: Address
+    dedupe: str
+
+
+Event = Inbound | Membership | Moved
+"""Whatever an adapter tells."""
 
 
 class OutboundKind(StrEnum):
@@ -60,11 +107,23 @@ class OutboundKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """What a person can press under a text: what it says, and the command it stands for.
+
+    Pressing it is no more than typing that command: whoever presses is authorized for it.
+    """
+
+    label: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outbound:
     """Something to be said at an address.
 
     `key` is its idempotency key, the same at every attempt. `repeated` tells that an earlier attempt may
-    have been seen already, which the adapter marks.
+    have been seen already, which the adapter marks. Only with `links` may an address in it be followed: fetching what
+    a link names, which some platforms do by themselves, would carry the text to whoever owns it.
     """
 
     address: Address
@@ -72,6 +131,8 @@ class Outbound:
     key: str
     kind: OutboundKind = OutboundKind.ANSWER
     repeated: bool = False
+    links: bool = False
+    buttons: tuple[Button, ...] = ()
 
 
 class Signal(StrEnum):

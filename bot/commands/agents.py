@@ -66,6 +66,7 @@ def _handed(context: CommandContext, new: NewDelivery) -> Delivery:
         generation=0,
         approved=new.approved,
         hops=new.hops,
+        asker=context.caller.principal,
     )
 
 

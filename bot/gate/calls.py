@@ -222,6 +222,7 @@ class Calls(Speech):
             turn=standing.turn,
             key=made_under,
             principal=standing.principal,
+            asker=standing.asker,
             role=standing.role,
             ceiling=self._ceiling(standing),
             taint=taint,

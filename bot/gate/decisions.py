@@ -209,13 +209,13 @@ class Decisions:
         return self._engine.redact(self._keyring.scrub(text), decision)
 
     def _knows(self, standing: Standing) -> bool:
-        """Say whether the person a session acts for is still there: one who was removed asks for nothing more."""
-        return standing.principal in self.document.principals
+        """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""
+        return labelling.ceiling(self.document, standing.principal, standing.asker) is not None
 
     def _ceiling(self, standing: Standing) -> Label:
         """Return what a session may know now: a clearance that was lowered counts for a turn under way, too."""
-        person = self.document.principals.get(standing.principal)
-        return PUBLIC if person is None else standing.ceiling.meet(person.clearance)
+        known = labelling.ceiling(self.document, standing.principal, standing.asker)
+        return PUBLIC if known is None else standing.ceiling.meet(known)
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
         return Request(

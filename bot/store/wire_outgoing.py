@@ -48,7 +48,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    more = [list(new.approved), new.hops, new.release]
+    more = [list(new.approved), new.hops, new.release, *filter(None, [new.asker])]
     return dump([new.address, str(new.label), new.kind, new.turn, *more]) + b"\n" + body
 
 
@@ -63,8 +63,8 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     version, word, number, generation, created_at, attempt, _, _, _, length = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
-    read = cast("tuple[str, str, str, str, list[str], int, int]", json.loads(text(facts)))
-    address, labelled, kind, turn_id, approved, hops, release = read
+    read = cast("tuple[str, str, str, str, list[str], int, int, str]", (*json.loads(text(facts)), "")[:8])
+    address, labelled, kind, turn_id, approved, hops, release, asker = read
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -80,4 +80,5 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         approved=tuple(approved),
         hops=hops,
         release=release,
+        asker=asker,
     )

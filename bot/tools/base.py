@@ -84,6 +84,7 @@ class Scene:
     turn: str
     key: str
     principal: str
+    asker: str
     role: Role
     ceiling: Label
     taint: Label

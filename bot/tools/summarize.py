@@ -82,6 +82,7 @@ def _standing(scene: Scene, taint: Label) -> Standing:
         generation=scene.generation,
         turn=scene.turn,
         principal=scene.principal,
+        asker=scene.asker,
         role=scene.role,
         ceiling=scene.ceiling,
         home=scene.home,

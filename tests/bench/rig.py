@@ -86,7 +86,7 @@ class Mouth:
         pass
 
     async def audience(self, address: Address) -> Audience:
-        return Audience(frozenset({f"{self.name}:{address.chat}"}), complete=True)
+        return Audience.of(f"{self.name}:{address.chat}")
 
 
 @dataclass

@@ -92,7 +92,7 @@ def send(text: str, recipient: str = "guest", channel: str = "console") -> Call:
 
 async def everybody(address: Address) -> Audience:
     """Tell who reads at a console's chat: its own account."""
-    return Audience(frozenset({f"console:{address.chat}"}), complete=True)
+    return Audience.of(f"console:{address.chat}")
 
 
 def gate(

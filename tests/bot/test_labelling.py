@@ -7,7 +7,7 @@ from policy.labels import PUBLIC, parse
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
 
-OWNER = Audience(frozenset({"console:owner"}), complete=True)
+OWNER = Audience.of("console:owner")
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -80,7 +80,7 @@ def test_what_is_typed_in_a_chat_is_as_high_as_the_chat_unless_the_policy_says_o
 
 
 def test_a_destination_is_no_wider_than_its_least_reader() -> None:
-    both = Audience(frozenset({"console:owner", "console:mallory"}), complete=True, shared=True)
+    both = Audience.of("console:owner", "console:mallory", shared=True)
     assert labelling.destination(document(), HOME, OWNER).clearance == TOP
     reached = labelling.destination(document(), HOME, both)
     assert reached.clearance == PUBLIC
@@ -90,8 +90,8 @@ def test_a_destination_is_no_wider_than_its_least_reader() -> None:
 @pytest.mark.parametrize(
     "audience",
     [
-        pytest.param(Audience(frozenset({"console:owner"}), complete=False), id="incomplete"),
-        pytest.param(Audience(frozenset(), complete=True), id="empty"),
+        pytest.param(Audience.of("console:owner", complete=False), id="incomplete"),
+        pytest.param(Audience.of(), id="empty"),
     ],
 )
 def test_unknown_is_worst_for_readers_that_cannot_be_listed(audience: Audience) -> None:

@@ -55,8 +55,8 @@ class Wire:
 
     async def audience(self, address: Address) -> Audience:
         if self.readers:
-            return Audience(self.readers.pop(0) if len(self.readers) > 1 else self.readers[0], complete=True)
-        return Audience(frozenset({f"console:{address.chat}"}), complete=True)
+            return Audience.of(*(self.readers.pop(0) if len(self.readers) > 1 else self.readers[0]))
+        return Audience.of(f"console:{address.chat}")
 
 
 @asynccontextmanager

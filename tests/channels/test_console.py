@@ -133,8 +133,8 @@ async def test_what_led_to_a_text_stands_above_it() -> None:
 
 async def test_each_chat_has_one_reader() -> None:
     console = Console(io.StringIO())
-    assert await console.audience(OWNER) == Audience(frozenset({"console:owner"}), complete=True)
-    assert await console.audience(GUEST) == Audience(frozenset({"console:guest"}), complete=True)
+    assert await console.audience(OWNER) == Audience.of("console:owner")
+    assert await console.audience(GUEST) == Audience.of("console:guest")
 
 
 @given(st.text())
