@@ -7,7 +7,7 @@ usage, the input's terminal status, what is to be said, and the lease given back
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, bounded, events, labelling, questions
+from bot import approvals, bounded, events, labelling, principals, questions
 from bot.agent.calls import INTERRUPTED, answered
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Waiting
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 NO_ANSWER: Final = "the model gave no answer"
 WENT_WRONG: Final = "something went wrong here; the operator finds it under reference {reference}"
 NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
+
+DENIED_HERE: Final = "this cannot be said here, whoever asked was told more"
+"""All that a shared chat is told of a denial (SPEC B)."""
 
 _MESSAGE: Final = "this message"
 
@@ -107,9 +110,9 @@ class Endings:
             )
         else:
             why = self._gate.explained(decision, _readers(turn), approvals.ANSWER)
-            deliver, row = self._notice(turn, why, _told(turn, decision))
-            rows.append(row)
-        copy = await self._copied(turn, text, rows) if said else None
+            notices = await self._denied(turn, why, _told(turn, decision), rows)
+            return await self._completed(turn, ended, notices, tuple(rows), approvals.to_spend(approval))
+        copy = await self._copied(turn, text, rows)
         return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
@@ -210,12 +213,15 @@ class Endings:
         ended = _Ended(ending.reason, status, tuple(written), reference)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
-        rows = () if ending.rejected is None else (ending.rejected,)
-        deliver, row = self._notice(turn, notice, label)
+        rows = [] if ending.rejected is None else [ending.rejected]
+        if ending.decision is not None:
+            deliver = await self._denied(turn, notice, label, rows)
+        else:
+            deliver = (self._notice(turn, notice, label, rows),)
         if turn.claim.state.lineage is not None and ending.reason is YieldReason.CANCELED:
             # Whoever stopped it knows, and its parent is not to be set going again.
-            deliver = None
-        return await self._completed(turn, ended, (deliver,), (*rows, row))
+            deliver = ()
+        return await self._completed(turn, ended, deliver, tuple(rows))
 
     async def _completed(
         self,
@@ -251,8 +257,33 @@ class Endings:
             use=use,
         )
 
-    def _notice(self, turn: OpenTurn, text: str, label: Label) -> tuple[NewDelivery | None, AuditRow]:
-        """Return a constant or masked text as what is said, None if even that may not be, and the decision's row.
+    async def _denied(
+        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow]
+    ) -> tuple[NewDelivery | None, ...]:
+        """Return how a denial is told: in a shared chat one constant, and the reason to whoever asked alone."""
+        standing = turn.standing
+        if not standing.destination.shared:
+            return (self._notice(turn, why, label, rows),)
+        return (self._notice(turn, DENIED_HERE, PUBLIC, rows), await self._aside(turn, why, label, rows))
+
+    async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
+        """Return a notice for whoever asked in a shared chat, None if he has no account there or may not hear it."""
+        home, document = turn.standing.home, self._gate.document
+        person = document.principals.get(turn.standing.asker)
+        accounts = () if person is None else person.accounts
+        account = next((one for one in accounts if principals.private_chat(one).channel == home.channel), None)
+        if account is None:
+            return None
+        there = replace(home, recipient=principals.recipient(account))
+        spoken = self._gate.reply(turn.standing, await self._gate.destination(there), text, label)
+        rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(there)))
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return None
+        key = f"{turn.record.id}-aside"
+        return NewDelivery(key, str(there), spoken.text, label, OutboundKind.NOTICE, turn.record.id, approved=OURS)
+
+    def _notice(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
+        """Return a constant or masked text as what is said, None if even that may not be; its decision joins `rows`.
 
         That and how a background session failed tells of what it has read, so it carries the label of all of that. One
         that was given fields tells only that it failed.
@@ -262,10 +293,10 @@ class Endings:
             text = bounded.FAILED if _fields(turn) else text
             label = _endorsed(turn, turn.standing.taint.join(turn.claim.state.visibility))
         spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
-        row = self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
+        rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home))
         if spoken.decision.verdict not in MAY_GO_ON:
-            return None, row
-        notice = NewDelivery(
+            return None
+        return NewDelivery(
             key=f"{turn.record.id}-notice",
             address=home,
             text=spoken.text,
@@ -275,7 +306,6 @@ class Endings:
             approved=OURS,
             hops=turn.record.hops + 1,
         )
-        return notice, row
 
     def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
         """Return what is asked, as one question: it has one id, and one time for all."""

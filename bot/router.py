@@ -3,14 +3,17 @@
 Every kind of ingress passes `authorize()` here once. A message is in the store before this returns, so the
 platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
 constant sentence, and the refusal stands in the audit.
+
+What is said in a shared chat and not to this bot is nothing to it. What is said to it there belongs to the chat's own
+session; what commands tell goes to whoever typed them alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from bot import labelling
+from bot import labelling, principals
 from bot.authorize import Caller, Ingress, Refusal, authorize
 from bot.clock import Clock
 from bot.commands import table
@@ -23,13 +26,16 @@ from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
-from channels.message import Address, Inbound
+from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
 
 UNKNOWN_HERE: Final = "you are not known here"
 """All that a stranger learns."""
 
+
+NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
+"""All that is told in a shared chat that nobody classified, to members alone."""
 
 NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
 """All that a process says whose policy is not the one in force."""
@@ -41,6 +47,7 @@ class Outcome(StrEnum):
     ACCEPTED = "accepted"
     ANSWERED = "answered"
     REFUSED = "refused"
+    IGNORED = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +90,46 @@ class Router:
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
         sid = self._session_id(inbound.address)
+        if not inbound.addressed:
+            return Receipt(Outcome.IGNORED, sid)
         command = inbound.authored and table.is_command(inbound.text)
-        ingress = Ingress.COMMAND if command else Ingress.TEXT
-        needed = table.needed(inbound.text) if command else Role.MEMBER
+        if inbound.how is How.BUTTON and not (command and table.may_be_pressed(inbound.text)):
+            return Receipt(Outcome.IGNORED, sid)
         current = await self._current(inbound.text, command=command)
-        caller = authorize(self._gate.document, inbound.account, ingress, needed)
+        caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal) and not command and await self._reloader.current_now():
             # Somebody may have let them in a moment ago, in another process.
-            caller = authorize(self._gate.document, inbound.account, ingress, needed)
+            caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal):
-            return await self._refuse(inbound.address, caller, sid)
+            return await self._refuse(inbound, caller, sid)
+        there = answered_at(inbound)
         if not current:
-            return await self._tell(caller, inbound.address, sid, NOT_SERVING)
+            return await self._tell(caller, there, sid, NOT_SERVING)
         if command:
-            reply = await table.answer(self._context(caller, inbound.address, sid), inbound.text)
-            await self._outbox.reply(await self._standing(caller, inbound.address, sid), reply.text, reply.label)
+            reply = await table.answer(self._context(caller, there, sid), inbound.text)
+            await self._outbox.reply(await self._standing(caller, there, sid), reply.text, reply.label)
             return Receipt(Outcome.ANSWERED, sid)
-        if len(inbound.text) > self._longest:
-            return await self._tell(caller, inbound.address, sid, f"a message has at most {self._longest} characters")
+        problem = await self._taken(inbound, caller, sid)
+        return await self._tell(caller, there, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
+
+    def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
+        ingress = Ingress.COMMAND if command else Ingress.TEXT
+        if inbound.how is How.BUTTON:
+            ingress = Ingress.BUTTON
+        needed = table.needed(inbound.text) if command else Role.MEMBER
+        return authorize(self._gate.document, inbound.account, ingress, needed)
+
+    async def _taken(self, inbound: Inbound, caller: Caller, sid: str) -> str:
+        """Put a message into its session's inbox; return why it is not, empty if it is."""
+        if len(inbound.text) + sum(map(len, inbound.quoted)) > self._longest:
+            return f"a message has at most {self._longest} characters"
+        if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
+            return NOT_CLASSIFIED
         try:
             await self._store.accept(self._item(inbound, caller, sid))
         except RequestError as error:
-            return await self._tell(caller, inbound.address, sid, str(error))
-        return Receipt(Outcome.ACCEPTED, sid)
+            return str(error)
+        return ""
 
     async def _current(self, text: str, *, command: bool) -> bool:
         """Say whether this process may take something in; `/policy`, by which it becomes that, it always may.
@@ -122,15 +146,29 @@ class Router:
             sid=sid,
             dedupe=f"{inbound.address.channel}/{inbound.dedupe}",
             sender=caller.principal,
-            label=labelling.inbound(self._gate.document, inbound.address, caller.role, authored=inbound.authored),
-            body={"text": inbound.text, "account": inbound.account},
+            label=labelling.inbound(
+                self._gate.document,
+                inbound.address,
+                caller.role,
+                authored=inbound.authored and not inbound.quoted,
+                shared=not inbound.private,
+            ),
+            body={
+                "text": inbound.text,
+                "account": inbound.account,
+                **({"quoted": list(inbound.quoted)} if inbound.quoted else {}),
+            },
             home=str(inbound.address),
-            principal=caller.principal,
+            principal=caller.principal if inbound.private else principals.of_chat(inbound.address),
         )
 
-    async def _refuse(self, address: Address, refusal: Refusal, sid: str) -> Receipt:
+    async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
+        address = inbound.address
         body = {"account": refusal.account, "address": str(address), "ingress": refusal.ingress.value}
         await self._audit.append((AuditRow("refused", "router", {**body, "reason": refusal.reason}),))
+        if not inbound.private:
+            # Not even that somebody listens is told to a crowd of people that nobody vouched for.
+            return Receipt(Outcome.REFUSED, sid)
         stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
         await self._outbox.reply(await self._standing(stranger, address, sid), UNKNOWN_HERE, PUBLIC)
         return Receipt(Outcome.REFUSED, sid)
@@ -144,3 +182,10 @@ class Router:
         return Standing.of_caller(
             caller, address, await self._gate.destination(address), self._clock.wall_ms(), sid=sid
         )
+
+
+def answered_at(inbound: Inbound) -> Address:
+    """Return where a command is answered: to whoever typed it alone."""
+    if inbound.private:
+        return inbound.address
+    return replace(inbound.address, recipient=principals.recipient(inbound.account))

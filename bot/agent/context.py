@@ -174,9 +174,14 @@ def _add(context: Context, kind: EventType, body: JsonObject) -> None:
 def prompt(body: JsonObject) -> str:
     """Return a message as the model reads it: what comes from another session says so in its first line.
 
-    A task needs no such line, as a background session has no user whose words it could be taken for.
+    A task needs no such line, as a background session has no user whose words it could be taken for. What others wrote
+    and the user quoted or forwarded comes after his own words, line by line behind a mark.
     """
     text, origin = str(body["text"]), body.get("origin")
+    quoted = body.get("quoted")
+    for one in quoted if isinstance(quoted, list) else ():
+        marked = str(one).replace("\n", "\n> ")
+        text = f"{text}\n\n[quoted, written by somebody else]\n> {marked}".lstrip()
     if not isinstance(origin, dict) or origin["as"] == "task":
         return text
     named = f" {origin['session']}" if "session" in origin else ""

@@ -95,6 +95,11 @@ def find(name: str) -> Command | None:
     return next((command for command in COMMANDS if command.name == wanted), None)
 
 
+def may_be_pressed(text: str) -> bool:
+    """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
+    return _split(text)[0].removeprefix("/") in _ON_BUTTONS
+
+
 def needed(text: str) -> Role:
     """Return the role a line needs; an unknown command needs what `/help` needs."""
     command = find(_split(text)[0])
@@ -133,6 +138,7 @@ def unknown(name: str, known: list[str]) -> str:
 
 
 _LONGEST_NAME: Final = 40
+_ON_BUTTONS: Final = frozenset({"approve", "deny"})
 
 
 def _offered(context: CommandContext) -> list[Command]:

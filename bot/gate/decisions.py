@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from bot import labelling
+from bot import labelling, principals
 from bot.approvals import asking
 from bot.crossings import Spoken
 from bot.errors import LockgateError
@@ -108,10 +108,14 @@ class Decisions:
     async def destination(self, address: Address) -> Destination:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
         try:
-            audience = await self._audiences(address)
+            audience = await self._audience(address)
         except (LockgateError, ChannelError, OSError, KeyError):
             audience = Audience(frozenset(), complete=False)
         return labelling.destination(self.document, address, audience)
+
+    async def _audience(self, address: Address) -> Audience:
+        """Ask who reads at an address; what one account alone gets to see needs no question."""
+        return Audience.of(principals.reader(address)) if address.recipient else await self._audiences(address)
 
     def admit(self, standing: Standing, label: Label, text: str) -> Spoken:
         """Decide on an item entering the context (hook PRE_CONTEXT_INJECTION)."""

@@ -173,6 +173,7 @@ async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path
             generation=0,
             turn="",
             principal="owner",
+            asker="owner",
             role=Role.OWNER,
             ceiling=app.config.policy.top,
             home=HOME,

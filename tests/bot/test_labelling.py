@@ -1,7 +1,7 @@
 import pytest
 
 from bot import labelling
-from channels.base import Audience
+from channels.base import Audience, Reader
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
@@ -31,8 +31,8 @@ def test_unknown_is_worst_for_an_unknown_channel() -> None:
 
 
 def test_an_account_of_nobody_is_cleared_for_public_alone() -> None:
-    assert labelling.reader(document(), "console:mallory") == PUBLIC
-    assert labelling.reader(document(), "console:owner") == TOP
+    assert labelling.reader(document(), Reader("console:mallory")) == PUBLIC
+    assert labelling.reader(document(), Reader("console:owner")) == TOP
 
 
 def test_a_places_clearance_is_the_meet_of_channel_and_recipient() -> None:

@@ -78,8 +78,8 @@ class ChannelContract(ABC):
 
     async def test_an_audience_names_accounts_of_this_channel(self, stage: Stage) -> None:
         audience = await stage.channel.audience(stage.home)
-        assert audience.accounts
-        assert all(account.startswith(f"{stage.channel.name}:") for account in audience.accounts)
+        assert audience.readers
+        assert all(reader.account.startswith(f"{stage.channel.name}:") for reader in audience.readers)
 
     @pytest.mark.parametrize("text", ["", "\x00", "\x1b]0;x\x07", "\ud800", "a\u202eb", "x" * 1_000_000, "*_`<&>"])
     async def test_any_text_can_be_sent(self, stage: Stage, text: str) -> None:
