@@ -1,12 +1,16 @@
 """A question to people: its words, and where those are told who may answer it but are not in the conversation."""
 
 import json
+from typing import Final
 
+from bot import principals
 from bot.approvals import ANSWER, may_answer
 from bot.sessions.approvals import Approval
 from bot.unseen import spelled
 from channels.message import Address
 from policy.document import Document
+
+_CONSOLE: Final = "console"
 
 
 def wording(asked: tuple[Approval, ...]) -> str:
@@ -24,9 +28,9 @@ def wording(asked: tuple[Approval, ...]) -> str:
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:
-    """Return the chats, of those the policy names, that belong to people who may answer; none if the asker may.
+    """Return the private chats of people who may answer; none if the asker may.
 
-    A chat belongs to the account of the same channel and id, which is how a private chat is named.
+    At a console nobody may be sitting, so it is asked there only if the policy names that chat.
     """
 
     def entitled(principal: str) -> bool:
@@ -34,13 +38,18 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
 
     if entitled(asked[0].principal):
         return ()
-    found = dict[Address, None]()
-    for recipient in document.recipients.values():
-        person = document.principal(f"{recipient.channel}:{recipient.chat}")
-        if person is not None and entitled(person[0]):
-            found[Address(recipient.channel, recipient.chat, recipient.workspace)] = None
-    found.pop(home, None)
-    return tuple(found)
+    named = {(entry.channel, entry.workspace, entry.chat) for entry in document.recipients.values()}
+    chats = (
+        principals.private_chat(account)
+        for name, person in document.principals.items()
+        if entitled(name)
+        for account in person.accounts
+    )
+    return tuple(
+        chat
+        for chat in dict.fromkeys(chats)
+        if chat != home and (chat.channel != _CONSOLE or (chat.channel, chat.workspace, chat.chat) in named)
+    )
 
 
 def _call(approval: Approval) -> str:

@@ -138,7 +138,7 @@ class Platform(Channel, Protocol):
 
 
 class Vault(Protocol):
-    """What an adapter keeps: bytes under names of its own, encrypted where the store lies, gone after `life` seconds."""
+    """What an adapter keeps: bytes under names of its own, encrypted at the store, gone after `life` seconds."""
 
     async def get(self, name: str) -> bytes | None:
         """Return what is kept, None for nothing."""

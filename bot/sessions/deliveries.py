@@ -36,7 +36,7 @@ class NewDelivery:
 
     `approved` names the rules that people lifted for it, so that it is not held by these again when it is sent;
     `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
-    is to hear, and `asker` the person for whom it goes there, empty where that is the session's own principal. `release`
+    is to hear, and `asker` the person for whom it goes there, empty for the session's own principal. `release`
     is the seq of the event that releases it below its label, 0 for none.
     """
 

@@ -319,6 +319,7 @@ async def test_three_questions_that_nobody_answers_end_the_turn(tmp_path: Path) 
 
 ELSEWHERE = {"boss": {"channel": "console", "chat": "boss", "clearance": "top"}}
 HERE = {"owner": {"channel": "console", "chat": "owner", "clearance": "top"}}
+OPEN = {"boss": {"channel": "console", "chat": "boss", "clearance": "PUBLIC"}}
 ASK = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
 
 
@@ -347,7 +348,7 @@ async def test_an_approver_finds_and_answers_a_question_at_his_own_chat(tmp_path
     "taint, recipients, role",
     [
         pytest.param("CONFIDENTIAL", HERE | ELSEWHERE, "approver", id="a person not cleared"),
-        pytest.param("INTERNAL", HERE, "approver", id="an address not cleared"),
+        pytest.param("INTERNAL", HERE | OPEN, "approver", id="an address not cleared"),
         pytest.param("PUBLIC", HERE | ELSEWHERE, "member", id="a role too low"),
     ],
 )
