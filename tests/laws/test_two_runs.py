@@ -14,21 +14,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.authorize import Caller, Ingress
 from bot.commands import table
+from bot.errors import BusyError
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.kin import Errand, Lineage, Parcel
 from bot.sessions.values import NewItem, Title, Write
 from bot.standing import Call
 from bot.store.keys import slots_key
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
-from tests.bot.kit import policy, standing, unrecorded
+from tests.bot.kit import NOW, policy, standing, unrecorded
 from tests.harness import Person, running
 from tests.store.world import command, event, fresh
 
@@ -191,6 +193,18 @@ class World:
             told = await table.answer(replace(context, now=self._now), _filled(line, names))
             yield f"{told.label} {told.text}"
 
+    async def spawning(self) -> list[str]:
+        """Ask for a background session in every way; return the answers."""
+        task: dict[str, JsonValue] = {"task": "look", "title": "mine"}
+        caller = Caller("owner", Role.OWNER, self.own.app.config.policy.top, Ingress.COMMAND)
+        context = self.own.app.command_context(caller, Address("console", "outside"), self.own.sid)
+        told = await table.answer(replace(context, now=self._now), "/spawn look")
+        return [
+            await self._called("sessions_spawn", task),
+            await self._called("simulate_tool_call", {"tool_name": "sessions_spawn", "args": task}),
+            f"{told.label} {told.text}",
+        ]
+
     async def _called(self, tool: str, arguments: dict[str, JsonValue]) -> str:
         """Take a call through the gate as the caller's turn does, without a turn."""
         gate = self.own.app.gate
@@ -229,3 +243,37 @@ def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
                 assert sum(HIDDEN in answer for answer in without) <= 2, "only in simulations of a call that names it"
 
     asyncio.run(law())
+
+
+_FULL: Final = ("visible", "hidden", "mixed", "of others")
+
+
+@pytest.mark.anyio
+async def test_no_read_up_a_quota_refusal_tells_nothing_of_who_lives(tmp_path: Path) -> None:
+    """Whoever has all the places, `busy` is one sentence, and a refused call leaves nothing behind."""
+    refused = [await _refused(tmp_path, who) for who in _FULL]
+    for who, told in zip(_FULL, refused, strict=True):
+        assert told == refused[0], who
+    assert sum(str(BusyError()) in answer for answer in refused[0]) == 2
+
+
+async def _refused(folder: Path, who: str) -> list[str]:
+    """Return what a PUBLIC session and a person at a PUBLIC address hear when all places are taken in this way."""
+    place = folder / who.replace(" ", "-")
+    await asyncio.to_thread(place.mkdir)
+    async with running(place, _POLICY, serve=False) as owner:
+        world = World(owner, NOW)
+        third = Person(owner.app, owner.output, Address("console", "third"))
+        for person in (world.own, world.other, third):
+            await person.send("hello")
+        spawner, store = owner.app.spawner, owner.app.store
+        for n in range(8):
+            parents = (world.other, third) if who == "of others" else (world.own, world.other)
+            hidden = who in {"hidden", "of others"} or (who == "mixed" and n > 3)
+            label = parse("CONFIDENTIAL{hr}~") if hidden else PUBLIC
+            await spawner.mint_child(standing(label, sid=parents[n % 2].sid, turn=""), f"k{n}", Errand("look"))
+        before = await store.state(owner.sid)
+        told = await world.spawning()
+        assert await store.state(owner.sid) == before
+        assert sum(slot.live for slot in await store.slots("owner")) == 8
+        return told
