@@ -132,7 +132,7 @@ class McpServerSettings(_Block):
             raise ValueError("`headers` belong to a `url`")
         if self.url is not None and not self.host:
             raise ValueError("a server's address names a host, and a port if it has another than usual")
-        if self.url is not None and any(map(REFERENCE.search, self.headers.values())) and not _confidential(self.url):
+        if self.url is not None and any(map(REFERENCE.search, self.headers.values())) and not confidential(self.url):
             raise ValueError("a secret is sent over https:// alone, or within your own network")
         return self
 
@@ -203,7 +203,7 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
             yield Problem(("mcp_servers", server), f"`{server}` has no label, add it to `policy.mcp_servers`")
 
 
-def _confidential(url: str) -> bool:
+def confidential(url: str) -> bool:
     """Say whether what is sent to an address is encrypted, or stays in this machine or its network."""
     parts = urlsplit(url)
     name = parts.hostname or ""
