@@ -171,7 +171,6 @@ class App:
             now=self.clock.wall_ms(),
             simulations=self._simulations,
             spawner=self.spawner,
-            hand_over=self.outbox.hand_over,
             reloader=self.reloader,
             exporter=self.exporter,
             interrupt=self._interrupt,

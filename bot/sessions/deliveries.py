@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bot.sessions.kin import Arrival
 from policy.labels import Label
 
 OURS: Final = ("*",)
@@ -52,7 +53,10 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An outbox entry, as its sender claimed it."""
+    """An outbox entry, as its sender claimed it.
+
+    `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
+    """
 
     sid: str
     key: str
@@ -68,3 +72,4 @@ class Delivery:
     approved: tuple[str, ...]
     hops: int = 0
     release: int = 0
+    arrival: Arrival | None = None

@@ -22,8 +22,11 @@ from pydantic import JsonValue
 from bot.authorize import Caller, Ingress
 from bot.commands import table
 from bot.errors import BusyError
+from bot.ids import receipt_id
+from bot.post import dedupe
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import Errand, Lineage, Parcel
+from bot.sessions.kin import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.values import NewItem, Title, Write
 from bot.standing import Call
 from bot.store.keys import slots_key
@@ -57,6 +60,10 @@ QUESTIONS: Final[tuple[tuple[str, dict[str, JsonValue]], ...]] = (
     ("sessions_send", {"session_id": HIDDEN, "content": "hi"}),
     ("sessions_send", {"session_id": "{own}", "content": "hi"}),
     ("sessions_send", {"session_id": "parent", "content": "hi"}),
+    ("session_status", {"receipt": "receipt-invented"}),
+    *(("session_status", {"receipt": f"{{receipt{n}}}"}) for n in range(4)),
+    ("session_status", {"receipt": "{receipt-to-other}"}),
+    ("session_status", {"receipt": "{receipt-of-other}"}),
     ("simulate_tool_call", {"tool_name": "sessions_history", "args": {"session_id": HIDDEN}}),
     ("simulate_tool_call", {"tool_name": "session_status", "args": {"session_id": HIDDEN}}),
     ("simulate_tool_call", {"tool_name": "sessions_list", "args": {}}),
@@ -79,6 +86,10 @@ COMMANDS: Final = (
     "/history tools",
     f"/history {HIDDEN} 3 tools",
     "/status",
+    "/status receipt-invented",
+    *(f"/status {{receipt{n}}}" for n in range(4)),
+    "/status {receipt-to-other}",
+    "/status {receipt-of-other}",
     "/taint",
     "/approvals",
     f"/send {HIDDEN} hi",
@@ -145,16 +156,43 @@ class World:
         self.own = owner
         self.other = Person(owner.app, owner.output, Address("console", "other"))
         self._now = now
+        self._receipts = dict[str, str]()
 
     async def begin(self) -> None:
         """Say something in a few sessions and wait until all is still."""
-        for person in (self.own, self.other, Person(self.own.app, self.own.output, Address("console", "third"))):
+        third = Person(self.own.app, self.own.output, Address("console", "third"))
+        for person in (self.own, self.other, third):
             await person.say("hello")
+        for n in range(4):
+            self._receipts[f"{{receipt{n}}}"] = await self._sent(self.own, f"hidden{n}")
+        self._receipts["{receipt-to-other}"] = await self._sent(self.own, self.other.sid)
+        self._receipts["{receipt-of-other}"] = await self._sent(self.other, self.own.sid)
+        await self.own.settled()
+        # The times of what comes last in a listing are not told, and this one's is put right when something is held.
+        for person in (self.other, third):
+            await person.say("hello")
+
+    async def _sent(self, sender: Person, sid: str) -> str:
+        """Let a session have sent something to another one, whether there is such a one or not; return the receipt."""
+        await sender.settled()
+        store, there = sender.app.store, str(Address(SESSION, sid, "owner", "1"))
+        claim = await store.claim(sender.sid, fresh(), idle=True)
+        assert claim is not None
+        new = NewDelivery(sid, there, "hi", PUBLIC, "message", hops=1)
+        await store.record(claim, Write(fresh(), claim.state.seq, deliver=(new,), release=True), sender="me")
+        (sent,) = [one for one in await store.deliveries(sender.sid) if one.key == sid]
+        await store.settle(sent, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
+        await store.receive(_parcel(sent, sid))
+        return receipt_id(sid)
 
     async def hide(self, secrets: list[Secret]) -> None:
         """Put what is hidden into the store, one of each kind at least, the first under the id that was asked for."""
         for n, secret in enumerate((*_ALWAYS, *secrets)):
             await self._hide(secret, f"hidden{n}")
+        for sent in await self.own.app.store.deliveries(self.own.sid):
+            # What was sent arrives, and is read or waits, for all that its sender can tell.
+            if sent.key.startswith("hidden"):
+                await self.own.app.store.receive(_parcel(sent, sent.key))
 
     async def _hide(self, secret: Secret, sid: str) -> None:
         store, label = self.own.app.store, parse(secret.label)
@@ -183,6 +221,7 @@ class World:
 
     async def _asked(self) -> AsyncIterator[str]:
         names = {"{own}": self.own.sid, "{other}": self.other.sid}
+        names |= self._receipts
         names["{cursor}"] = json.loads(await self._called("sessions_list", {"limit": 2}))["cursor"]
         for tool, arguments in QUESTIONS:
             yield await self._called(tool, json.loads(_filled(json.dumps(arguments), names)))
@@ -216,6 +255,10 @@ class World:
         return response.text if response.label == PUBLIC else f"{response.label} {response.text}"
 
 
+def _parcel(sent: Delivery, sid: str) -> Parcel:
+    return Parcel(sid, sent.generation, dedupe(sent), "owner", PUBLIC, {"text": "hi"})
+
+
 def _read(label: Label) -> NewEvent:
     return replace(event(label), body={"call": "c", "tool": "read_file", "text": "high", "outcome": "ok"})
 
@@ -237,6 +280,7 @@ def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
                 await world.begin()
                 without = await world.answers()
                 await world.hide(secrets)
+                assert sum('"status": "consumed"' in answer for answer in without) == 2, "of the session that is seen"
                 questions = [*map(str, QUESTIONS), *COMMANDS]
                 for question, before, after in zip(questions, without, await world.answers(), strict=True):
                     assert before == after, question

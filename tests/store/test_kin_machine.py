@@ -52,7 +52,10 @@ class Slots:
 
 @dataclass
 class Target:
-    """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first."""
+    """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
+
+    What was held once is held for ever for its sender, whatever a person decided.
+    """
 
     task: bool
     exists: bool = False
@@ -64,6 +67,7 @@ class Target:
     waiting: list[str] = field(default_factory=list[str])
     held: dict[str, Label] = field(default_factory=dict[str, Label])
     known: dict[str, str] = field(default_factory=dict[str, str])
+    were_held: set[str] = field(default_factory=set[str])
 
     def put(self, dedupe: str, label: Label) -> None:
         """Let an item into the inbox."""
@@ -87,8 +91,9 @@ class Target:
                 self.held[f"{dedupe}/held"] = label
             else:
                 self.known[dedupe] = "held"
+                self.were_held.add(dedupe)
                 self.held[dedupe] = label
-        return Arrival.HELD if self.known[dedupe] == "held" else Arrival.WAITING
+        return Arrival.HELD if dedupe in self.were_held else Arrival.WAITING
 
     def _refusal(self, generation: int, *, fits: bool, notice: bool) -> Arrival | None:
         """Return why something new is not taken, WAITING if it is."""
@@ -229,6 +234,7 @@ class Machine(RuleBasedStateMachine):
                 self.run(decided)
         if error is None:
             label = target.held.pop(dedupe)
+            target.were_held.add(dedupe)
             if accept:
                 target.put(dedupe, label)
             else:
