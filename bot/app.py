@@ -141,12 +141,14 @@ class App:
         self._thinking: Thinking | None = None
         self._making = asyncio.Lock()
         built_in = catalogue.built_in(self.files, store, self._simulations, web, self.recap)
-        tools = (*built_in, *self.servers.tools, *parts.tools(self.files, store))
+        added = parts.tools(self.files, store)
+        tools = (*built_in, *self.servers.tools, *added)
         limits = config.limits
         caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
         self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes)
         self.gate = Gate(config.policy, tools, config.model.name, self._audience, secrets.keyring, self.spawner)
-        arguments = {tool.name: types(tool.arguments) for tool in tools}
+        # Those of servers are what the file says that is read again.
+        arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.outbox = self._outbox()
@@ -169,7 +171,6 @@ class App:
             now=self.clock.wall_ms(),
             simulations=self._simulations,
             spawner=self.spawner,
-            hand_over=self.outbox.hand_over,
             reloader=self.reloader,
             exporter=self.exporter,
             interrupt=self._interrupt,

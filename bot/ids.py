@@ -76,5 +76,13 @@ def held_id(key: str) -> str:
     return f"held-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
 
 
+def receipt_id(key: str) -> str:
+    """Return the id of the receipt for what a session sends: it tells neither what nor where to.
+
+    `key` is the idempotency key of the delivery. Only the session that sent finds it among its own deliveries.
+    """
+    return f"receipt-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
+
+
 def _base32(raw: bytes) -> str:
     return base64.b32encode(raw).decode("ascii").rstrip("=").lower()

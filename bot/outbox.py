@@ -16,7 +16,7 @@ import anyio
 from bot.clock import Clock
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
-from bot.post import Post
+from bot.post import TAKEN, Post
 from bot.sessions import releases
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.events import EventType
@@ -98,14 +98,6 @@ class Outbox:
                     await self._send(Outbound(standing.home, spoken.text, standing.turn, OutboundKind.NOTICE))
                 return
 
-    async def hand_over(self, delivery: Delivery) -> DeliveryState:
-        """Hand to a session what a person's command sends there, now or never: it is typed again if that fails."""
-        destination = await self._gate.destination(Address.parse(delivery.address))
-        spoken = self._gate.recheck(delivery, destination, self._clock.wall_ms())
-        if spoken.decision.verdict not in MAY_GO_ON:
-            return DeliveryState.WITHHELD
-        return await self._post.hand_over(delivery, spoken.text)
-
     def preview(self, standing: Standing, key: str) -> "Preview":
         """Return what shows an answer at the session's home while it is written; `key` is the answer's."""
         return Preview(self._channels.get(standing.home.channel), self._gate, self._audit, standing, key)
@@ -136,7 +128,7 @@ class Outbox:
             )
             return
         if address.channel == SESSION:
-            await self._store.settle(delivery, self.sender, await self._post.hand_over(delivery, spoken.text))
+            await self._hand_over(delivery, spoken.text)
             return
         try:
             await self._send(Outbound(address, spoken.text, delivery.key, OutboundKind(delivery.kind), repeated))
@@ -146,6 +138,14 @@ class Outbox:
             await self._store.settle(delivery, self.sender, DeliveryState.FAILED)
         else:
             await self._store.settle(delivery, self.sender, DeliveryState.SENT)
+
+    async def _hand_over(self, delivery: Delivery, text: str) -> None:
+        """Hand a text to another session, and note what that did with it."""
+        arrival = await self._post.hand_over(delivery, text)
+        state = DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED
+        if arrival is None:
+            state = DeliveryState.PENDING
+        await self._store.settle(delivery, self.sender, state, arrival=arrival)
 
     async def _release(self, delivery: Delivery) -> Release | None:
         """Return the record that releases a delivery, read from the log it was written to."""

@@ -8,9 +8,10 @@ parent gets a constant in its place, which tells that something came and nothing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bot.errors import BusyError
-from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.deliveries import Delivery
 from bot.sessions.kin import MOST_HOPS, Arrival, KinStore, Parcel
 from bot.sessions.port import SessionStore
+from bot.sessions.values import SessionState
 from channels.message import Address, OutboundKind
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 ABOVE: Final = "a background session reported; what it tells is above what was read here, so it is held, see `/held`"
 """What a parent hears of a result that it may not know."""
 
-_TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD})
+TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD})
+"""What became of what a session took; everything else is a final failure."""
 
 
 class Store(SessionStore, KinStore, Protocol):
@@ -32,27 +34,38 @@ class Post:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def hand_over(self, delivery: Delivery, text: str) -> DeliveryState:
-        """Hand a text to the session at a delivery's address; return what became of it, PENDING for try again."""
+    async def hand_over(self, delivery: Delivery, text: str) -> Arrival | None:
+        """Hand a text to the session at a delivery's address; return what that did with it, None for try again."""
         address = Address.parse(delivery.address)
         sender = await self._store.state(delivery.sid)
         if sender is None:
-            return DeliveryState.FAILED
-        lineage = sender.lineage
-        upwards = lineage is not None and (lineage.parent, lineage.run) == (address.chat, address.thread)
+            # Nobody is left who could be told.
+            return Arrival.ABSENT
+        lineage, upwards = sender.lineage, goes_up(sender, address)
         result = upwards and delivery.kind != OutboundKind.MESSAGE
         origin: dict[str, JsonValue] = {"as": "result" if result else "message", "session": delivery.sid}
         notice: dict[str, JsonValue] = {"text": ABOVE, "origin": {"as": "notice"}, "hops": MOST_HOPS}
         parcel = Parcel(
             sid=address.chat,
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
-            dedupe=f"session/{delivery.sid}/{delivery.generation}/{delivery.key}",
+            dedupe=dedupe(delivery),
             sender=delivery.asker or sender.principal,
             label=delivery.label,
             body={"text": text, "origin": origin, "hops": delivery.hops},
             notice=notice if upwards else None,
         )
         try:
-            return DeliveryState.SENT if await self._store.receive(parcel) in _TAKEN else DeliveryState.FAILED
+            return await self._store.receive(parcel)
         except BusyError:
-            return DeliveryState.PENDING
+            return None
+
+
+def dedupe(delivery: Delivery) -> str:
+    """Return the key under which the session that it is for knows a delivery."""
+    return f"session/{delivery.sid}/{delivery.generation}/{delivery.key}"
+
+
+def goes_up(sender: SessionState, address: Address) -> bool:
+    """Say whether an address is where a background session reports to: its parent."""
+    lineage = sender.lineage
+    return lineage is not None and (lineage.parent, lineage.run) == (address.chat, address.thread)

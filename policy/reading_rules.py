@@ -18,6 +18,8 @@ from policy.request import Hook
 from policy.schedule import DAY_MINUTES, DAYS, Schedule, clock
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
+_WORD: Final = re.compile(r"\w+\Z", re.ASCII)
+_OTHER: Final = re.compile(r"\W", re.ASCII)
 _FIELDS: Final = ("days", "from", "to", "zone")
 
 
@@ -45,7 +47,9 @@ def _arguments(known: Known, hook: Hook, tools: tuple[str, ...]) -> tuple[dict[s
     for tool, arguments in sorted(known.arguments.items()):
         for name, kind in arguments.items():
             word = f"{variables.ARG}{name}"
-            if hook not in variables.CALL_HOOKS:
+            if not _WORD.match(name):
+                why[_OTHER.sub("_", word)] = f"`{name}` of `{tool}` cannot be named in a condition, a pattern sees it"
+            elif hook not in variables.CALL_HOOKS:
                 why[word] = f"`{word}` is not known at hook `{hook}`, it is at `{Hook.PRE_TOOL_CALL}`"
             elif any(fnmatchcase(tool, glob) for glob in tools):
                 kinds.setdefault(name, set()).add(kind)

@@ -1,30 +1,42 @@
 """`lockgate doctor`: is everything there that running needs, and how to mend what is not."""
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
 
 from bot.cli.check import read_secrets
 from bot.cli.models import make_models, uncleared
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
+from bot.cli.servers import Seen, look
 from bot.config.model import Config
-from bot.config.references import references
 from bot.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
-from bot.mcp.servers import Servers
 from bot.reload import other
 
 if TYPE_CHECKING:
     from bot.app import App
 
 
+_MOST_NAMED: Final = 30
+"""Tools of a server that one line names; `--json` has all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: what is wrong and how to mend it, both empty when it is in order."""
+    """One thing looked at: what is wrong and how to mend it, both empty when it is in order.
+
+    `note` is to be known all the same, `details` the same for programs.
+    """
 
     subject: str
     problem: str = ""
     next_step: str = ""
+    note: str = ""
+    details: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
 async def doctor(config: Config, *, as_json: bool) -> int:
@@ -36,19 +48,19 @@ async def doctor(config: Config, *, as_json: bool) -> int:
     except OperatorError as error:
         found.append(Finding("secrets", str(error), error.next_step))
     try:
-        async with as_owner(config) as (app, _):
+        async with as_owner(config) as (app, caller):
             found.append(Finding("data directory"))
             problems = await app.store.complaints()
             found.extend(Finding("store", str(problem), problem.next_step) for problem in problems)
             if not problems:
                 found.append(Finding("store"))
-            found.extend(await _servers(config, app.servers))
+            found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
     except LockgateError as error:
         if str(error) not in {one.problem for one in found}:
             found.append(Finding("data directory and store", str(error), error.next_step))
     if as_json:
-        print_json([{"subject": one.subject, "problem": one.problem, "next_step": one.next_step} for one in found])
+        print_json([_document(one) for one in found])
     else:
         print_lines(_line(one) for one in found)
     return EXIT_OPERATOR if any(one.problem for one in found) else 0
@@ -90,21 +102,24 @@ def _web(config: Config) -> Finding:
     return Finding("web")
 
 
-async def _servers(config: Config, servers: Servers) -> list[Finding]:
-    """Look whether the MCP servers answer and have the tools that are listed; what needs secrets is not connected."""
-    found = list[Finding]()
-    async with servers.served():
-        for name, settings in config.mcp_servers.items():
-            subject = f"MCP server {name}"
-            if references(" ".join(settings.handed.values())):
-                found.append(Finding(f"{subject}, not connected, as its secrets are for sessions alone"))
-            else:
-                problem = await servers.trouble(name)
-                found.append(Finding(subject, problem, f"see `mcp_servers.{name}`" if problem else ""))
-    return found
+def _server(seen: Seen) -> Finding:
+    """Return what is told of an MCP server."""
+    details: dict[str, JsonValue] = {"lacking": [*seen.lacking], "not_offered": [*seen.not_offered]}
+    named = ", ".join(f"`{tool}`" for tool in seen.not_offered[:_MOST_NAMED])
+    left = len(seen.not_offered) - _MOST_NAMED
+    named += f" and {left} more" if left > 0 else ""
+    listed = f"`mcp_servers.{seen.server}.tools`"
+    note = f"it also has {named}, which are not offered unless {listed} lists them" if named else ""
+    return Finding(f"MCP server {seen.server}", seen.problem, seen.next_step, note, details)
+
+
+def _document(finding: Finding) -> JsonValue:
+    told = {"subject": finding.subject, "problem": finding.problem, "next_step": finding.next_step}
+    return {**told, **finding.details}
 
 
 def _line(finding: Finding) -> str:
     if not finding.problem:
-        return f"ok    {finding.subject}"
-    return f"mend  {finding.subject}: {finding.problem}{f', {finding.next_step}' if finding.next_step else ''}"
+        return f"ok    {finding.subject}{f', {finding.note}' if finding.note else ''}"
+    parts = (finding.problem, finding.next_step, finding.note)
+    return f"mend  {finding.subject}: {', '.join(part for part in parts if part)}"

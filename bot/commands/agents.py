@@ -10,9 +10,8 @@ from bot import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
 from bot.crossings import Response
-from bot.errors import BusyError, NotFoundError
+from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Slot
 from bot.sessions.values import SessionState
@@ -44,30 +43,12 @@ async def send(context: CommandContext, argument: str) -> Reply:
     response = await called(context, "sessions_send", {"session_id": sid, "content": text.strip()})
     if isinstance(response, Reply):
         return response
+    state = await context.state()
+    own = state is None or state.principal == context.caller.principal
     for new in response.deliver:
-        if await context.hand_over(_handed(context, new)) is not DeliveryState.SENT:
-            raise BusyError
+        await context.store.put(context.sid, replace(new, asker="" if own else context.caller.principal))
+    await context.deliver(context.sid)
     return Reply(response.text)
-
-
-def _handed(context: CommandContext, new: NewDelivery) -> Delivery:
-    """Return what a command says as its conversation's outbox would have it."""
-    return Delivery(
-        sid=context.sid,
-        key=new.key,
-        address=new.address,
-        text=new.text,
-        label=new.label,
-        kind=new.kind,
-        turn=new.turn,
-        state=DeliveryState.SENDING,
-        created_at=context.now,
-        attempt=1,
-        generation=0,
-        approved=new.approved,
-        hops=new.hops,
-        asker=context.caller.principal,
-    )
 
 
 async def agents(context: CommandContext, argument: str) -> Reply:

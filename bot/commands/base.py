@@ -12,7 +12,6 @@ from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.reload import Reloader
-from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.kin import KinStore
 from bot.sessions.port import AuditStore, OutboxStore, SessionStore
 from bot.sessions.values import Claim, SessionState
@@ -53,7 +52,7 @@ class CommandContext:
     """Who asks, where, and what a command may use.
 
     `sid` is the session of the address. `now` is milliseconds since the epoch. `simulations` counts
-    `/simulate` for all addresses. `spawner` knows the background sessions, `hand_over` gives another session a text.
+    `/simulate` for all addresses. `spawner` knows the background sessions.
     `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it
     runs in this process, `deliver` says what waits in an outbox. `recap` asks the configured models for a recap.
     """
@@ -68,7 +67,6 @@ class CommandContext:
     now: int
     simulations: RateLimiter
     spawner: Spawner
-    hand_over: Callable[[Delivery], Awaitable[DeliveryState]]
     reloader: Reloader
     exporter: Exporter
     interrupt: Callable[[str], None]

@@ -1,15 +1,16 @@
 """Commands about the session itself: who asks, its status, its taint, stopping and starting anew."""
 
 import asyncio
+import json
 from typing import Final
 
-from bot import events
+from bot import events, receipts
 from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.usage import described
 from bot.sessions.events import Event, EventType
 from bot.sessions.log import backwards
-from bot.sessions.values import Claim, Write
+from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.sessions import describe
 from policy.decision import Verdict
 from policy.errors import LabelTextError
@@ -32,11 +33,14 @@ async def whoami(context: CommandContext, argument: str) -> Reply:
 
 
 async def status(context: CommandContext, argument: str) -> Reply:
-    """Tell the session's record."""
-    _nothing_more(argument)
+    """Tell the session's record, or what became of something that was sent from here to another session."""
+    if len(argument.split()) > 1:
+        raise UsageError("")
     state = await context.state()
     if state is None:
         return Reply(NOTHING_YET)
+    if argument:
+        return await _receipt(context, state, argument)
     record = describe(state, context.caller.clearance)
     last = state.last_turn
     length = state.seq - state.generation_seq + 1
@@ -110,6 +114,15 @@ async def reset(context: CommandContext, argument: str) -> Reply:
 async def leave(context: CommandContext, argument: str) -> Reply:  # noqa: ARG001 - every command's signature
     """Answer where there is no console to leave."""
     return Reply("only a console can be left")
+
+
+async def _receipt(context: CommandContext, state: SessionState, name: str) -> Reply:
+    reader = (await context.standing(state)).reader
+    receipt = await receipts.look_up(context.store, state, name, reader)
+    if receipt is None:
+        # That there is none tells of what was sent from here, as much as that there is one.
+        return Reply(receipts.UNKNOWN, state.visibility)
+    return Reply(json.dumps(receipt.told()), state.visibility.join(receipt.label))
 
 
 def _nothing_more(argument: str) -> None:

@@ -43,7 +43,12 @@ async def _help(context: CommandContext, argument: str) -> Reply:
 COMMANDS: Final = (
     Command("help", "/help [COMMAND]", "list the commands, or explain one", _help),
     Command("whoami", "/whoami", "who you are here, and what may be said here", session.whoami),
-    Command("status", "/status", "what this conversation is doing, and what it used", session.status),
+    Command(
+        "status",
+        "/status [RECEIPT]",
+        "what this conversation is doing, or what became of what it sent",
+        session.status,
+    ),
     Command("taint", "/taint [raise LABEL]", "what this conversation has read, and what raised it", session.taint),
     Command("usage", "/usage", "what this conversation used of models, and what it cost", usage.usage),
     Command("summarize", "/summarize [TOPIC]", "recap this conversation, or a topic of it", recap.summarize),

@@ -12,7 +12,7 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from bot.config.mcp import naming_problems, server_names, tool_names
+from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings
 from bot.config.secrets import grant_problems, granted
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
@@ -50,7 +50,8 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
 
     `named` is the file given on the command line; without one the environment's LOCKGATE_CONFIG counts,
     then ./config.yaml, then the defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields.
-    `tools` are the names that the policy may use.
+    `tools` are the names that the policy may use beside those of MCP servers, or those names each with its arguments,
+    as `policy.document.load` takes them.
 
     Raises ConfigError: with one line for each problem.
     """
@@ -146,12 +147,10 @@ def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], proble
 
 
 def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:
-    """Return the names of all tools, those of servers without arguments that a condition could look at."""
-    names = tool_names(servers)
+    """Return the names of all tools, with their arguments where those of the tools given are known."""
     if isinstance(tools, Mapping):
-        known = dict(cast("Mapping[str, Mapping[str, str]]", tools))
-        return known | dict.fromkeys(names, cast("Mapping[str, str]", MappingProxyType({})))
-    return (*tools, *names)
+        return {**cast("Mapping[str, Mapping[str, str]]", tools), **tool_arguments(servers)}
+    return (*tools, *tool_names(servers))
 
 
 def _problem(details: ErrorDetails) -> Problem:

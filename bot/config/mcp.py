@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from bot.config.references import OPENING, REFERENCE
 from policy.errors import Problem
+from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 
 _SERVER: Final = re.compile(r"[a-z][a-z0-9_-]{0,29}\Z")
 _TOOL: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
@@ -27,6 +29,11 @@ _LONGEST: Final = 64
 """Characters of the longest tool name that all providers take."""
 
 _DEPTH: Final = 8
+
+_SIMPLE: Final[Mapping[str, str]] = MappingProxyType(
+    {"string": STRING, "integer": INT, "number": DOUBLE, "boolean": BOOL}
+)
+"""What conditions call the types of arguments that they can look at."""
 
 
 class _Block(BaseModel):
@@ -125,7 +132,7 @@ class McpServerSettings(_Block):
             raise ValueError("`headers` belong to a `url`")
         if self.url is not None and not self.host:
             raise ValueError("a server's address names a host, and a port if it has another than usual")
-        if self.url is not None and any(map(REFERENCE.search, self.headers.values())) and not _confidential(self.url):
+        if self.url is not None and any(map(REFERENCE.search, self.headers.values())) and not confidential(self.url):
             raise ValueError("a secret is sent over https:// alone, or within your own network")
         return self
 
@@ -156,7 +163,20 @@ def offered_name(server: str, tool: str) -> str:
 
 def tool_names(raw: object) -> tuple[str, ...]:
     """Return the names of all tools of a section that is not validated yet, as far as it has the right shape."""
-    return tuple(offered_name(server, tool) for server, tool in _listed(raw))
+    return tuple(offered_name(server, tool) for server, tool, _ in _listed(raw))
+
+
+def tool_arguments(raw: object) -> dict[str, dict[str, str]]:
+    """Return all tools of such a section, each with its arguments and the types that conditions know them by.
+
+    One that conditions cannot look at, such as an object, has a type they do not know.
+    """
+    return {
+        offered_name(server, tool): {
+            str(name): _condition_type(argument) for name, argument in _mapping(_mapping(said).get("arguments")).items()
+        }
+        for server, tool, said in _listed(raw)
+    }
 
 
 def server_names(raw: object) -> tuple[str, ...]:
@@ -170,7 +190,7 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
     `taken` are the names of other tools, `labelled` is what `policy.mcp_servers` says.
     """
     counts = Counter((*tool_names(raw), *taken))
-    for server, tool in _listed(raw):
+    for server, tool, _ in _listed(raw):
         name = offered_name(server, tool)
         if counts[name] > 1:
             yield Problem(("mcp_servers", server, "tools", tool), f"another tool is called `{name}` too")
@@ -183,7 +203,7 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
             yield Problem(("mcp_servers", server), f"`{server}` has no label, add it to `policy.mcp_servers`")
 
 
-def _confidential(url: str) -> bool:
+def confidential(url: str) -> bool:
     """Say whether what is sent to an address is encrypted, or stays in this machine or its network."""
     parts = urlsplit(url)
     name = parts.hostname or ""
@@ -194,10 +214,17 @@ def _confidential(url: str) -> bool:
         return "." not in name
 
 
-def _listed(raw: object) -> Iterator[tuple[str, str]]:
+def _listed(raw: object) -> Iterator[tuple[str, str, object]]:
     for server, entry in _mapping(raw).items():
-        for tool in _mapping(_mapping(entry).get("tools")):
-            yield str(server), str(tool)
+        for tool, described in _mapping(_mapping(entry).get("tools")).items():
+            yield str(server), str(tool), described
+
+
+def _condition_type(argument: object) -> str:
+    kind = str(_mapping(argument).get("type"))
+    if kind == "array" and _mapping(_mapping(argument).get("items")).get("type") == "string":
+        return TEXTS
+    return _SIMPLE.get(kind, kind)
 
 
 def _mapping(raw: object) -> Mapping[object, object]:

@@ -22,7 +22,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.held import Held
 from bot.standing import Standing, key
 from bot.tools.arguments import strings
-from bot.tools.base import Result, Scene
+from bot.tools.base import Declared, Result, Scene, Tool
 from bot.tools.references import HOLD, notice
 from channels.message import Address
 from policy.decision import Decision, Verdict
@@ -117,21 +117,33 @@ class Gate(Calls):
             Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
         )
 
+    async def reveal(self, standing: Standing, tool: Tool, text: str, host: str, record: Record) -> str | None:
+        """Return a text with the values of its secrets for whoever looks at a tool's server, None if one is refused.
+
+        Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
+        """
+        return await self._revealed(standing, self._facts(tool, Declared()), text, host, record)
+
+    async def _revealed(self, standing: Standing, tool: Facts, text: str, host: str, record: Record) -> str | None:
+        for name in references(text):
+            decision = self.unlock(standing, tool, name, host)
+            granted = decision.verdict is Verdict.ALLOW
+            # Of what is not configured for it, not even the name is a fact.
+            named: JsonValue = name if granted else None
+            await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": named})
+            if not granted:
+                return None
+        return self._keyring.filled(text)
+
     def _running(self, standing: Standing, prepared: Prepared, record: Record) -> Scene:
         """Return the scene of a call that runs: it may ask for more, and each answer is written down first."""
         call = prepared.call
 
         async def reveal(text: str, host: str) -> str | None:
-            facts = Facts(call.tool, Effect.READ, prepared.label)
-            for name in references(text):
-                decision = self.unlock(standing, facts, name, host)
-                granted = decision.verdict is Verdict.ALLOW
-                # Of what is not configured for it, not even the name is a fact.
-                named: JsonValue = name if granted else None
-                await record(Hook.SECRET_ACCESS, decision, {"tool": call.tool, "call": call.id, "secret": named})
-                if not granted:
-                    return None
-            return self._keyring.filled(text)
+            async def called(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+                await record(hook, decision, {**told, "call": call.id})
+
+            return await self._revealed(standing, Facts(call.tool, Effect.READ, prepared.label), text, host, called)
 
         async def onward(arguments: Mapping[str, JsonValue]) -> bool:
             # Whoever answered wrote these, not the model, so they stand verbatim in what was said.

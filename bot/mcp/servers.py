@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bot.clock import Clock
 from bot.config.mcp import McpServerSettings
@@ -15,6 +16,32 @@ from bot.mcp.tool import NOT_RUNNING, Ask, McpTool, Outcome
 
 if TYPE_CHECKING:
     from bot.mcp.connection import Connection
+
+
+def check_library(settings: Mapping[str, McpServerSettings]) -> None:
+    """Check that the library that speaks with servers is there, if any are configured.
+
+    Raises ConfigError: it is not installed.
+    """
+    if settings and find_spec("mcp") is None:
+        raise ConfigError(
+            "`mcp_servers` needs a package that is not installed",
+            next_step="install `lockgate[mcp]`",
+        )
+
+
+_LONGEST_NAME: Final = 128
+_MOST: Final = 1000
+"""Tools of a server that operators are told of: it says itself how many it has, and what they are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at a server found: why it cannot be asked, listed tools it lacks, tools of it that are not listed."""
+
+    problem: str = ""
+    lacking: tuple[str, ...] = ()
+    not_offered: tuple[str, ...] = ()
 
 
 class Servers:
@@ -32,11 +59,7 @@ class Servers:
         clock: Clock,
         scrub: Callable[[str], str],
     ) -> None:
-        if settings and find_spec("mcp") is None:
-            raise ConfigError(
-                "`mcp_servers` needs a package that is not installed",
-                next_step="install `lockgate[mcp]`",
-            )
+        check_library(settings)
         self._settings = settings
         self._environment = environment
         self._clock = clock
@@ -102,17 +125,18 @@ class Servers:
             finally:
                 serving.cancel()
 
-    async def trouble(self, server: str) -> str:
-        """Connect a server that is given no secrets, and return what is wrong with it, empty if nothing is.
+    async def look(self, server: str, handed: Mapping[str, str]) -> Looked:
+        """Connect a server and return what tools it has; `handed` is what it is given, as `Ask.handed`.
 
         Whoever asks must be within `served`.
         """
-        settings, connection = self._settings[server], await self._connection(server)
-        listed = None if connection is None else await connection.listed(settings.handed)
-        if listed is None:
-            return self.complaint(server) or "it cannot be asked"
-        missing = [f"`{tool}`" for tool in settings.tools if tool not in listed]
-        return f"it has no tool {', '.join(missing)}" if missing else ""
+        connection = await self._connection(server)
+        found = None if connection is None else await connection.listed(handed)
+        if found is None:
+            return Looked(self.complaint(server) or "it cannot be asked")
+        listed = self._settings[server].tools
+        others = sorted(_shown(self._scrub(tool)) for tool in found if tool not in listed)
+        return Looked(lacking=tuple(tool for tool in listed if tool not in found), not_offered=tuple(others[:_MOST]))
 
     async def _connection(self, server: str) -> "Connection | None":
         if not self._serving:
@@ -120,3 +144,8 @@ class Servers:
         self._needed.set()
         await self._made.wait()
         return self._connections[server]
+
+
+def _shown(name: str) -> str:
+    """Return a name that a server made up in one short line."""
+    return "".join(char if char.isprintable() else " " for char in name[:_LONGEST_NAME])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bot.sessions.kin import Arrival
 from policy.labels import Label
 
 OURS: Final = ("*",)
@@ -54,7 +55,10 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An outbox entry, as its sender claimed it."""
+    """An outbox entry, as its sender claimed it.
+
+    `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
+    """
 
     sid: str
     key: str
@@ -71,3 +75,4 @@ class Delivery:
     hops: int = 0
     release: int = 0
     asker: str = ""
+    arrival: Arrival | None = None

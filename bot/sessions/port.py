@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event
+from bot.sessions.kin import Arrival
 from bot.sessions.listing import Listed, Page
 from bot.sessions.pairings import Answered, Pairing
 from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
-from bot.sessions.values import Accepted, Claim, NewItem, SessionState, Title, Write, Written
+from bot.sessions.values import Accepted, Claim, NewItem, Outcome, SessionState, Title, Write, Written
 from policy.labels import Label
 from policy.overrides import Change, Overrides
 
@@ -119,6 +120,10 @@ class SessionStore(Protocol):
         """Return the labels of the inputs that wait, oldest first."""
         ...
 
+    async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
+        """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
+        ...
+
     async def listed(self, asked: Listed) -> Page:
         """Return a page of a principal's sessions that a reader may know of, newest first, archived ones left out.
 
@@ -154,6 +159,13 @@ class Wake(Protocol):
 class OutboxStore(Protocol):
     """What waits to be said."""
 
+    async def put(self, sid: str, new: NewDelivery) -> None:
+        """Add a pending entry without holding the session, and mark that ready; the same key again is the same entry.
+
+        Raises NotFoundError: no such session.
+        """
+        ...
+
     async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first.
 
@@ -166,9 +178,18 @@ class OutboxStore(Protocol):
         ...
 
     async def settle(
-        self, delivery: Delivery, sender: str, state: DeliveryState, *, audit: tuple[AuditRow, ...] = ()
+        self,
+        delivery: Delivery,
+        sender: str,
+        state: DeliveryState,
+        *,
+        arrival: Arrival | None = None,
+        audit: tuple[AuditRow, ...] = (),
     ) -> bool:
-        """Record what became of a claimed entry; return False if this sender does not hold it any more."""
+        """Record what became of a claimed entry, and what the session that it was for did with it.
+
+        Returns False if this sender does not hold it any more.
+        """
         ...
 
     async def deliveries(self, sid: str) -> tuple[Delivery, ...]:

@@ -104,6 +104,18 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an input.
+
+    `seq` is that of the event that let it in, 0 before that and for an input that no session sent. One that was held
+    is HELD for ever, whatever a person decided about it.
+    """
+
+    status: ItemStatus
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What models were asked, in tokens; `complete` is false when a provider did not say.
 
@@ -244,12 +256,11 @@ class Claim:
 class Write:
     """One atomic change to a claimed session.
 
-    `op` identifies it: the same `op` again answers as the first time and changes nothing. `cursor` is
-    the log head it was made against. The taint becomes its join with
-    the labels of the admitted `events`. `take` removes the first
-    waiting item, which must be at that position, into the turn; `settle` gives a taken or waiting
-    item its terminal status. `ask` adds approvals; `use` spends an approved one and fails unless it is
-    live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
+    `op` identifies it: the same `op` again answers as the first time and changes nothing. `cursor` is the log head it
+    was made against. The taint becomes its join with the labels of the admitted `events`. `take` removes the first
+    waiting item, which must be at that position, into the turn; the last of `events` is noted as what let it in.
+    `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
+    fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
     gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`.
     """
 

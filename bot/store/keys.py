@@ -10,7 +10,7 @@ encoding is injective.
 | `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
 | `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop |
 | `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop |
-| `lg:{<sid>}:outbox`     | hash   | 24 h after their end  | delivery key → delivery                       | write take settle |
+| `lg:{<sid>}:outbox`     | hash   | 24 h after their end  | delivery key → delivery                       | write put settle  |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
 | `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |

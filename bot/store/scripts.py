@@ -26,6 +26,7 @@ class Script(StrEnum):
     STOP = "stop"
     RESET = "reset"
     RESOLVE = "resolve"
+    PUT = "put"
     TAKE = "take"
     SETTLE = "settle"
     PROBE = "probe"

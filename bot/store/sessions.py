@@ -16,7 +16,18 @@ from bot.errors import (
 )
 from bot.sessions.events import Event
 from bot.sessions.records import AuditRow
-from bot.sessions.values import Accepted, Claim, InboxItem, ItemStatus, NewItem, SessionState, Title, Write, Written
+from bot.sessions.values import (
+    Accepted,
+    Claim,
+    InboxItem,
+    ItemStatus,
+    NewItem,
+    Outcome,
+    SessionState,
+    Title,
+    Write,
+    Written,
+)
 from bot.store import wire
 from bot.store.base import POLICY_ASKED, Place
 from bot.store.filing import Filing, place_of
@@ -194,6 +205,11 @@ class Sessions(Filing, Questions):
         """Return the labels of the inputs that wait, oldest first."""
         (items,) = await self._link.commands(("LRANGE", session_keys(sid).inbox, 0, -1))
         return wire.reading(lambda: tuple(map(wire.item_label, items)))
+
+    async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
+        """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
+        (known,) = await self._link.commands(("HGET", session_keys(sid).idem, raw(dedupe)))
+        return None if known is None else wire.reading(lambda: wire.outcome(known))
 
     async def state(self, sid: str) -> SessionState | None:
         """Return the session's record, None if there is none."""

@@ -17,7 +17,19 @@ from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import Bounded, Kind, Lineage
 from bot.sessions.records import AuditRecord
-from bot.sessions.values import SCHEMA, InboxItem, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
+from bot.sessions.values import (
+    SCHEMA,
+    InboxItem,
+    ItemStatus,
+    LastTurn,
+    Outcome,
+    SessionState,
+    Status,
+    Title,
+    Turn,
+    Usage,
+    YieldReason,
+)
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -290,6 +302,15 @@ def item(stored: bytes, fetched: Fetched) -> InboxItem:
         body=_object(whole(rest[first + second :], fetched)),
         accepted_at=int(at),
     )
+
+
+def outcome(stored: bytes) -> Outcome:
+    """Read what became of an input from its dedupe record."""
+    version, _, status, _, _, *noted = stored.split()
+    check_version(version)
+    if noted == [b"-"]:
+        return Outcome(ItemStatus.HELD)
+    return Outcome(ItemStatus(text(status)), int(noted[0]) if noted else 0)
 
 
 def body(stored: bytes, fetched: Fetched) -> JsonObject:

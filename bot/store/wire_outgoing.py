@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.kin import Arrival
 from bot.store.wire import Fetched, check_version, dump, text, whole
 from policy.labels import parse
 
@@ -60,7 +61,7 @@ def delivery_body(stored: bytes) -> bytes:
 def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[int, Delivery]:
     """Read a delivery and its number in the order of the outbox."""
     head, _, rest = stored.partition(b"\n")
-    version, word, number, generation, created_at, attempt, _, _, _, length = head.split()
+    version, word, number, generation, created_at, attempt, _, _, _, length, *arrival = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
     read = cast("tuple[str, str, str, str, list[str], int, int, str]", (*json.loads(text(facts)), "")[:8])
@@ -81,4 +82,5 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         hops=hops,
         release=release,
         asker=asker,
+        arrival=Arrival(text(arrival[0])) if arrival else None,
     )

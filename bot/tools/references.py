@@ -50,8 +50,11 @@ class Asked:
         return join_all(held.floor for held in self.refers)
 
     def opened(self) -> dict[str, JsonValue]:
-        """Return the arguments with each reference's id in its place: what may be decided openly."""
-        return _replaced(self.arguments, lambda ref: ref)
+        """Return the arguments with each reference's id in its place: what may be decided openly.
+
+        Where nothing is referred to they stay as they are: references in a call to simulate are that call's.
+        """
+        return _replaced(self.arguments, lambda ref: ref) if self.refers else dict(self.arguments)
 
     def whole(self) -> dict[str, JsonValue]:
         """Return the arguments with each reference's text in its place."""

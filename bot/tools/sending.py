@@ -6,6 +6,8 @@ from typing import Final
 from pydantic import Field
 
 from bot.errors import RequestError
+from bot.ids import receipt_id
+from bot.receipts import Receipt
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.kin import SESSION
 from bot.sessions.port import SessionStore
@@ -77,7 +79,7 @@ class SessionsSend:
         delivery = NewDelivery(
             scene.key, str(address), arguments.content, scene.taint, OutboundKind.MESSAGE, scene.turn, hops=hops
         )
-        return Result(json.dumps({"status": "accepted"}), deliver=(delivery,))
+        return Result(json.dumps(Receipt(receipt_id(delivery.key)).told()), deliver=(delivery,))
 
 
 def _refusal(target: SessionState | None, sender: str) -> str:

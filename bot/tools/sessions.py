@@ -9,13 +9,14 @@ from typing import Final, Literal, Protocol
 
 from pydantic import Field, JsonValue
 
+from bot import receipts
 from bot.errors import CursorError
 from bot.sessions.kin import KinStore
 from bot.sessions.listing import Listed
-from bot.sessions.port import SessionStore
+from bot.sessions.port import OutboxStore, SessionStore
 from bot.sessions.values import Kind, SessionState, Title
 from bot.sessions.visible import visible
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
 from channels.message import Address
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
@@ -26,10 +27,12 @@ ONLY: Final = "only sessions that the caller's level may know of are listed"
 NONE: Final = "there is no such session"
 """Absent, somebody else's, too high and malformed are one answer (law `no_read_up`)."""
 
+ALONE: Final = "a receipt is one of this session's own, so it is asked about without `session_id`"
+
 LONGEST_CURSOR: Final = 1024
 
 
-class Sessions(SessionStore, KinStore, Protocol):
+class Sessions(SessionStore, OutboxStore, KinStore, Protocol):
     """What these tools ask of the store."""
 
 
@@ -46,6 +49,7 @@ class StatusArguments(Arguments):
     """Arguments of `session_status`."""
 
     session_id: str | None = Field(default=None, description="another session of yours; own if omitted")
+    receipt: str | None = Field(default=None, max_length=64, description="of `sessions_send`, asked about alone")
 
 
 async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> SessionState | None:
@@ -142,7 +146,10 @@ class SessionStatus:
     """Tell about a session: the caller's own, or another of its principal that its taint may know of."""
 
     name = "session_status"
-    description = "Tell the taint, clearance, status, last turn, usage, children and queue of this session or another."
+    description = (
+        "Tell the taint, clearance, status, last turn, usage, children and queue of this session or another, "
+        "or what became of what this session sent."
+    )
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
@@ -151,8 +158,10 @@ class SessionStatus:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: StatusArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: StatusArguments, scene: Scene) -> Declared:
         """Declare the caller's own taint: nothing above it is told."""
+        if arguments.receipt is not None and arguments.session_id is not None:
+            raise RefusedCallError(ALONE)
         return Declared(result=scene.taint)
 
     async def run(self, arguments: StatusArguments, scene: Scene) -> Result:
@@ -160,6 +169,8 @@ class SessionStatus:
 
         Of what waits and of who was spawned, only what the caller may know of is counted.
         """
+        if arguments.receipt is not None:
+            return await self._receipt(arguments.receipt, scene)
         state = await own_or_visible(self._sessions, arguments.session_id or "", scene)
         if state is None:
             return Result(NONE, scene.taint, failed=True)
@@ -170,6 +181,14 @@ class SessionStatus:
             "queued": sum(label.flows_to(scene.taint) for label in waiting),
         }
         return Result(json.dumps(told), scene.taint)
+
+    async def _receipt(self, name: str, scene: Scene) -> Result:
+        """Tell what became of something this session sent, as far as its target may be known of."""
+        own = await self._sessions.state(scene.sid)
+        receipt = None if own is None else await receipts.look_up(self._sessions, own, name, scene.reader)
+        if receipt is None:
+            return Result(receipts.UNKNOWN, scene.taint, failed=True)
+        return Result(json.dumps(receipt.told()), scene.taint)
 
     async def _children(self, state: SessionState, scene: Scene) -> list[str]:
         """Return the ids of the background sessions of a session that live and that the caller may know of."""

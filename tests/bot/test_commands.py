@@ -127,7 +127,7 @@ async def test_whoami_and_status_tell_clearances(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["/whoami x", "/status x", "/stop x", "/why x", "/approvals x y", "/approve", "/deny a b"]
+    "command", ["/whoami x", "/status x y", "/stop x", "/why x", "/approvals x y", "/approve", "/deny a b"]
 )
 async def test_arguments_that_do_not_fit_give_the_usage(tmp_path: Path, command: str) -> None:
     async with running(tmp_path, serve=False) as person:

@@ -12,10 +12,10 @@ from pydantic_ai.settings import ModelSettings
 from bot.agent.offline import OfflineModel
 from bot.commands.held import NOTHING
 from bot.errors import NotFoundError
-from bot.post import ABOVE
+from bot.post import ABOVE, Post
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import MOST_HOPS
+from bot.sessions.kin import MOST_HOPS, Arrival
 from bot.sessions.values import Write
 from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE
@@ -81,7 +81,7 @@ async def test_what_is_sent_is_a_message_that_is_not_the_users(tmp_path: Path) -
     async with running(tmp_path, policy(**POLICY)) as owner:
         desk = at(owner, "desk")
         await desk.say("hello")
-        assert '{"status": "accepted"}' in await owner.say(send(desk.sid, "please look"))
+        assert '{"status": "accepted", "receipt": "receipt-' in await owner.say(send(desk.sid, "please look"))
         assert await hears(desk) == ["please look"]
         assert f"→ desk: You said: [message from session {owner.sid}, not your user]\n  please look" in owner.shown
         assert heard(await owner.events()) == []
@@ -94,7 +94,7 @@ async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Pa
         await lobby.say("hello")
         before = await lobby.state()
         await owner.say(READS)
-        assert '{"status": "accepted"}' in await owner.say(send(lobby.sid, "the deal is on"))
+        assert '{"status": "accepted", "receipt": "receipt-' in await owner.say(send(lobby.sid, "the deal is on"))
         assert await lobby.state() == before
         (item,) = await owner.app.store.held(lobby.sid)
 
@@ -178,7 +178,7 @@ async def test_a_person_sends_at_the_label_of_what_he_types(tmp_path: Path) -> N
         desk = at(owner, "desk")
         await desk.say("hello")
         await owner.say(READS)
-        assert '{"status": "accepted"}' in await owner.say(f"/send {desk.sid} lunch at noon")
+        assert '{"status": "accepted", "receipt": "receipt-' in await owner.say(f"/send {desk.sid} lunch at noon")
         assert await hears(desk) == ["lunch at noon"]
         assert (await desk.state()).taint == PUBLIC
         assert ITSELF in await owner.say(f"/send {owner.sid} hi")
@@ -206,17 +206,16 @@ async def test_what_was_sent_before_a_reset_is_dropped(tmp_path: Path) -> None:
         await owner.send("hello")
         await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
         address = Address("session", desk.sid, "owner", "1")
-        late = await sent(owner, address)
-        assert late is DeliveryState.FAILED
-        assert await sent(owner, Address("session", desk.sid, "owner", "2")) is DeliveryState.SENT
+        assert await sent(owner, address) is Arrival.RESET
+        assert await sent(owner, Address("session", desk.sid, "owner", "2")) is Arrival.WAITING
 
 
-async def sent(owner: Person, address: Address) -> DeliveryState:
+async def sent(owner: Person, address: Address) -> Arrival | None:
     """Hand something over as an outbox does that finds it pending."""
     delivery = Delivery(
         owner.sid, str(address), str(address), "hi", PUBLIC, "message", "t", DeliveryState.SENDING, 1, 1, 1, ()
     )
-    return await owner.app.outbox.hand_over(delivery)
+    return await Post(owner.app.store).hand_over(delivery, "hi")
 
 
 async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) -> None:
@@ -243,17 +242,20 @@ async def test_a_rule_stops_what_sessions_send(tmp_path: Path, hook: str, tools:
         assert (await desk.state()).waiting_items == 0
 
 
-async def test_a_full_inbox_is_tried_again_and_nobody_sends_nothing(tmp_path: Path) -> None:
+async def test_a_full_inbox_is_tried_again_and_a_session_that_is_gone_sends_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, policy(**POLICY, blocks={"limits": {"inbox_items": 1}}), serve=False) as owner:
         desk = at(owner, "desk")
         there = Address("session", desk.sid, "owner", "1")
-        assert await sent(owner, there) is DeliveryState.FAILED
+        assert await sent(owner, there) is Arrival.ABSENT
         await owner.send("hello")
         await desk.send("hello")
-        assert await sent(owner, there) is DeliveryState.PENDING
-        assert "busy, try again in a moment" in await owner.say(f"/send {desk.sid} hi", wait=False)
+        assert await sent(owner, there) is None
+        assert '"status": "accepted"' in await owner.say(f"/send {desk.sid} hi", wait=False)
+        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.PENDING]
         await owner.app.store.stop(desk.sid, actor="owner")
-        assert await sent(owner, there) is DeliveryState.SENT
+        await owner.app.outbox.collect(owner.sid)
+        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.SENT]
+        assert (await desk.state()).waiting_items == 1
 
 
 async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path
         await app.store.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
         (left,) = await app.store.deliveries(owner.sid)
         # It had handed the text over when it died, and nobody knows.
-        assert await app.outbox.hand_over(left) is DeliveryState.SENT
+        assert await Post(app.store).hand_over(left, left.text) is Arrival.WAITING
         await app.store.settle(left, "dead", DeliveryState.AMBIGUOUS)
         await app.store.settle(left, "dead", DeliveryState.PENDING)
         await app.outbox.collect(owner.sid)

@@ -20,9 +20,9 @@ from bot.store.keys import session_keys
 from channels.console import REPEATED, Console
 from channels.message import Inbound
 from policy.labels import PUBLIC, join_all, parse
-from tests.chaos.worker import parts, settings
+from tests.chaos.worker import parts, settings, write_settings
 from tests.harness import HOME
-from tests.store.world import command, kill, pid_of
+from tests.store.world import command, end_sends, kill, pid_of
 
 _ROOT = Path(__file__).parents[2]
 _LABELS = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
@@ -43,6 +43,7 @@ class Chaos:
 
     async def run(self, rounds: int) -> None:
         """Let it be killed that many times, heal, and check."""
+        await asyncio.to_thread(write_settings, self.folder)
         config = await asyncio.to_thread(settings, self.folder)
         try:
             async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
@@ -52,7 +53,7 @@ class Chaos:
                     await asyncio.sleep(self.random.uniform(0.5, 2.5))
                     await self._kill(app)
                 await self._end()
-                await _expire_sends(app)
+                await end_sends(app.store, app.session_id(HOME))
                 await self._start()
                 await self._healed(app)
                 await self._end()
@@ -149,18 +150,6 @@ class Chaos:
         assert len(sides) >= len(list(base.glob("*.md")))
         for side in sides:
             parse(side.read_text("ascii").strip())
-
-
-async def _expire_sends(app: App) -> None:
-    """Let the minute pass after which a sender that vanished in mid-send counts as gone; nobody sends any more."""
-    key = session_keys(app.session_id(HOME)).outbox
-    flat = cast("list[bytes]", await command(app.store, "HGETALL", key))
-    for name, record in zip(flat[::2], flat[1::2], strict=True):
-        head, _, rest = record.partition(b"\n")
-        words = head.split(b" ")
-        if words[1] == b"sending":
-            words[6] = b"1"
-            await command(app.store, "HSET", key, name, b" ".join(words) + b"\n" + rest)
 
 
 async def _statuses(app: App, sid: str) -> list[ItemStatus]:

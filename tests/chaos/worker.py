@@ -42,11 +42,15 @@ class Step:
         return Result(arguments.say, parse(arguments.label))
 
 
-def settings(folder: Path) -> Config:
-    """Return the configuration all processes of a folder share."""
-    path = folder / "config.yaml"
-    path.write_text(SETTINGS, encoding="utf-8")
-    return load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, (*catalogue.NAMES, Step.name))
+def write_settings(folder: Path, text: str = SETTINGS) -> None:
+    """Write the configuration that all processes of a folder share."""
+    (folder / "config.yaml").write_text(text, encoding="utf-8")
+
+
+def settings(folder: Path, url: str = "") -> Config:
+    """Return the configuration all processes of a folder share; `url` is the way this one takes to the store."""
+    where = {"LOCKGATE_DATA_DIR": str(folder / "data")} | ({"LOCKGATE_STORE_URL": url} if url else {})
+    return load_config(folder / "config.yaml", where, (*catalogue.NAMES, Step.name))
 
 
 def parts() -> Parts:
@@ -54,11 +58,12 @@ def parts() -> Parts:
     return Parts(tools=lambda _files, _sessions: (Step(),))
 
 
-async def _serve(folder: Path) -> None:
+async def serve(folder: Path, url: str = "") -> None:
+    """Serve until killed; what is said goes to the folder's file `shown`."""
     with (folder / "shown").open("a", encoding="utf-8") as shown:
-        async with open_app(settings(folder), [Console(shown)], {}, parts()) as app:
+        async with open_app(settings(folder, url), [Console(shown)], {}, parts()) as app:
             await app.serve()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1])))
+    asyncio.run(serve(Path(sys.argv[1])))

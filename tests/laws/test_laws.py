@@ -7,19 +7,21 @@ the store prove the same laws of what they do alone.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.audit import Intact
+from bot.gate.calls import REFERRED
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.values import ItemStatus
+from policy.decision import Verdict
 from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step
 from tests.attacks.judging import sound
@@ -77,6 +79,41 @@ _calls: st.SearchStrategy[Call] = st.one_of(
     st.tuples(st.sampled_from(("probe", "broken", "forgot", "leak", "current_time", "unheard_of")), st.just({})),
     st.tuples(st.just("read_file"), st.just({"path": "public/welcome.md", "session_id": "other"})),
 )
+_KEPT: tuple[Call, ...] = (
+    ("read_file", {"path": "public/welcome.md"}),
+    ("read_file", {"path": "internal/mid.md"}),
+    ("read_file", {"path": "confidential/pipeline.md"}),
+    ("read_file", {"path": "internal/none.md"}),
+    ("probe", {}),
+    ("broken", {}),
+)
+"""Calls whose results are held."""
+_HELD: JsonValue = {"$ref": "{held}"}
+_REFS: tuple[JsonValue, ...] = (
+    _HELD,
+    _HELD,
+    _HELD,
+    {"$ref": "held-nothing"},
+    {"$ref": "{held}", "beside": 1},
+    {"$ref": 7},
+    "{held}",
+)
+_ref = st.sampled_from(_REFS)
+_hold = st.sampled_from(({}, {}, {"_hold": True}, {"_hold": False}, {"_hold": "yes"}))
+_passing: st.SearchStrategy[Call] = st.tuples(
+    st.one_of(
+        st.tuples(
+            st.just("message"),
+            st.fixed_dictionaries({"channel": st.just("console"), "recipient": _recipients, "text": _ref}),
+        ),
+        st.tuples(st.just("write_file"), st.fixed_dictionaries({"path": _paths, "text": _ref})),
+        st.tuples(st.just("read_file"), st.fixed_dictionaries({"path": st.one_of(_paths, _ref)})),
+        st.tuples(st.sampled_from(("probe", "leak")), st.fixed_dictionaries({"text": _ref})),
+        st.tuples(st.just("admit"), st.fixed_dictionaries({"ref": st.sampled_from(("{held}", "held-nothing"))})),
+    ),
+    _hold,
+).map(lambda drawn: (drawn[0][0], {**drawn[0][1], **drawn[1]}))
+"""Calls that pass on what is held, in the ways that there are and in others."""
 _commands = st.sampled_from(("/approve {approval}", "/deny {approval}", "/reset confirm", "/taint", "/why", "/stop"))
 _steps = st.lists(_calls, min_size=1, max_size=3).map(lambda calls: "\n".join(_line(*call) for call in calls))
 _dialogues = st.lists(st.one_of(_steps, _steps, _steps, _commands), min_size=1, max_size=5)
@@ -210,21 +247,70 @@ def test_denial_changes_nothing(dialogue: list[str], call: Call) -> None:
 def test_simulate_equals_enforce(dialogue: list[str], call: Call, rules: list[dict[str, JsonValue]]) -> None:
     async def law(stage: Stage) -> None:
         await _talk(stage, ["hello", *dialogue, "/stop"])
-        tool, arguments = call
-        before = await stage.everything()
-        await stage.play(Step(say=_line("simulate_tool_call", {"tool_name": tool, "args": arguments})))
-        after = await stage.everything()
-        assert after == before, "a simulation changed something"
-        results = [event for event in await stage.events() if event.type is EventType.TOOL_RESULT]
-        told = json.loads(str(results[-1].body["text"]))
-        records = len([record async for record in stage.app.records(stage.sid)])
-        await stage.play(Step(say=_line(tool, arguments)))
-        done = [record.body async for record in stage.app.records(stage.sid, records)]
-        (real, *_) = [row for row in done if row.get("hook") == "PRE_TOOL_CALL"]
-        telling = {rule["id"] for rule in told["rules"] if rule["verdict"] != "ALLOW"}
-        assert (told["verdict"], telling) == (real["verdict"], set(cast("list[str]", real["rules"])))
+        told, real = await _simulated_and_made(stage, *call)
+        assert (_verdict(told), _telling(told)) == (_verdict(real), set(cast("list[str]", real["rules"])))
 
     _played(law, rules)
+
+
+@_EXAMPLES
+@example(
+    [],
+    ("read_file", {"path": "confidential/pipeline.md"}),
+    ("message", {"channel": "console", "recipient": "guest", "text": {"$ref": "{held}"}}),
+    [],
+)
+@given(_dialogues, st.sampled_from(_KEPT), _passing, _rules)
+def test_simulate_equals_enforce_for_what_is_held(
+    dialogue: list[str], kept: Call, call: Call, rules: list[dict[str, JsonValue]]
+) -> None:
+    """A simulation tells what may be told of a call that passes on what is held: all that is decided without it.
+
+    What that adds, the real decision alone knows; it is never milder, and the simulation says that it depends.
+    """
+
+    async def law(stage: Stage) -> None:
+        await _talk(stage, ["hello", *dialogue, "/stop"])
+        await _talk(stage, [_line(kept[0], {**kept[1], "_hold": True}), "/stop"])
+        held = [str(event.body["ref"]) for event in await stage.generation() if event.type is EventType.ITEM_HELD]
+        tool, arguments = call
+        arguments = json.loads(json.dumps(arguments).replace("{held}", held[-1] if held else "held-nothing"))
+        told, real = await _simulated_and_made(stage, tool, arguments)
+        rules = set(cast("list[str]", real["rules"]))
+        if REFERRED in cast("list[str]", told.get("depends", [])):
+            assert _verdict(told) <= _verdict(real)
+            assert _telling(told) <= rules
+        else:
+            assert (_verdict(told), _telling(told)) == (_verdict(real), rules)
+
+    _played(law, rules)
+
+
+async def _simulated_and_made(
+    stage: Stage, tool: str, arguments: dict[str, JsonValue]
+) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Simulate a call, see that it changes nothing, make it; return what was told and the real decision's record."""
+    before = await stage.everything()
+    await stage.play(Step(say=_line("simulate_tool_call", {"tool_name": tool, "args": arguments})))
+    after = await stage.everything()
+    assert after == before, "a simulation changed something"
+    results = [event for event in await stage.events() if event.type is EventType.TOOL_RESULT]
+    told = json.loads(str(results[-1].body["text"]))
+    records = len([record async for record in stage.app.records(stage.sid)])
+    await stage.play(Step(say=_line(tool, arguments)))
+    done = [record.body async for record in stage.app.records(stage.sid, records)]
+    (real, *_) = [row for row in done if row.get("hook") == "PRE_TOOL_CALL"]
+    return told, dict(real)
+
+
+def _verdict(decision: Mapping[str, JsonValue]) -> int:
+    return Verdict[str(decision["verdict"])].value
+
+
+def _telling(told: Mapping[str, JsonValue]) -> set[str]:
+    """Return the rules that a simulation tells to have an effect."""
+    rules = cast("list[dict[str, str]]", told["rules"])
+    return {rule["id"] for rule in rules if rule["verdict"] != "ALLOW"}
 
 
 @_EXAMPLES

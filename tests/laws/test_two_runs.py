@@ -14,21 +14,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.authorize import Caller, Ingress
 from bot.commands import table
+from bot.errors import BusyError
+from bot.ids import receipt_id
+from bot.post import dedupe
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.kin import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.values import NewItem, Title, Write
 from bot.standing import Call
 from bot.store.keys import slots_key
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
-from tests.bot.kit import policy, standing, unrecorded
+from tests.bot.kit import NOW, policy, standing, unrecorded
 from tests.harness import Person, running
 from tests.store.world import command, event, fresh
 
@@ -55,6 +60,10 @@ QUESTIONS: Final[tuple[tuple[str, dict[str, JsonValue]], ...]] = (
     ("sessions_send", {"session_id": HIDDEN, "content": "hi"}),
     ("sessions_send", {"session_id": "{own}", "content": "hi"}),
     ("sessions_send", {"session_id": "parent", "content": "hi"}),
+    ("session_status", {"receipt": "receipt-invented"}),
+    *(("session_status", {"receipt": f"{{receipt{n}}}"}) for n in range(4)),
+    ("session_status", {"receipt": "{receipt-to-other}"}),
+    ("session_status", {"receipt": "{receipt-of-other}"}),
     ("simulate_tool_call", {"tool_name": "sessions_history", "args": {"session_id": HIDDEN}}),
     ("simulate_tool_call", {"tool_name": "session_status", "args": {"session_id": HIDDEN}}),
     ("simulate_tool_call", {"tool_name": "sessions_list", "args": {}}),
@@ -77,6 +86,10 @@ COMMANDS: Final = (
     "/history tools",
     f"/history {HIDDEN} 3 tools",
     "/status",
+    "/status receipt-invented",
+    *(f"/status {{receipt{n}}}" for n in range(4)),
+    "/status {receipt-to-other}",
+    "/status {receipt-of-other}",
     "/taint",
     "/approvals",
     f"/send {HIDDEN} hi",
@@ -143,16 +156,43 @@ class World:
         self.own = owner
         self.other = Person(owner.app, owner.output, Address("console", "other"))
         self._now = now
+        self._receipts = dict[str, str]()
 
     async def begin(self) -> None:
         """Say something in a few sessions and wait until all is still."""
-        for person in (self.own, self.other, Person(self.own.app, self.own.output, Address("console", "third"))):
+        third = Person(self.own.app, self.own.output, Address("console", "third"))
+        for person in (self.own, self.other, third):
             await person.say("hello")
+        for n in range(4):
+            self._receipts[f"{{receipt{n}}}"] = await self._sent(self.own, f"hidden{n}")
+        self._receipts["{receipt-to-other}"] = await self._sent(self.own, self.other.sid)
+        self._receipts["{receipt-of-other}"] = await self._sent(self.other, self.own.sid)
+        await self.own.settled()
+        # The times of what comes last in a listing are not told, and this one's is put right when something is held.
+        for person in (self.other, third):
+            await person.say("hello")
+
+    async def _sent(self, sender: Person, sid: str) -> str:
+        """Let a session have sent something to another one, whether there is such a one or not; return the receipt."""
+        await sender.settled()
+        store, there = sender.app.store, str(Address(SESSION, sid, "owner", "1"))
+        claim = await store.claim(sender.sid, fresh(), idle=True)
+        assert claim is not None
+        new = NewDelivery(sid, there, "hi", PUBLIC, "message", hops=1)
+        await store.record(claim, Write(fresh(), claim.state.seq, deliver=(new,), release=True), sender="me")
+        (sent,) = [one for one in await store.deliveries(sender.sid) if one.key == sid]
+        await store.settle(sent, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
+        await store.receive(_parcel(sent, sid))
+        return receipt_id(sid)
 
     async def hide(self, secrets: list[Secret]) -> None:
         """Put what is hidden into the store, one of each kind at least, the first under the id that was asked for."""
         for n, secret in enumerate((*_ALWAYS, *secrets)):
             await self._hide(secret, f"hidden{n}")
+        for sent in await self.own.app.store.deliveries(self.own.sid):
+            # What was sent arrives, and is read or waits, for all that its sender can tell.
+            if sent.key.startswith("hidden"):
+                await self.own.app.store.receive(_parcel(sent, sent.key))
 
     async def _hide(self, secret: Secret, sid: str) -> None:
         store, label = self.own.app.store, parse(secret.label)
@@ -181,6 +221,7 @@ class World:
 
     async def _asked(self) -> AsyncIterator[str]:
         names = {"{own}": self.own.sid, "{other}": self.other.sid}
+        names |= self._receipts
         names["{cursor}"] = json.loads(await self._called("sessions_list", {"limit": 2}))["cursor"]
         for tool, arguments in QUESTIONS:
             yield await self._called(tool, json.loads(_filled(json.dumps(arguments), names)))
@@ -191,6 +232,18 @@ class World:
             told = await table.answer(replace(context, now=self._now), _filled(line, names))
             yield f"{told.label} {told.text}"
 
+    async def spawning(self) -> list[str]:
+        """Ask for a background session in every way; return the answers."""
+        task: dict[str, JsonValue] = {"task": "look", "title": "mine"}
+        caller = Caller("owner", Role.OWNER, self.own.app.config.policy.top, Ingress.COMMAND)
+        context = self.own.app.command_context(caller, Address("console", "outside"), self.own.sid)
+        told = await table.answer(replace(context, now=self._now), "/spawn look")
+        return [
+            await self._called("sessions_spawn", task),
+            await self._called("simulate_tool_call", {"tool_name": "sessions_spawn", "args": task}),
+            f"{told.label} {told.text}",
+        ]
+
     async def _called(self, tool: str, arguments: dict[str, JsonValue]) -> str:
         """Take a call through the gate as the caller's turn does, without a turn."""
         gate = self.own.app.gate
@@ -200,6 +253,10 @@ class World:
             return str(prepared.decision)
         response = await gate.respond(here, prepared, await gate.run(here, prepared, unrecorded))
         return response.text if response.label == PUBLIC else f"{response.label} {response.text}"
+
+
+def _parcel(sent: Delivery, sid: str) -> Parcel:
+    return Parcel(sid, sent.generation, dedupe(sent), "owner", PUBLIC, {"text": "hi"})
 
 
 def _read(label: Label) -> NewEvent:
@@ -223,9 +280,44 @@ def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
                 await world.begin()
                 without = await world.answers()
                 await world.hide(secrets)
+                assert sum('"status": "consumed"' in answer for answer in without) == 2, "of the session that is seen"
                 questions = [*map(str, QUESTIONS), *COMMANDS]
                 for question, before, after in zip(questions, without, await world.answers(), strict=True):
                     assert before == after, question
                 assert sum(HIDDEN in answer for answer in without) <= 2, "only in simulations of a call that names it"
 
     asyncio.run(law())
+
+
+_FULL: Final = ("visible", "hidden", "mixed", "of others")
+
+
+@pytest.mark.anyio
+async def test_no_read_up_a_quota_refusal_tells_nothing_of_who_lives(tmp_path: Path) -> None:
+    """Whoever has all the places, `busy` is one sentence, and a refused call leaves nothing behind."""
+    refused = [await _refused(tmp_path, who) for who in _FULL]
+    for who, told in zip(_FULL, refused, strict=True):
+        assert told == refused[0], who
+    assert sum(str(BusyError()) in answer for answer in refused[0]) == 2
+
+
+async def _refused(folder: Path, who: str) -> list[str]:
+    """Return what a PUBLIC session and a person at a PUBLIC address hear when all places are taken in this way."""
+    place = folder / who.replace(" ", "-")
+    await asyncio.to_thread(place.mkdir)
+    async with running(place, _POLICY, serve=False) as owner:
+        world = World(owner, NOW)
+        third = Person(owner.app, owner.output, Address("console", "third"))
+        for person in (world.own, world.other, third):
+            await person.send("hello")
+        spawner, store = owner.app.spawner, owner.app.store
+        for n in range(8):
+            parents = (world.other, third) if who == "of others" else (world.own, world.other)
+            hidden = who in {"hidden", "of others"} or (who == "mixed" and n > 3)
+            label = parse("CONFIDENTIAL{hr}~") if hidden else PUBLIC
+            await spawner.mint_child(standing(label, sid=parents[n % 2].sid, turn=""), f"k{n}", Errand("look"))
+        before = await store.state(owner.sid)
+        told = await world.spawning()
+        assert await store.state(owner.sid) == before
+        assert sum(slot.live for slot in await store.slots("owner")) == 8
+        return told

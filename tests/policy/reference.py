@@ -59,6 +59,7 @@ def holds(written: str, request: "Request", leaves: Plain) -> "bool | None":
         "arg_amount": arguments.get("amount") or 0,
     }
     python = written.replace("&&", " and ").replace("||", " or ").replace("!", " not ").replace(" not =", "!=")
+    python = python.replace("startsWith", "startswith")
     try:
         return bool(eval(python.replace("/", "//"), {"size": len}, names))  # noqa: S307 - conditions of the strategies
     except ZeroDivisionError:

@@ -10,7 +10,7 @@ from policy.reading_rules import schedule, when
 from policy.request import Hook
 
 ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "pay": {"amount": INT, "price": DOUBLE, "to": TEXTS, "how": "dict"},
+    "pay": {"amount": INT, "price": DOUBLE, "to": TEXTS, "how": "dict", "per-day": INT},
     "post": {"text": STRING, "amount": STRING},
 }
 KNOWN = Known(frozenset(ARGUMENTS), ARGUMENTS, frozenset(), frozenset(), frozenset({"us-ssn", "own_one"}), frozenset())
@@ -76,6 +76,12 @@ def test_is_not_blamed_for_what_else_could_not_be_read(hook: Hook | None, tools:
             Hook.PRE_TOOL_CALL,
             ("pay",),
             "`arg_how` cannot be looked at, it is neither text nor number nor list of texts",
+        ),
+        (
+            "arg_per_day > 3",
+            Hook.PRE_TOOL_CALL,
+            ("pay",),
+            "`per-day` of `pay` cannot be named in a condition, a pattern sees it",
         ),
         ("arg_text > 3", Hook.PRE_TOOL_CALL, ("post",), "`>` joins a text with a whole number, which never fit"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import BusyError, NotFoundError
 from bot.sessions.kin import Arrival, Caps
-from bot.sessions.values import ItemStatus, Status, Write
+from bot.sessions.values import ItemStatus, Outcome, Status, Write
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC
 from tests.store.world import (
@@ -157,6 +157,49 @@ async def test_a_reset_drops_what_is_held(store: RedisStore) -> None:
     await store.receive(parcel(sid, SECRET))
     await store.reset(sid, op=fresh(), actor="ann", audit=())
     assert await store.held(sid) == ()
+
+
+async def test_it_is_noted_by_which_event_an_input_was_let_in(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid))
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.WAITING)
+    claim = await claimed(store, sid)
+    await store.record(claim, opening(claim))
+    await store.commit(claim, ending(claim.state.seq + 1, 1))
+    claim = await claimed(store, sid)
+    let_in = opening(claim, 2, "p1")
+    await store.record(claim, replace(let_in, events=(event(), *let_in.events)))
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.TAKEN, claim.state.seq + 2)
+    await store.commit(claim, ending(claim.state.seq + 2, 2))
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.CONSUMED, claim.state.seq + 2)
+    # Nobody sent the first, so nobody has a receipt for it.
+    assert await store.outcome(sid, "d1") == Outcome(ItemStatus.CONSUMED)
+    assert await store.outcome(sid, "p2") is None
+    assert await store.outcome(fresh(), "p1") is None
+
+
+@pytest.mark.parametrize("accept", [True, False])
+async def test_what_was_held_is_held_for_ever_for_its_sender(store: RedisStore, *, accept: bool) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    (held,) = await store.held(sid)
+    await store.decide_held(sid, held.id, accept=accept, op=fresh(), audit=())
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    # Whoever sent it and died before it was told asks again.
+    assert await store.receive(parcel(sid, SECRET)) is Arrival.HELD
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+
+
+async def test_a_held_item_that_a_reset_dropped_was_held(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.receive(parcel(sid, SECRET))
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
 
 
 async def test_only_so_much_is_held(store: RedisStore) -> None:

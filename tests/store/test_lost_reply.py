@@ -17,7 +17,7 @@ import pytest
 from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.kin import Caps
+from bot.sessions.kin import Arrival, Caps
 from bot.sessions.pairings import Answered
 from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
@@ -165,6 +165,11 @@ async def resolving(store: RedisStore) -> Callable[[RedisStore], Awaitable[objec
     return lambda store: store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
 
 
+async def putting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.put(claim.sid, answer(text="x" * 40_000))
+
+
 async def taking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
     await store.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2"))))
@@ -175,7 +180,7 @@ async def settling(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     claim, written = await started(store)
     await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
     (entry,) = await store.deliveries(claim.sid)
-    return lambda store: store.settle(entry, "me", DeliveryState.SENT, audit=(row(),))
+    return lambda store: store.settle(entry, "me", DeliveryState.SENT, arrival=Arrival.WAITING, audit=(row(),))
 
 
 async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -259,6 +264,21 @@ async def receiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[objec
     return lambda store: store.receive(parcel(sid))
 
 
+async def taking_what_was_sent(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.stop(sid, actor="ann")
+    await store.receive(parcel(sid))
+    claim = await claimed(store, sid)
+    write = opening(claim, 2, "p1")
+
+    async def take(store: RedisStore) -> object:
+        await store.record(claim, write)
+        return await store.outcome(sid, "p1")
+
+    return take
+
+
 async def holding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
     await store.accept(item(sid))
@@ -294,6 +314,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.CLAIM, claiming),
     (Script.RAISE_TAINT, recording),
     (Script.RAISE_TAINT, recording_everything),
+    (Script.RAISE_TAINT, taking_what_was_sent),
     (Script.COMMIT, committing),
     (Script.RENEW, renewing),
     (Script.RELEASE, releasing),
@@ -301,6 +322,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.NAME, naming),
     (Script.RESET, resetting),
     (Script.RESOLVE, resolving),
+    (Script.PUT, putting),
     (Script.TAKE, taking),
     (Script.SETTLE, settling),
     (Script.PROBE, probing),

@@ -1,11 +1,12 @@
-"""The scripts `take` and `settle`: what waits to be said is said once."""
+"""The scripts `put`, `take` and `settle`: what waits to be said is said once."""
 
 from dataclasses import replace
 
 import pytest
 
-from bot.errors import SchemaError
+from bot.errors import NotFoundError, SchemaError
 from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.kin import Arrival
 from bot.sessions.values import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -74,6 +75,37 @@ async def test_an_entry_given_back_is_taken_again(store: RedisStore) -> None:
     assert await store.settle(entry, "me", DeliveryState.PENDING)
     assert shown(await store.take(sid, "you", CONSOLE)) == [("k0", DeliveryState.SENDING, 2)]
     assert not await store.settle(entry, "me", DeliveryState.SENT)
+
+
+async def test_what_another_session_did_with_an_entry_is_kept(store: RedisStore) -> None:
+    sid = await said(store, "session:w:c:1", "session:w:c:1", sender="me")
+    full, there = await store.deliveries(sid)
+    assert await store.settle(full, "me", DeliveryState.FAILED, arrival=Arrival.FULL)
+    assert await store.settle(there, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
+    assert [one.arrival for one in await store.deliveries(sid)] == [Arrival.FULL, Arrival.WAITING]
+
+
+async def test_an_entry_is_put_there_once_and_found_by_the_sweep(store: RedisStore) -> None:
+    sid = await said(store)
+    new = replace(answer(text="x" * 40_000), hops=1)
+    await store.put(sid, new)
+    before = await dump(store, sid)
+    await store.put(sid, new)
+    assert await dump(store, sid) == before
+    assert sid in await store.sweep()
+    (entry,) = await store.take(sid, "me", CONSOLE)
+    assert (entry.text, entry.generation, entry.hops, entry.attempt) == (new.text, 1, 1, 1)
+    with pytest.raises(NotFoundError):
+        await store.put(fresh(), new)
+
+
+async def test_an_entry_put_into_forgetting_outboxes_stays(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (entry,) = await store.deliveries(sid)
+    await store.settle(entry, "me", DeliveryState.SENT)
+    assert await command(store, "PTTL", keys(sid).outbox) > 0
+    await store.put(sid, answer("k2"))
+    assert await command(store, "PTTL", keys(sid).outbox) == -1
 
 
 async def test_a_vanished_sender_leaves_doubt_once(server: Supervisor) -> None:

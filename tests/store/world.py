@@ -6,6 +6,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from bot.ids import Ids
 from bot.sessions.approvals import Approval
@@ -153,6 +154,17 @@ async def end_lease(store: RedisStore, sid: str) -> None:
     await command(store, "HSET", keys(sid).state, "until", 1)
 
 
+async def end_sends(store: RedisStore, sid: str) -> None:
+    """Let the minute pass after which a sender that vanished in mid-send counts as gone."""
+    flat = cast("list[bytes]", await command(store, "HGETALL", keys(sid).outbox))
+    for name, record in zip(flat[::2], flat[1::2], strict=True):
+        head, _, rest = record.partition(b"\n")
+        words = head.split(b" ")
+        if words[1] == b"sending":
+            words[6] = b"1"
+            await command(store, "HSET", keys(sid).outbox, name, b" ".join(words) + b"\n" + rest)
+
+
 def keys(sid: str) -> SessionKeys:
     """Return a session's keys."""
     return session_keys(sid)
@@ -171,5 +183,7 @@ def kill(pid: int) -> None:
 
 def lives(pid: int) -> bool:
     """Say whether a process is there and no zombie."""
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -16,7 +16,7 @@ local refusal = moved_head(rows)
 if refusal then return refusal end
 
 local item = held_item(record)
-item.nonce = nonce
+item.nonce, item.seq = nonce, '-'
 redis.call('HDEL', KEYS[4], id)
 if accept then
   put_item(KEYS[2], KEYS[3], now, item)

@@ -159,19 +159,23 @@ local function forget(key, field, keep)
 end
 
 -- Inbox ------------------------------------------------------------------------------------------------
--- item: `v pos at label #dedupe #sender\n` dedupe sender body;  idem field: `v pos status nonce digest`
+-- item: `v pos at label #dedupe #sender\n` dedupe sender body
+-- idem field: `v pos status nonce digest`, and for one from another session `seq`: that of the event that let it in, 0
+-- before that, `-` for one that was held, whatever became of it
 
 local function item_place(item)
   local pos, size, start = string.match(item, '^%d+ (%d+) %d+ %S+ (%d+) %d+\n()')
   return tonumber(pos), string.sub(item, start, start + tonumber(size) - 1)
 end
 
--- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms.
-local function mark(key, dedupe, status, keep)
+-- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms. A taken one was let in by
+-- the event `seq`.
+local function mark(key, dedupe, status, keep, seq)
   local known = redis.call('HGET', key, dedupe)
   if not known then return end
-  local v, pos, rest = string.match(known, '^(%d+) (%d+) %S+ (.*)$')
-  redis.call('HSET', key, dedupe, v .. ' ' .. pos .. ' ' .. status .. ' ' .. rest)
+  local v, pos, rest, was = string.match(known, '^(%d+) (%d+) %S+ (%S+ %S+) ?(%S*)$')
+  local noted = (was == '0' and seq) or (was ~= '' and was) or nil
+  redis.call('HSET', key, dedupe, table.concat({v, pos, status, rest, noted}, ' '))
   if keep then forget(key, dedupe, keep) end
 end
 
@@ -188,7 +192,8 @@ local function forget_inputs(key, keep)
   if count('wait') == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', key, keep) end
 end
 
--- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record.
+-- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record, `seq` is nil
+-- for one that no session sent.
 local function put_item(inbox, idem, now, item)
   set('pos', count('pos') + 1)
   set('wait', count('wait') + 1)
@@ -199,7 +204,7 @@ local function put_item(inbox, idem, now, item)
   end
   local head = table.concat({SCHEMA, S.pos, now, item.label, #item.dedupe, #item.sender}, ' ')
   redis.call('RPUSH', inbox, head .. '\n' .. item.dedupe .. item.sender .. item.body)
-  redis.call('HSET', idem, item.dedupe, table.concat({SCHEMA, S.pos, 'waiting', item.nonce, item.digest}, ' '))
+  redis.call('HSET', idem, item.dedupe, table.concat({SCHEMA, S.pos, 'waiting', item.nonce, item.digest, item.seq}, ' '))
   redis.call('PERSIST', idem)
 end
 
@@ -322,23 +327,35 @@ local function stale()
 end
 
 -- Outbox -----------------------------------------------------------------------------------------------
--- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON
+-- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON; before the `\n` for one
+-- that another session was to hear: what that did with it
 
-local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+)\n()'
+local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) ?(%l*)\n()'
 
 local function delivery(record)
-  local state, n, gen, created, attempt, till, op, channel, size, start = string.match(record, OUT)
+  local state, n, gen, created, attempt, till, op, channel, size, arrival, start = string.match(record, OUT)
   local split = start + tonumber(size)
   return {state = state, n = tonumber(n), gen = gen, created = created, attempt = tonumber(attempt),
-    till = tonumber(till), op = op, channel = channel, sender = string.sub(record, start, split - 1),
-    tail = string.sub(record, split)}
+    till = tonumber(till), op = op, channel = channel, arrival = arrival,
+    sender = string.sub(record, start, split - 1), tail = string.sub(record, split)}
 end
 
 local function put_delivery(key, name, d)
   local head = {SCHEMA, d.state, d.n, d.gen, d.created, d.attempt, d.till, d.op, d.channel, #d.sender}
+  if d.arrival and d.arrival ~= '' then head[#head + 1] = d.arrival end
   local record = table.concat(head, ' ') .. '\n' .. d.sender .. d.tail
   redis.call('HSET', key, name, record)
   return record
+end
+
+-- Add a delivery, once; the caller saves.
+local function add_delivery(key, name, now, d)
+  if redis.call('HEXISTS', key, name) == 1 then return end
+  set('on', count('on') + 1)
+  set('out', count('out') + 1)
+  d.n, d.gen, d.created = S.on, S.gen, now
+  put_delivery(key, name, d)
+  redis.call('PERSIST', key)
 end
 
 local function unsettled(d)

@@ -6,11 +6,14 @@
 -- ARGV: dedupe, digest, nonce, sender, label, body, generation, limit, held id, most held, notice or '', [large body]
 -- Answers: ok status held · failed code · busy
 
-local item = {dedupe = arg(), digest = arg(), nonce = arg(), sender = arg(), label = arg(), body = arg()}
+local item = {dedupe = arg(), digest = arg(), nonce = arg(), sender = arg(), label = arg(), body = arg(), seq = 0}
 local generation, limit, id, most, notice = arg(), num(), arg(), num(), arg()
 if not read_state(KEYS[1]) then return {'failed', 'absent'} end
 local known = redis.call('HGET', KEYS[3], item.dedupe)
-if known then return {'ok', string.match(known, '^%d+ %d+ (%l+)'), 1} end
+if known then
+  local status, seq = string.match(known, '^%d+ %d+ (%l+) %S+ %S+ ?(%S*)$')
+  return {'ok', seq == '-' and 'held' or status, 1}
+end
 if S.gen ~= generation then return {'failed', 'reset'} end
 if S.status == 'archived' then return {'failed', 'archived'} end
 if S.done and notice == '' then return {'failed', 'ended'} end
@@ -28,7 +31,7 @@ if fits then
 end
 local kept = {label = item.label, dedupe = item.dedupe, sender = item.sender, digest = item.digest, body = item.body}
 if notice == '' then
-  redis.call('HSET', KEYS[3], item.dedupe, table.concat({SCHEMA, 0, 'held', item.nonce, item.digest}, ' '))
+  redis.call('HSET', KEYS[3], item.dedupe, table.concat({SCHEMA, 0, 'held', item.nonce, item.digest, '-'}, ' '))
 else
   kept.dedupe = item.dedupe .. '/held'
   item.label, item.body = 'PUBLIC', notice

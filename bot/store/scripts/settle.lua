@@ -1,10 +1,10 @@
 -- Record what became of a delivery its sender holds.
 -- KEYS: state, outbox, audit
--- ARGV: key, sender, attempt, state, keep ms, audit rows
+-- ARGV: key, sender, attempt, state, keep ms, what another session did with it or '', audit rows
 -- Answers: ok held an ah · head n hash
 
 if not read_state(KEYS[1]) then return {'ok', 0, '0', ''} end
-local key, sender, attempt, state, keep = arg(), arg(), num(), arg(), num()
+local key, sender, attempt, state, keep, arrival = arg(), arg(), num(), arg(), num(), arg()
 local rows = read_audit()
 local record = redis.call('HGET', KEYS[2], key)
 local d = record and delivery(record)
@@ -14,7 +14,7 @@ if d.state ~= state then
   local refusal = moved_head(rows)
   if refusal then return refusal end
   local before = unsettled(d) and 1 or 0
-  d.state, d.till, d.op = state, 0, '-'
+  d.state, d.till, d.op, d.arrival = state, 0, '-', arrival
   put_delivery(KEYS[2], key, d)
   if not unsettled(d) and state ~= 'ambiguous' then
     forget(KEYS[2], key, keep)

@@ -96,7 +96,8 @@ end
 local function move_items(w)
   if w.item then
     redis.call('LPOP', KEYS[3])
-    mark(KEYS[4], w.item_dedupe, 'taken')
+    -- The last event of the write that takes an input is the one that lets it in.
+    mark(KEYS[4], w.item_dedupe, 'taken', nil, S.seq)
     set('taken:' .. w.take, w.item_dedupe)
   end
   for _, s in ipairs(w.settle) do
@@ -111,16 +112,10 @@ local function move_items(w)
 end
 
 local function put_out(w, now)
+  local sends = w.sender ~= ''
   for _, d in ipairs(w.deliver) do
-    if redis.call('HEXISTS', KEYS[5], d.key) == 0 then
-      set('on', count('on') + 1)
-      set('out', count('out') + 1)
-      local sends = w.sender ~= ''
-      put_delivery(KEYS[5], d.key, {state = sends and 'sending' or 'pending', n = S.on, gen = S.gen, created = now,
-        attempt = sends and 1 or 0, till = sends and now + w.send_lease or 0, op = w.send_op,
-        channel = d.channel, sender = w.sender, tail = d.tail})
-      redis.call('PERSIST', KEYS[5])
-    end
+    add_delivery(KEYS[5], d.key, now, {state = sends and 'sending' or 'pending', attempt = sends and 1 or 0,
+      till = sends and now + w.send_lease or 0, op = w.send_op, channel = d.channel, sender = w.sender, tail = d.tail})
   end
 end
 

@@ -11,7 +11,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
-from bot.agent.context import assemble, call_of, response_body, response_from, text_of
+from bot.agent.context import assemble, call_of, cuts, response_body, response_from, text_of
 from bot.sessions.events import Event, EventType, Visibility
 from policy.labels import PUBLIC
 
@@ -38,6 +38,39 @@ def result(name: str, outcome: str = "ok") -> tuple[EventType, dict[str, JsonVal
 
 def decided(name: str) -> tuple[EventType, dict[str, JsonValue]]:
     return EventType.TOOL_CALL, {"call": name, "tool": "probe", "arguments": {}}
+
+
+def answered(text: str = "an answer") -> tuple[EventType, dict[str, JsonValue]]:
+    return EventType.AGENT_MESSAGE, {"text": text}
+
+
+def raised() -> tuple[EventType, dict[str, JsonValue]]:
+    return EventType.TAINT_RAISED, {}
+
+
+WAITED = EventType.AGENT_THINKING, response_body(ModelResponse(parts=[TextPart("the answer")]))
+"""An answer that waits for an approval to be said."""
+
+
+@pytest.mark.parametrize(
+    "entries, after",
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([raised(), asked(), answered()], [3], id="not before anything was said"),
+        pytest.param([asked(), answered(), asked(), answered()], [2, 4], id="between messages"),
+        pytest.param([asked(), thought("a"), result("a"), thought("b"), result("b")], [1, 3, 5], id="between steps"),
+        pytest.param([asked(), thought("a", "b"), decided("a"), result("b")], [1], id="not after an open call"),
+        pytest.param([asked(), thought("a", "b"), result("b"), asked(), result("a")], [1, 5], id="nor a message later"),
+        pytest.param([asked(), thought("a"), thought("b"), result("b"), result("a")], [1, 5], id="nor a step later"),
+        pytest.param([asked(), WAITED], [1], id="not after an answer that waits"),
+        pytest.param([asked(), WAITED, answered()], [1, 3], id="after one that was said"),
+        pytest.param([asked(), WAITED, asked(), answered()], [1, 2, 4], id="after one that was stopped"),
+    ],
+)
+def test_a_context_may_begin_where_no_call_is_without_its_result(
+    entries: list[tuple[EventType, dict[str, JsonValue]]], after: list[int]
+) -> None:
+    assert list(cuts(log(*entries))) == after
 
 
 def test_an_empty_log_is_an_empty_context() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.config.mcp import McpServerSettings, McpToolSettings
+from bot.config.mcp import McpServerSettings, McpToolSettings, tool_arguments
 from bot.mcp.arguments import LIMIT, passed_on
 from bot.mcp.tool import Ask, McpTool, Outcome
 from bot.standing import Call
@@ -106,11 +106,50 @@ def test_a_condition_about_an_argument_of_that_name_sees_it(given: str, verdict:
         "action": "BLOCK",
         "when": "arg_path.startsWith('/etc')",
     }
-    known = {**catalogue.ARGUMENTS, NAME: {}}
-    rules = load({"mcp_servers": LABELLED, "rules": [rule]}, tools=known, servers=["notes"])
     described: dict[str, JsonValue] = {"path": {"type": "string"}}
+    known = {**catalogue.ARGUMENTS, **tool_arguments({"notes": {"tools": {"search": {"arguments": described}}}})}
+    rules = load({"mcp_servers": LABELLED, "rules": [rule]}, tools=known, servers=["notes"])
     call = Call("c1", NAME, {"path": given})
     assert gate([tool(Remote(), arguments=described)], rules).prepare(standing(), call).decision.verdict is verdict
+
+
+PAYMENT: dict[str, JsonValue] = {
+    "amount": {"type": "number"},
+    "count": {"type": "integer", "optional": True},
+    "tags": {"type": "array", "items": {"type": "string"}, "optional": True},
+}
+
+
+@pytest.mark.parametrize("hook", ["PRE_TOOL_CALL", "MCP_TOOL_CALL"])
+@pytest.mark.parametrize(
+    "when,arguments,rules",
+    [
+        ("arg_amount > 100", {"amount": 100}, ()),
+        ("arg_amount > 100", {"amount": 100.5}, ("mine",)),
+        ("arg_amount > 100", {"amount": 101}, ("mine",)),
+        ("arg_amount > 100", {}, ("fails_closed",)),
+        ("arg_amount > 100", {"amount": "101"}, ("fails_closed",)),
+        ("arg_amount > 100", {"amount": True}, ("fails_closed",)),
+        ("arg_count == 0", {"amount": 1}, ("mine",)),
+        ("given_count", {"amount": 1}, ()),
+        ("given_count", {"amount": 1, "count": 0}, ("mine",)),
+        ("arg_count > 3", {"amount": 1, "count": 2**63}, ("mine",)),
+        ("100 / arg_count > 3", {"amount": 1}, ("mine",)),
+        ("'secret' in arg_tags", {"amount": 1, "tags": ["a", "secret"]}, ("mine",)),
+        ("'secret' in arg_tags", {"amount": 1, "tags": ["a"]}, ()),
+    ],
+)
+def test_a_condition_looks_at_what_a_server_is_called_with(
+    hook: str, when: str, arguments: dict[str, JsonValue], rules: tuple[str, ...]
+) -> None:
+    """What is missing or of another type is refused; what a condition cannot reckon with blocks by its rule."""
+    rule = {"id": "mine", "hook": hook, "tools": [NAME], "action": "BLOCK", "when": when}
+    known = tool_arguments({"notes": {"tools": {"search": {"arguments": PAYMENT}}}})
+    loaded = load({"mcp_servers": LABELLED, "rules": [rule]}, tools=known, servers=["notes"])
+    keeper = gate([tool(Remote(), arguments=PAYMENT)], loaded)
+    decision = keeper.prepare(standing(), Call("c1", NAME, arguments)).decision
+    assert decision.rules == rules
+    assert decision.verdict is (Verdict.BLOCK if rules else Verdict.ALLOW)
 
 
 async def test_what_a_rule_redacts_does_not_reach_it_whatever_its_effect() -> None:

@@ -1,0 +1,117 @@
+"""Receipts: what became of what a session sent to another one, for the session that sent it and nobody else.
+
+A receipt is no record of its own. It names one of the sender's deliveries, and what it tells is derived from that and
+from what the target notes of its inputs. Beyond `accepted` it tells only what the asker may know of the target at this
+moment (law `no_read_up`): of a target that is absent, hidden or the asker's parent, and of a text that is or was held
+there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from bot.ids import receipt_id
+from bot.post import dedupe, goes_up
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.kin import SESSION, Arrival
+from bot.sessions.port import OutboxStore, SessionStore
+from bot.sessions.values import ItemStatus, Outcome, SessionState, Status
+from bot.sessions.visible import visible
+from channels.message import Address, OutboundKind
+from policy.labels import PUBLIC, Label
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+UNKNOWN: Final = "there is no such receipt"
+"""Invented, another session's, another generation's and forgotten are one answer."""
+
+WITHHELD: Final = "withheld"
+"""The code of what was not handed over because the policy at that moment forbade it."""
+
+_UNTOLD: Final = frozenset({Arrival.HELD, Arrival.FULL})
+"""Both mean that the text was above what the target had read."""
+
+_UNDER_WAY: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
+
+
+class Store(SessionStore, OutboxStore, Protocol):
+    """What receipts ask of the store."""
+
+
+class Stage(StrEnum):
+    """How far something that was sent has come; the last two are final until the target is reset."""
+
+    ACCEPTED = "accepted"
+    DELIVERED = "delivered"
+    CONSUMED = "consumed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a receipt tells, and the label of that beside what is known of the sender itself.
+
+    `seq` is the place in the target's transcript where it was read, `code` why it failed.
+    """
+
+    id: str
+    stage: Stage = Stage.ACCEPTED
+    seq: int = 0
+    code: str = ""
+    label: Label = PUBLIC
+
+    def told(self) -> "dict[str, JsonValue]":
+        """Return it as tools and commands show it."""
+        told: dict[str, JsonValue] = {"status": self.stage.value, "receipt": self.id}
+        if self.stage is Stage.CONSUMED:
+            told["seq"] = self.seq
+        if self.stage is Stage.FAILED:
+            told["code"] = self.code
+        return told
+
+
+async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> Receipt | None:
+    """Return what a receipt of the session `own` tells somebody who may know of what flows to `reader`.
+
+    None if this generation of the session has no such receipt, or not any more.
+    """
+    found = [delivery for delivery in await store.deliveries(own.sid) if _is(delivery, own, name)]
+    if not found:
+        return None
+    sent = found[0]
+    address = Address.parse(sent.address)
+    # Read before whether the target may be known of: what it has read only grows, until a reset.
+    outcome = await store.outcome(address.chat, dedupe(sent))
+    target = None if goes_up(own, address) else await visible(store, address.chat, own.principal, reader)
+    held = sent.arrival in _UNTOLD or (outcome is not None and outcome.status is ItemStatus.HELD)
+    if target is None or held:
+        return Receipt(name)
+    accepted = Receipt(name, label=target.visibility)
+    if sent.state is DeliveryState.WITHHELD:
+        return replace(accepted, stage=Stage.FAILED, code=WITHHELD)
+    if str(target.generation) != address.thread:
+        return replace(accepted, stage=Stage.FAILED, code=Arrival.RESET.value)
+    if sent.arrival is not None and sent.arrival is not Arrival.WAITING:
+        return replace(accepted, stage=Stage.FAILED, code=sent.arrival.value)
+    return _taken(accepted, sent, target, outcome)
+
+
+def _is(delivery: Delivery, own: SessionState, name: str) -> bool:
+    to_session = Address.parse(delivery.address).channel == SESSION and delivery.kind == OutboundKind.MESSAGE
+    return to_session and delivery.generation == own.generation and receipt_id(delivery.key) == name
+
+
+def _taken(accepted: Receipt, sent: Delivery, target: SessionState, outcome: Outcome | None) -> Receipt | None:
+    """Return what is told of a text that its target did not refuse, by what became of the input."""
+    under_way = outcome is None or outcome.status in _UNDER_WAY
+    if under_way and target.status is Status.ARCHIVED:
+        return replace(accepted, stage=Stage.FAILED, code=Arrival.ARCHIVED.value)
+    if outcome is None:
+        # The target forgets an input a day after it ended, and the delivery may be kept for longer.
+        return None if sent.state is DeliveryState.SENT else accepted
+    if under_way:
+        return replace(accepted, stage=Stage.DELIVERED)
+    if outcome.status is ItemStatus.CONSUMED:
+        return replace(accepted, stage=Stage.CONSUMED, seq=outcome.seq - target.generation_seq + 1)
+    return replace(accepted, stage=Stage.FAILED, code=outcome.status.value)

@@ -1,0 +1,273 @@
+"""Workers killed at chosen requests while they spawn or recap; another one heals, and all that is left is looked at."""
+
+import asyncio
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.agent.models import toolset
+from bot.agent.window import estimated
+from bot.app import App, open_app
+from bot.audit import Intact
+from bot.errors import BusyError
+from bot.post import ABOVE
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import Event, EventType
+from bot.sessions.kin import SESSION
+from bot.sessions.values import SessionState, Status
+from bot.store.keys import STATES, sid_of
+from bot.store.scripts import Script, load_scripts
+from channels.console import Console
+from channels.message import Address, Inbound
+from policy.labels import PUBLIC, join_all
+from tests.bot.kit import bang
+from tests.chaos.tap import Tap, Trap, tapped
+from tests.chaos.worker import SETTINGS, parts, settings, write_settings
+from tests.store.world import command, end_lease, end_sends, keys, kill
+
+READS = bang("read_file", path="confidential/pipeline.md")
+
+LONG = "y" * 8_000
+"""Two messages of this length do not fit into `small_window`."""
+
+_ROOT = Path(__file__).parents[2]
+_HEALED_SECONDS = 30.0
+_SCRIPTS = load_scripts()
+
+
+def at(script: Script, nth: int = 1, *, done: bool = True) -> Trap:
+    """Return the instant at which a script is run for the n-th time."""
+    return Trap(_SCRIPTS[script].digest.encode(), nth, done)
+
+
+@dataclass
+class Installation:
+    """One store, and one worker after another."""
+
+    app: App
+    tap: Tap
+    nursery: asyncio.subprocess.Process
+    said: int = 0
+
+    async def begin(self) -> None:
+        """Start a worker, in the place of one that is gone."""
+        assert self.nursery.stdin is not None
+        assert self.nursery.stdout is not None
+        self.nursery.stdin.write(b"\n")
+        self.tap.victim = int(await self.nursery.stdout.readline())
+
+    async def say(self, chat: str, text: str, trap: Trap | None = None) -> bool:
+        """Say something, kill the worker at an instant and let another one heal it; tell whether it came to that."""
+        if trap is not None:
+            self.tap.arm(trap)
+        self.said += 1
+        await self.app.router.receive(Inbound(Address("console", chat), "console:owner", text, f"m{self.said}"))
+        quiet = asyncio.create_task(self._quiet(chat))
+        sprung = asyncio.create_task(self.tap.sprung.wait())
+        try:
+            await asyncio.wait((quiet, sprung), return_when=asyncio.FIRST_COMPLETED)
+            self.tap.disarm()
+            killed = trap is not None and self.tap.sprung.is_set()
+            if killed:
+                await self._let_time_pass()
+                await self.begin()
+            await quiet
+        finally:
+            for task in (quiet, sprung):
+                task.cancel()
+        self.tap.sprung.clear()
+        return killed
+
+    async def states(self) -> list[SessionState]:
+        """Return every session of the store."""
+        found = [await self.app.store.state(sid_of(key)) for key in await command(self.app.store, "KEYS", STATES)]
+        return [state for state in found if state is not None]
+
+    async def log(self, chat: str) -> tuple[Event, ...]:
+        """Return what happened in a conversation."""
+        return await self.app.store.events(self.app.session_id(Address("console", chat)), limit=10_000)
+
+    async def _let_time_pass(self) -> None:
+        """Let all leases of the dead run out; `tests/chaos/killing.py` waits for that."""
+        for state in await self.states():
+            if await command(self.app.store, "HEXISTS", keys(state.sid).state, "until"):
+                await end_lease(self.app.store, state.sid)
+            await end_sends(self.app.store, state.sid)
+
+    async def _family(self, chat: str) -> list[SessionState]:
+        """Return a conversation and what it spawned."""
+        sid = self.app.session_id(Address("console", chat))
+        slots = [slot for slot in await self.app.store.slots("owner") if slot.parent == sid]
+        found = [await self.app.store.state(one) for one in (sid, *(slot.sid for slot in slots))]
+        return [state for state in found if state is not None]
+
+    async def _quiet(self, chat: str) -> None:
+        """Wait until nothing runs, waits or is under way: the same twice, as sessions are looked at one by one."""
+        before = list[SessionState]()
+        async with asyncio.timeout(_HEALED_SECONDS):
+            while not (_still(states := await self._family(chat)) and states == before and await self._told(states)):
+                before = states
+                await asyncio.sleep(0.02)
+
+    async def _told(self, states: Iterable[SessionState]) -> bool:
+        """Say whether sessions have told one another what they had to; what is in doubt is told again."""
+        for state in states:
+            for one in await self.app.store.deliveries(state.sid):
+                if one.state is DeliveryState.AMBIGUOUS and Address.parse(one.address).channel == SESSION:
+                    return False
+        return True
+
+    async def check(self) -> None:
+        """Look at what no instant may break, in every session."""
+        for state in await self.states():
+            events = await self.app.store.events(state.sid, limit=10_000)
+            assert [event.seq for event in events] == list(range(1, state.seq + 1))
+            assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
+            assert isinstance(await self.app.verify(state.sid), Intact)
+            ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
+            begun = Counter(event.turn for event in events if event.type is EventType.USER_MESSAGE)
+            assert set(ended.values()) == set(begun.values()) == {1}
+            assert set(ended) == set(begun)
+            assert _once(event for event in events if event.type is EventType.TOOL_RESULT)
+            states = [one.state for one in await self.app.store.deliveries(state.sid)]
+            assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
+        assert isinstance(await self.app.verify("audit"), Intact)
+        # Whoever wants a slot next frees those of the dead.
+        await self.app.spawner.free("owner")
+        assert not any(slot.live for slot in await self.app.store.slots("owner"))
+
+
+def _still(states: Iterable[SessionState]) -> bool:
+    return all(
+        state.status is Status.IDLE and not state.waiting_items and not state.undelivered and state.turn is None
+        for state in states
+    )
+
+
+def _once(results: Iterable[Event]) -> bool:
+    return set(Counter(str(event.body["call"]) for event in results).values()) <= {1}
+
+
+@asynccontextmanager
+async def installed(folder: Path, text: str = SETTINGS) -> AsyncGenerator[Installation]:
+    """Open an installation with one worker, which reaches the store through a tap."""
+    await asyncio.to_thread(write_settings, folder, text)
+    config = await asyncio.to_thread(settings, folder)
+    async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
+        assert app.store.server is not None
+        for script in _SCRIPTS.values():
+            await command(app.store, "SCRIPT", "LOAD", script.text)
+        async with tapped(folder / "tap", app.store.server.files.socket) as tap:
+            nursery = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.chaos.nursery", str(folder), tap.url),
+                cwd=_ROOT,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            made = Installation(app, tap, nursery)
+            try:
+                await made.begin()
+                yield made
+            finally:
+                with suppress(ProcessLookupError):
+                    kill(tap.victim)
+                nursery.kill()
+                await nursery.wait()
+
+
+async def spawned(made: Installation, chat: str, trap: Trap, *, high: bool) -> bool:
+    """Kill the worker in a spawn of a child that reads what is confidential; `high`: its parent has read it before.
+
+    Returns whether the worker was killed before all was over.
+    """
+    if high:
+        await made.say(chat, READS)
+    before = {state.sid for state in await made.states()}
+    killed = await made.say(chat, bang("sessions_spawn", task=READS), trap)
+    new = [state for state in await made.states() if state.sid not in before and state.lineage is not None]
+    assert len(new) == 1, "a call makes one child, whatever dies meanwhile"
+    (child,) = new
+    log = await made.log(chat)
+    (told,) = [event for event in log if event.body.get("tool") == "sessions_spawn" and "outcome" in event.body]
+    assert (told.body["outcome"], child.sid in str(told.body["text"])) == ("ok", True)
+    task = next(event for event in await made.app.store.events(child.sid) if event.type is EventType.USER_MESSAGE)
+    assert str(task.label) == ("CONFIDENTIAL~" if high else "PUBLIC")
+    assert str(child.taint) == "CONFIDENTIAL~"
+    heard = [
+        str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE and "origin" in event.body
+    ]
+    heard = [text for text in heard if text == ABOVE or "read_file" in text]
+    held = await made.app.store.held(made.app.session_id(Address("console", chat)))
+    assert (len(heard), ABOVE in heard, len(held)) == ((1, False, 0) if high else (1, True, 1))
+    parent = await made.app.store.state(made.app.session_id(Address("console", chat)))
+    assert parent is not None
+    assert str(parent.taint) == ("CONFIDENTIAL~" if high else "PUBLIC")
+    return killed
+
+
+async def crowded(made: Installation, chat: str, trap: Trap, calls: int = 9) -> bool:
+    """Kill the worker while one step spawns more children than may live."""
+    task = bang("step", say="done")
+    text = "\n".join(bang("sessions_spawn", task=task, title=str(n)) for n in range(calls))
+    known = {state.sid for state in await made.states()}
+    killed = await made.say(chat, text, trap)
+    told = [event for event in await made.log(chat) if event.body.get("tool") == "sessions_spawn"]
+    told = [event.body for event in told if event.type is EventType.TOOL_RESULT]
+    new = [state for state in await made.states() if state.sid not in known and state.lineage is not None]
+    accepted = [str(json.loads(str(body["text"]))["session_id"]) for body in told if body["outcome"] == "ok"]
+    assert sorted(accepted) == sorted(state.sid for state in new)
+    assert len(told) == calls
+    assert {str(body["text"]) for body in told if body["outcome"] != "ok"} <= {str(BusyError())}
+    lives = [(state.created_at, state.ended_at) for state in new]
+    assert (
+        max(sum(begun <= at < ended for begun, ended in lives) for at, _ in lives)
+        <= made.app.config.limits.background_children
+    )
+    return killed
+
+
+async def small_window(folder: Path) -> str:
+    """Return a configuration in which two long messages do not fit into the model's window."""
+    await asyncio.to_thread(write_settings, folder)
+    config = await asyncio.to_thread(settings, folder)
+    async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
+        tokens = estimated([], toolset(app.gate.tools)) + 5_000
+    provider = {"context_tokens": tokens, "output_tokens": 100}
+    return json.dumps({**json.loads(SETTINGS), "model": {"providers": {"offline": provider}}})
+
+
+async def compacted(made: Installation, chat: str, trap: Trap) -> bool:
+    """Kill the worker in a turn that recaps what was said before, for the context outgrew the model's window."""
+    await made.say(chat, READS)
+    await made.say(chat, f"first {LONG}")
+    killed = await made.say(chat, f"second {LONG}", trap)
+    log = await made.log(chat)
+    (kept,) = [event for event in log if event.type is EventType.SUMMARY]
+    assert "first yyy" in str(kept.body["text"]), "a recap is whole or not there"
+    assert str(kept.label) == "CONFIDENTIAL~"
+    assert isinstance(kept.body["upto"], int)
+    assert kept.body["upto"] < kept.seq
+    said = [str(event.body["text"]) for event in log if event.type is EventType.AGENT_MESSAGE]
+    assert [text.split()[2] for text in said[1:]] == ["first", "second"]
+    assert len([event for event in log if event.type is EventType.USER_MESSAGE]) == 3, "the log is never cut"
+    # What comes next is read from the recap that is there.
+    await made.say(chat, "third")
+    assert len([event for event in await made.log(chat) if event.type is EventType.SUMMARY]) == 1
+    return killed
+
+
+async def summarized(made: Installation, chat: str, trap: Trap) -> bool:
+    """Kill the worker in a call of `summarize`."""
+    await made.say(chat, READS)
+    killed = await made.say(chat, bang("summarize"), trap)
+    log = await made.log(chat)
+    (kept,) = [event for event in log if event.type is EventType.SUMMARY]
+    (told,) = [event for event in log if event.body.get("tool") == "summarize" and "outcome" in event.body]
+    assert (told.body["outcome"], told.body["text"]) == ("ok", kept.body["text"])
+    assert str(kept.label) == str(told.label) == "CONFIDENTIAL~"
+    return killed

@@ -1,0 +1,345 @@
+"""The scripts between sessions against a model in plain Python: slots within caps, and what arrives from others."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from bot.errors import BusyError, NotFoundError
+from bot.sessions.kin import Arrival, Caps, Slot
+from bot.sessions.values import Write
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.supervisor import Supervisor
+from policy.labels import PUBLIC, Integrity, Label, Level, join_all
+from tests.store.world import KEY, child, claimed, command, dump, event, fresh, item, keys, parcel, row
+
+LABELS = st.builds(
+    Label, st.sampled_from(Level), st.frozensets(st.sampled_from(["acme", "hr"])), st.sampled_from(Integrity)
+)
+CAPS = Caps(children=2, live=3, depth=2)
+LIMITS = StoreOptions(inbox_limit=4, held_limit=2)
+RUNS = tuple(f"r{number}" for number in range(6))
+PARENTS = ("one", "two")
+
+
+@dataclass
+class Slots:
+    """What a principal's slots must be; a `record` is told from another by the number of its reservation."""
+
+    parent: dict[str, str] = field(default_factory=dict[str, str])
+    record: dict[str, int] = field(default_factory=dict[str, int])
+    live: set[str] = field(default_factory=set[str])
+    reserved: int = 0
+
+    def reserve(self, run: str, parent: str) -> bool:
+        """Say whether there is a slot; a run that ended stays ended and takes none."""
+        if run in self.parent and run not in self.live:
+            return True
+        others = self.live - {run}
+        if len(others) >= CAPS.live or sum(self.parent[one] == parent for one in others) >= CAPS.children:
+            return False
+        self.reserved += 1
+        self.parent[run], self.record[run] = parent, self.reserved
+        self.live.add(run)
+        return True
+
+
+@dataclass
+class Target:
+    """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
+
+    What was held once is held for ever for its sender, whatever a person decided.
+    """
+
+    task: bool
+    exists: bool = False
+    generation: int = 1
+    taint: Label = PUBLIC
+    typed: Label = PUBLIC
+    archived: bool = False
+    ended: bool = False
+    waiting: list[str] = field(default_factory=list[str])
+    held: dict[str, Label] = field(default_factory=dict[str, Label])
+    known: dict[str, str] = field(default_factory=dict[str, str])
+    were_held: set[str] = field(default_factory=set[str])
+
+    def put(self, dedupe: str, label: Label) -> None:
+        """Let an item into the inbox."""
+        self.waiting.append(dedupe)
+        self.known[dedupe] = "waiting"
+        self.typed = self.typed.join(label)
+
+    def receive(self, dedupe: str, label: Label, generation: int, *, notice: bool) -> Arrival | None:
+        """Return what becomes of something sent, None for busy."""
+        if not self.exists:
+            return Arrival.ABSENT
+        if dedupe not in self.known:
+            fits = label.flows_to(self.taint)
+            if (refusal := self._refusal(generation, fits=fits, notice=notice)) is not Arrival.WAITING:
+                return refusal
+            self.ended = False
+            if fits:
+                self.put(dedupe, label)
+            elif notice:
+                self.put(dedupe, PUBLIC)
+                self.held[f"{dedupe}/held"] = label
+            else:
+                self.known[dedupe] = "held"
+                self.were_held.add(dedupe)
+                self.held[dedupe] = label
+        return Arrival.HELD if dedupe in self.were_held else Arrival.WAITING
+
+    def _refusal(self, generation: int, *, fits: bool, notice: bool) -> Arrival | None:
+        """Return why something new is not taken, WAITING if it is."""
+        if generation != self.generation:
+            return Arrival.RESET
+        if self.archived:
+            return Arrival.ARCHIVED
+        if self.ended and not notice:
+            return Arrival.ENDED
+        if (fits or notice) and len(self.waiting) >= LIMITS.inbox_limit:
+            return None
+        return Arrival.FULL if not fits and len(self.held) >= LIMITS.held_limit else Arrival.WAITING
+
+    def drop(self, dedupes: list[str], status: str) -> None:
+        """Give inputs their terminal status, as far as they are inputs already."""
+        self.known |= {one: status for one in dedupes if one in self.known}
+
+
+class Machine(RuleBasedStateMachine):
+    """A principal's slots, a chat and a task that others send to; `url` is set by the test."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.run = self.loop.run
+        self.store = self.run(open_store(audit_key=KEY, url=self.url, options=LIMITS))
+        self.principal = fresh()
+        self.slots = Slots()
+        self.seen: list[tuple[Slot, int]] = []
+        self.targets = {fresh(): Target(task=task) for task in (False, True)}
+        self.sent = 0
+
+    def teardown(self) -> None:
+        self.run(self.store.close())
+        self.loop.close()
+
+    def target(self, data: st.DataObject, may: Callable[[Target], object] = lambda _: True) -> tuple[str, Target]:
+        return data.draw(st.sampled_from([(sid, one) for sid, one in self.targets.items() if may(one)]))
+
+    @initialize()
+    def nobody_yet(self) -> None:
+        assert self.run(self.store.slots(self.principal)) == ()
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        """One rule for all, as in the machine of a single session."""
+        action = data.draw(st.sampled_from([name for name, may in ACTIONS if may(self)]))
+        getattr(self, action)(data)
+
+    # Slots -----------------------------------------------------------------------------------------
+
+    def reserve(self, data: st.DataObject) -> None:
+        run, parent = data.draw(st.sampled_from(RUNS)), data.draw(st.sampled_from(PARENTS))
+        # A run is one call of one session.
+        parent = self.slots.parent.get(run, parent)
+        fits = self.slots.reserve(run, parent)
+        try:
+            reserved = self.run(self.store.reserve(self.principal, run, f"of {run}", parent, CAPS))
+        except BusyError:
+            assert not fits
+        else:
+            assert fits
+            assert reserved.until == 1 or reserved.until > reserved.now - 60_000
+
+    def look(self, _data: st.DataObject) -> None:
+        """Remember slots as they are now, to free them later."""
+        found = self.run(self.store.slots(self.principal))
+        self.seen = [(slot, self.slots.record[slot.run]) for slot in found]
+
+    def free(self, data: st.DataObject) -> None:
+        """Free what was seen: of that, what was not reserved again since."""
+        chosen = data.draw(st.lists(st.sampled_from(self.seen), unique_by=lambda one: one[0].run))
+        self.run(self.store.free(self.principal, tuple(slot for slot, _ in chosen)))
+        for slot, record in chosen:
+            same = [one for one in self.run(self.store.slots(self.principal)) if one.run == slot.run]
+            if slot.live and self.slots.record[slot.run] == record:
+                self.slots.live.discard(slot.run)
+            assert [one.live for one in same] == [slot.run in self.slots.live]
+
+    # What arrives ----------------------------------------------------------------------------------
+
+    def create(self, data: st.DataObject) -> None:
+        sid, target = self.target(data, lambda one: not one.exists)
+        label = data.draw(LABELS)
+        if target.task:
+            lapsed = data.draw(st.booleans())
+            new = replace(child("one", label=label), sid=sid)
+            if lapsed:
+                with pytest.raises(BusyError):
+                    self.run(self.store.accept(replace(new, reserved=1)))
+                assert self.run(dump(self.store, sid)) == {}
+                return
+        else:
+            new = item(sid, "task", label)
+        self.run(self.store.accept(new))
+        target.exists = True
+        target.put("task", label)
+
+    def receive(self, data: st.DataObject) -> None:
+        sid, target = self.target(data)
+        again = target.known and data.draw(st.booleans())
+        if not again:
+            self.sent += 1
+        dedupe = data.draw(st.sampled_from(sorted(target.known))) if again else f"p{self.sent}"
+        label, notice = data.draw(LABELS), data.draw(st.booleans())
+        generation = target.generation + data.draw(st.sampled_from((0, 0, 0, -1, 1)))
+        sent = parcel(sid, label, dedupe=dedupe, generation=generation, notice=notice)
+        before, seen = self.run(dump(self.store, sid)), self.run(self.store.state(sid))
+        expected = target.receive(dedupe, label, generation, notice=notice)
+        if expected is None:
+            with pytest.raises(BusyError):
+                self.run(self.store.receive(sent))
+        else:
+            # A reply that was lost is asked for again.
+            assert [self.run(self.store.receive(sent)) for _ in range(2)] == [expected, expected]
+        if again or expected not in {Arrival.WAITING, Arrival.HELD}:
+            assert self.run(dump(self.store, sid)) == before, "what is not taken leaves nothing"
+        if expected is Arrival.HELD:
+            assert self.run(self.store.state(sid)) == seen, "no reader of the session hears of what is held"
+
+    def decide(self, data: st.DataObject) -> None:
+        sid, target = self.target(data, lambda one: one.held)
+        held = data.draw(st.sampled_from(self.run(self.store.held(sid))))
+        dedupe = self._dedupe(sid, held.id)
+        accept, op = data.draw(st.booleans()), fresh()
+        if accept and (target.archived or target.ended):
+            error: type[Exception] | None = NotFoundError
+        else:
+            error = BusyError if accept and len(target.waiting) >= LIMITS.inbox_limit else None
+        for _ in range(2):
+            decided = self.store.decide_held(sid, held.id, accept=accept, op=op, audit=(row(),))
+            if error is not None:
+                with pytest.raises(error):
+                    self.run(decided)
+            else:
+                self.run(decided)
+        if error is None:
+            label = target.held.pop(dedupe)
+            target.were_held.add(dedupe)
+            if accept:
+                target.put(dedupe, label)
+            else:
+                target.drop([dedupe], "rejected")
+
+    def _dedupe(self, sid: str, held: str) -> str:
+        """Return the key under which a held item came."""
+        record: bytes = self.run(command(self.store, "HGET", keys(sid).held, held))
+        head, _, rest = record.partition(b"\n")
+        return rest[: int(head.split()[3])].decode()
+
+    def nothing_of_that_id(self, data: st.DataObject) -> None:
+        sid, _ = self.target(data)
+        with pytest.raises(NotFoundError):
+            self.run(self.store.decide_held(sid, "nothing", accept=True, op=fresh(), audit=()))
+
+    # What else happens to a session ----------------------------------------------------------------
+
+    def read(self, data: st.DataObject) -> None:
+        """A turn's read raises the taint, so that more may enter."""
+        sid, target = self.target(data, lambda one: one.exists and not one.archived)
+        label = data.draw(LABELS)
+        claim = self.run(claimed(self.store, sid, idle=True))
+        self.run(self.store.record(claim, Write(fresh(), claim.state.seq, events=(event(label),), release=True)))
+        target.taint = target.taint.join(label)
+
+    def stop(self, data: st.DataObject) -> None:
+        """A background session that nothing runs in has ended with that."""
+        sid, target = self.target(data, lambda one: one.exists and not one.archived)
+        self.run(self.store.stop(sid, actor="ann"))
+        target.drop(target.waiting, "cancelled")
+        target.waiting, target.ended = [], target.task
+
+    def reset(self, data: st.DataObject) -> None:
+        sid, target = self.target(data, lambda one: one.exists and not one.archived)
+        self.run(self.store.reset(sid, op=fresh(), actor="ann", audit=()))
+        target.drop([*target.waiting, *target.held], "cancelled")
+        target.waiting, target.held = [], {}
+        target.generation, target.taint, target.typed = target.generation + 1, PUBLIC, PUBLIC
+
+    def archive(self, data: st.DataObject) -> None:
+        sid, target = self.target(data, lambda one: one.exists and not one.archived)
+        self.run(command(self.store, "HSET", keys(sid).state, "status", "archived"))
+        target.archived = True
+
+    # Laws ------------------------------------------------------------------------------------------
+
+    @invariant()
+    def exactly_the_caps_live(self) -> None:
+        found = self.run(self.store.slots(self.principal))
+        assert {slot.run: slot.parent for slot in found} == self.slots.parent
+        live = {slot.run for slot in found if slot.live}
+        assert live == self.slots.live
+        assert len(live) <= CAPS.live
+        assert all(sum(self.slots.parent[run] == parent for run in live) <= CAPS.children for parent in PARENTS)
+
+    @invariant()
+    def what_arrived_is_there_once(self) -> None:
+        for sid, target in self.targets.items():
+            state = self.run(self.store.state(sid))
+            assert (state is not None) == target.exists
+            if state is None:
+                continue
+            stored: Any = self.run(command(self.store, "HGETALL", keys(sid).idem))
+            known = {
+                name.decode(): record.split()[2].decode() for name, record in zip(*[iter(stored)] * 2, strict=True)
+            }
+            assert known == target.known
+            assert state.waiting_items == len(target.waiting)
+            assert (state.inbox_label, state.taint) == (target.typed, target.taint)
+            assert (state.ended_at > 0) == target.ended
+            assert sorted(str(held.label) for held in self.run(self.store.held(sid))) == sorted(
+                map(str, target.held.values())
+            )
+
+    @invariant()
+    def nothing_that_arrives_raises(self) -> None:
+        for sid in self.targets:
+            log = self.run(self.store.events(sid))
+            state = self.run(self.store.state(sid))
+            if state is not None:
+                read = [one.label for one in log if one.admitted and one.generation == state.generation]
+                assert state.taint == join_all((PUBLIC, *read))
+
+
+ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
+    ("reserve", lambda _: True),
+    ("look", lambda m: m.slots.parent),
+    ("free", lambda m: m.seen),
+    ("create", lambda m: not all(one.exists for one in m.targets.values())),
+    ("receive", lambda _: True),
+    ("receive", lambda m: any(one.exists for one in m.targets.values())),
+    ("decide", lambda m: any(one.held for one in m.targets.values())),
+    ("nothing_of_that_id", lambda _: True),
+    ("read", lambda m: any(one.exists and not one.archived for one in m.targets.values())),
+    ("stop", lambda m: any(one.exists and not one.archived for one in m.targets.values())),
+    ("reset", lambda m: any(one.exists and not one.archived for one in m.targets.values())),
+    ("archive", lambda m: any(one.exists and not one.archived and one.generation > 1 for one in m.targets.values())),
+)
+"""What may happen next, and when it makes sense."""
+
+
+@pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
+def test_scripts_between_sessions_do_what_the_model_does(server: Supervisor) -> None:
+    class OnServer(Machine):
+        url = server.url
+
+    run_state_machine_as_test(OnServer, settings=settings(max_examples=25, stateful_step_count=50))
