@@ -254,7 +254,8 @@ async def endpoint(*statuses: int) -> AsyncGenerator[Hook]:
 async def seen(hook: Hook, number: int) -> list[int]:
     async with asyncio.timeout(5):
         while len(hook.seen) < number:
-            await asyncio.sleep(0.01)
+            await hook.posted.wait()
+            hook.posted.clear()
     return [update["update_id"] for _, update in hook.seen]
 
 
