@@ -2,7 +2,7 @@
 
 Every kind of ingress passes `authorize()` here once. A message is in the store before this returns, so the
 platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
-constant sentence, and the refusal stands in the audit.
+sentence at most, and the refusal stands in the audit.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,10 @@ from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
+from bot.strangers import Strangers
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
-
-UNKNOWN_HERE: Final = "you are not known here"
-"""All that a stranger learns."""
-
 
 NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
 """All that a process says whose policy is not the one in force."""
@@ -62,6 +59,7 @@ class Router:
         gate: Gate,
         outbox: Outbox,
         reloader: Reloader,
+        strangers: Strangers,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
         session_id: Callable[[Address], str],
@@ -72,6 +70,7 @@ class Router:
         self._gate = gate
         self._outbox = outbox
         self._reloader = reloader
+        self._strangers = strangers
         self._clock = clock
         self._context = context
         self._session_id = session_id
@@ -92,7 +91,7 @@ class Router:
             # Somebody may have let them in a moment ago, in another process.
             caller = authorize(self._gate.document, inbound.account, ingress, needed)
         if isinstance(caller, Refusal):
-            return await self._refuse(inbound.address, caller, sid)
+            return await self._refuse(inbound, caller, sid)
         if not current:
             return await self._tell(caller, inbound.address, sid, NOT_SERVING)
         if command:
@@ -128,11 +127,13 @@ class Router:
             principal=caller.principal,
         )
 
-    async def _refuse(self, address: Address, refusal: Refusal, sid: str) -> Receipt:
-        body = {"account": refusal.account, "address": str(address), "ingress": refusal.ingress.value}
+    async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
+        body = {"account": refusal.account, "address": str(inbound.address), "ingress": refusal.ingress.value}
         await self._audit.append((AuditRow("refused", "router", {**body, "reason": refusal.reason}),))
-        stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
-        await self._outbox.reply(await self._standing(stranger, address, sid), UNKNOWN_HERE, PUBLIC)
+        told = await self._strangers.told(self._gate.document, inbound, refusal)
+        if told:
+            stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
+            await self._outbox.reply(await self._standing(stranger, inbound.address, sid), told, PUBLIC)
         return Receipt(Outcome.REFUSED, sid)
 
     async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str) -> Receipt:

@@ -40,7 +40,7 @@ class Inbound:
 
     `account` is who sent it, as `channel:id` and verbatim; the application finds the principal. `dedupe`
     is the platform's identity of the update: the same update again has the same. `authored` is true only
-    for text the account typed itself: forwards, quotes and files are not.
+    for text the account typed itself: forwards, quotes and files are not. `private` tells that nobody else reads there.
     """
 
     address: Address
@@ -48,6 +48,7 @@ class Inbound:
     text: str
     dedupe: str
     authored: bool = True
+    private: bool = True
 
 
 class OutboundKind(StrEnum):
