@@ -240,7 +240,7 @@ async def test_an_account_is_let_in_without_a_code(tmp_path: Path) -> None:
         assert "zoe is member" in await said(owner, "/allow console:zoe zoe")
         assert "somebody's already" in await said(owner, "/allow console:ben benny")
         assert await said(owner, "/allow console:eve eve") == "console:eve is blocked in config.yaml"
-        assert await said(owner, "/allow consle:x x") == "unknown channel `consle`, did you mean `console`?"
+        assert await said(owner, "/allow konsole:x x") == "unknown channel `konsole`, did you mean `console`?"
         assert "is no account" in await said(owner, "/block zoe")
 
 
