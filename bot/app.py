@@ -40,6 +40,7 @@ from bot.spawning import Spawner
 from bot.standing import Standing
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.strangers import Strangers
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
@@ -150,6 +151,7 @@ class App:
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
+        self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.outbox = self._outbox()
         self.router = self._router()
@@ -176,6 +178,7 @@ class App:
             interrupt=self._interrupt,
             deliver=self.outbox.collect,
             recap=self.recap,
+            strangers=self.strangers,
         )
 
     async def verify(self, chain: str) -> audit.Intact | audit.Broken:
@@ -265,6 +268,7 @@ class App:
             gate=self.gate,
             outbox=self.outbox,
             reloader=self.reloader,
+            strangers=self.strangers,
             clock=self.clock,
             context=self.command_context,
             session_id=self.session_id,

@@ -67,6 +67,11 @@ def session_id(key: bytes, address: str, root: str) -> str:
     return _base32(hmac.digest(key, material, hashlib.sha256)[:_SESSION_BYTES])
 
 
+def code_digest(key: bytes, code: str) -> str:
+    """Return what is kept of a code that a stranger was given; nobody without the key can try codes against it."""
+    return _base32(hmac.digest(key, b"pairing\0" + code.encode("utf-8", "surrogatepass"), hashlib.sha256))
+
+
 def held_id(key: str) -> str:
     """Return the id of what a call's result is held under: the same whenever that call is repeated.
 

@@ -2,7 +2,7 @@
 
 Every kind of ingress passes `authorize()` here once. A message is in the store before this returns, so the
 platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
-constant sentence, and the refusal stands in the audit.
+sentence at most, and the refusal stands in the audit.
 
 What is said in a shared chat and not to this bot is nothing to it. What is said to it there belongs to the chat's own
 session; what commands tell goes to whoever typed them alone.
@@ -26,13 +26,10 @@ from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
+from bot.strangers import Strangers
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
-
-UNKNOWN_HERE: Final = "you are not known here"
-"""All that a stranger learns."""
-
 
 NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
 """All that is told in a shared chat that nobody classified, to members alone."""
@@ -69,6 +66,7 @@ class Router:
         gate: Gate,
         outbox: Outbox,
         reloader: Reloader,
+        strangers: Strangers,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
         session_id: Callable[[Address], str],
@@ -79,6 +77,7 @@ class Router:
         self._gate = gate
         self._outbox = outbox
         self._reloader = reloader
+        self._strangers = strangers
         self._clock = clock
         self._context = context
         self._session_id = session_id
@@ -163,14 +162,12 @@ class Router:
         )
 
     async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
-        address = inbound.address
-        body = {"account": refusal.account, "address": str(address), "ingress": refusal.ingress.value}
+        body = {"account": refusal.account, "address": str(inbound.address), "ingress": refusal.ingress.value}
         await self._audit.append((AuditRow("refused", "router", {**body, "reason": refusal.reason}),))
-        if not inbound.private:
-            # Not even that somebody listens is told to a crowd of people that nobody vouched for.
-            return Receipt(Outcome.REFUSED, sid)
-        stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
-        await self._outbox.reply(await self._standing(stranger, address, sid), UNKNOWN_HERE, PUBLIC)
+        told = await self._strangers.told(self._gate.document, inbound, refusal)
+        if told:
+            stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
+            await self._outbox.reply(await self._standing(stranger, inbound.address, sid), told, PUBLIC)
         return Receipt(Outcome.REFUSED, sid)
 
     async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str) -> Receipt:

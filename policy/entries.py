@@ -132,7 +132,7 @@ class Chat(Entry):
     """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
 
     An `inbound` of None means the classification. `members_vouched` tells that an admin answers for who reads there,
-    where the platform cannot list them. A `blocked` one is as if the bot were not there.
+    where the platform cannot list them. To a `blocked` one the classification does not apply.
     """
 
     channel: ChannelName

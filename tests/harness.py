@@ -3,7 +3,7 @@
 import asyncio
 import io
 import itertools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from bot.router import Receipt
 from bot.sessions.events import Event
 from bot.sessions.values import SessionState, Status
 from bot.tools import catalogue
+from channels.base import Channel
 from channels.console import Console
 from channels.message import Address, Inbound
 
@@ -76,7 +77,7 @@ class Person:
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - what a test may say of an application
     folder: Path,
     config: str = "",
     *,
@@ -84,17 +85,19 @@ async def running(
     serve: bool = True,
     environment: Mapping[str, str] = MappingProxyType({}),
     terminal: bool = False,
+    channels: Sequence[Channel] = (),
 ) -> AsyncGenerator[Person]:
     """Open an application on a configuration text in a folder, with its worker running unless told otherwise.
 
-    On a `terminal` answers are shown while they are written.
+    On a `terminal` answers are shown while they are written. `channels` are those beside the console.
     """
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
     place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
     settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
-    async with open_app(settings, [Console(output, terminal=terminal)], environment, parts or Parts()) as app:
+    served = [Console(output, terminal=terminal), *channels]
+    async with open_app(settings, served, environment, parts or Parts()) as app:
         serving = asyncio.create_task(app.serve()) if serve else None
         try:
             yield Person(app, output)

@@ -13,19 +13,21 @@ from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.reload import Reloader
 from bot.sessions.kin import KinStore
-from bot.sessions.port import AuditStore, OutboxStore, SessionStore
+from bot.sessions.port import AccessStore, AuditStore, OutboxStore, SessionStore
 from bot.sessions.values import Claim, SessionState
 from bot.spawning import Spawner
 from bot.standing import Standing
+from bot.strangers import Strangers
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
 from channels.message import Address
 from policy.decision import Decision
-from policy.labels import PUBLIC, Label
+from policy.errors import LabelTextError
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 
 
-class Store(SessionStore, AuditStore, OutboxStore, KinStore, Protocol):
+class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, Protocol):
     """What commands ask of the store."""
 
 
@@ -55,6 +57,7 @@ class CommandContext:
     `/simulate` for all addresses. `spawner` knows the background sessions.
     `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it
     runs in this process, `deliver` says what waits in an outbox. `recap` asks the configured models for a recap.
+    `strangers` knows the codes that were given.
     """
 
     caller: Caller
@@ -72,6 +75,7 @@ class CommandContext:
     interrupt: Callable[[str], None]
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
+    strangers: Strangers
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
@@ -112,6 +116,21 @@ class CommandContext:
         return self.gate.explained(decision, standing.destination.clearance or PUBLIC, subject)
 
 
+def label_named(context: CommandContext, text: str) -> Label:
+    """Return a label that somebody typed.
+
+    Raises CommandError: it is none, or names a compartment there is not.
+    """
+    try:
+        label = parse(text)
+    except LabelTextError as error:
+        raise CommandError(str(error)) from None
+    unknown = sorted(label.compartments.difference(context.gate.document.compartments))
+    if unknown:
+        raise CommandError(f"unknown compartment `{unknown[0]}`")
+    return label
+
+
 Run = Callable[[CommandContext, str], Awaitable[Reply]]
 """Runs a command with the text after its name.
 
@@ -127,7 +146,8 @@ def _to_everybody(_context: CommandContext) -> bool:
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
-    To a caller to whom it is not `offered` it is as if it did not exist.
+    `needs` is the role it takes, but for what begins with a word of `for_members`. To a caller to whom it is not
+    `offered` it is as if it did not exist.
     """
 
     name: str
@@ -136,3 +156,13 @@ class Command:
     run: Run
     needs: Role = Role.MEMBER
     offered: Callable[[CommandContext], bool] = _to_everybody
+    for_members: frozenset[str] = frozenset()
+
+    def needed(self, argument: str) -> Role:
+        """Return the role that this argument takes."""
+        return Role.MEMBER if self.for_members.intersection(argument.split(maxsplit=1)[:1]) else self.needs
+
+    @property
+    def least(self) -> Role:
+        """The role that some argument takes."""
+        return Role.MEMBER if self.for_members else self.needs

@@ -6,15 +6,14 @@ from typing import Final
 
 from bot import events, receipts
 from bot.authorize import at_least
-from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.usage import described
 from bot.sessions.events import Event, EventType
 from bot.sessions.log import backwards
 from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.sessions import describe
 from policy.decision import Verdict
-from policy.errors import LabelTextError
-from policy.labels import PUBLIC, Label, parse
+from policy.labels import PUBLIC, Label
 from policy.request import Hook, Role
 
 NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
@@ -137,7 +136,7 @@ def _cause(event: Event) -> str:
 
 async def _raise(context: CommandContext, text: str) -> Reply:
     """Raise the taint to a label: an event like any other, so that the fold of the log gives it."""
-    wanted = _label(context, text)
+    wanted = label_named(context, text)
     state = await context.state()
     if state is None:
         raise CommandError(f"{NOTHING_YET}, so there is nothing to raise yet")
@@ -166,14 +165,3 @@ async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -
     if not allowed:
         return Reply(context.explained(decision, standing, "/taint raise"), state.visibility)
     return Reply(f"taint {written.taint}", state.visibility.join(written.taint))
-
-
-def _label(context: CommandContext, text: str) -> Label:
-    try:
-        label = parse(text)
-    except LabelTextError as error:
-        raise CommandError(str(error)) from None
-    unknown = sorted(label.compartments.difference(context.gate.document.compartments))
-    if unknown:
-        raise CommandError(f"unknown compartment `{unknown[0]}`")
-    return label

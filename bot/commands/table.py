@@ -9,11 +9,13 @@ from typing import Final
 
 from bot.authorize import at_least
 from bot.commands import (
+    access,
     agents,
     approvals,
     decisions,
     exports,
     held,
+    places,
     policy,
     recap,
     release,
@@ -83,6 +85,29 @@ COMMANDS: Final = (
         offered=release.may_release,
     ),
     Command("reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset),
+    Command(
+        "pair",
+        "/pair [list | approve CODE [NAME] | deny CODE | revoke NAME | link CODE]",
+        "let in who asks, or link another account of yours",
+        access.pair,
+        Role.ADMIN,
+        for_members=frozenset({"link"}),
+    ),
+    Command(
+        "allow",
+        "/allow [ACCOUNT [NAME] | chat CHAT | NAME LABEL]",
+        "unblock, let an account in, or say how much somebody may know",
+        access.allow,
+        Role.ADMIN,
+    ),
+    Command("block", "/block [ACCOUNT | chat CHAT]", "shut out an account, or a chat", access.block, Role.ADMIN),
+    Command(
+        "classify",
+        "/classify [CHAT] [LABEL | vouch | unvouch | none]",
+        "what may be said in a shared chat, this one if none is named",
+        places.classify,
+        Role.ADMIN,
+    ),
     Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
     Command("stop", "/stop", "stop what is running and cancel what waits", session.stop),
     Command("quit", QUIT, "leave the console", session.leave),
@@ -107,8 +132,9 @@ def may_be_pressed(text: str) -> bool:
 
 def needed(text: str) -> Role:
     """Return the role a line needs; an unknown command needs what `/help` needs."""
-    command = find(_split(text)[0])
-    return Role.MEMBER if command is None else command.needs
+    name, argument = _split(text)
+    command = find(name)
+    return Role.MEMBER if command is None else command.needed(argument)
 
 
 def puts_policy(text: str) -> bool:
@@ -149,7 +175,7 @@ _ON_BUTTONS: Final = frozenset({"approve", "deny"})
 def _offered(context: CommandContext) -> list[Command]:
     """Return the commands that exist for a caller."""
     return [
-        command for command in COMMANDS if at_least(context.caller.role, command.needs) and command.offered(context)
+        command for command in COMMANDS if at_least(context.caller.role, command.least) and command.offered(context)
     ]
 
 

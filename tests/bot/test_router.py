@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.router import UNKNOWN_HERE, Outcome
+from bot.router import Outcome
 from bot.sessions.events import EventType
+from bot.strangers import UNKNOWN_HERE
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC
 from tests.bot.kit import DIRTY, GUEST, HOME, policy

@@ -1,0 +1,293 @@
+"""Commands that let people in and keep them out: `/pair`, `/allow` and `/block`.
+
+Each is one change in the store with its row in the audit, bounded by config.yaml. Nobody acts on himself or on
+somebody who is no less than he is. An account is linked to a person by that person alone, with a code that was given
+to the other account; an owner's at the console alone, where the operating system says who it is.
+"""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.authorize import at_least
+from bot.commands import places
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
+from bot.reload import Changing, Known
+from bot.sessions.pairings import DENIED_MS, Answered
+from bot.sessions.records import AuditRow
+from policy import reading
+from policy.document import Document
+from policy.entries import Principal
+from policy.errors import nearest
+from policy.overrides import Change, Person
+from policy.request import Role
+
+WRONG_CODE: Final = "this is no code that counts now"
+NOT_PAIRED: Final = "nobody is let in while `paired` under `policy` in config.yaml says nothing"
+IN_PRIVATE: Final = "write this in a private chat"
+AT_THE_CONSOLE: Final = "an owner links an account at the console alone"
+
+_LOCAL: Final = "console"
+_MINUTE: Final = 60_000
+
+
+async def pair(context: CommandContext, argument: str) -> Reply:
+    """Answer strangers who ask, link an account of one's own, or send somebody away again."""
+    if (await context.gate.destination(context.address)).shared:
+        raise CommandError(IN_PRIVATE)
+    match argument.split():
+        case [] | ["list"]:
+            return await _list(context)
+        case ["approve", code]:
+            return await _approve(context, code, "")
+        case ["approve", code, name]:
+            return await _approve(context, code, name)
+        case ["deny", code]:
+            return await _deny(context, code)
+        case ["revoke", name]:
+            return await _revoke(context, name)
+        case ["link", *words]:
+            return await _linking(context, words)
+        case _:
+            raise UsageError("")
+
+
+async def block(context: CommandContext, argument: str) -> Reply:
+    """Let an account in nowhere, or do nothing in a chat."""
+    match argument.split():
+        case [] | ["chat"]:
+            return await places.blocked(context, "", now=True)
+        case ["chat", chat]:
+            return await places.blocked(context, chat, now=True)
+        case [account]:
+            return await _block(context, account)
+        case _:
+            raise UsageError("")
+
+
+async def allow(context: CommandContext, argument: str) -> Reply:
+    """Take a block away, let an account in without a code, or say how much somebody may know."""
+    match argument.split():
+        case [] | ["chat"]:
+            return await places.blocked(context, "", now=False)
+        case ["chat", chat]:
+            return await places.blocked(context, chat, now=False)
+        case [account] if ":" in account:
+            return await _allow(context, account, "")
+        case [account, name] if ":" in account:
+            return await _allow(context, account, name)
+        case [name, label]:
+            return await _clear(context, name, label)
+        case _:
+            raise UsageError("")
+
+
+async def _list(context: CommandContext) -> Reply:
+    _, overrides = await context.store.overrides()
+    waiting = [
+        f"{one.account} asks, {math.ceil((one.expires_at - context.now) / _MINUTE)} minutes left"
+        for one in await context.store.pairings()
+    ]
+    document = context.gate.document
+    there = [_described(document, name) for name in sorted(overrides.people)]
+    return Reply("\n".join((*waiting, *there)) or "nobody asks, and nobody was let in")
+
+
+async def _approve(context: CommandContext, code: str, name: str) -> Reply:
+    account, digest = await _asked(context, code)
+    name = name or _name_of(account)
+
+    def made(known: Known) -> Changing:
+        return replace(_let_in(context, known, account, name), answered=Answered(account, digest))
+
+    await context.reloader.change(made)
+    return Reply(_described(context.gate.document, name))
+
+
+async def _deny(context: CommandContext, code: str) -> Reply:
+    account, digest = await _asked(context, code)
+    changing = Changing(
+        Change(), (_row(context, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
+    )
+    await context.reloader.change(lambda _: changing)
+    return Reply(f"{account} is not let in, and gets no other code for a day")
+
+
+async def _revoke(context: CommandContext, name: str) -> Reply:
+    def made(known: Known) -> Changing:
+        before = known.overrides.people.get(name)
+        if before is None:
+            raise CommandError(f"nobody named `{name}` was let in here{nearest(name, known.overrides.people)}")
+        _not_above(context, context.gate.document, name)
+        # What the file names stays as low as it was made.
+        left = replace(before, accounts=frozenset()) if name in known.file.principals else None
+        return Changing(
+            Change(people={name: None if left == Person() else left}),
+            (_row(context, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts))),),
+        )
+
+    await context.reloader.change(made)
+    return Reply(_described(context.gate.document, name))
+
+
+async def _linking(context: CommandContext, words: list[str]) -> Reply:
+    """Show whose account a code is, and link it when that is confirmed: a code may have been handed on to trick one."""
+    match words:
+        case [code]:
+            account, _ = await _asked(context, code)
+            return Reply(f"whoever has {account} would be you here, type `/pair link {code} confirm` if that is you")
+        case [code, "confirm"]:
+            return await _link(context, code)
+        case _:
+            raise UsageError("")
+
+
+async def _link(context: CommandContext, code: str) -> Reply:
+    """Add an account to the caller's own, proved by the code it was given."""
+    principal = context.caller.principal
+    if context.caller.role is Role.OWNER and context.address.channel != _LOCAL:
+        raise CommandError(AT_THE_CONSOLE)
+    account, digest = await _asked(context, code)
+
+    def made(known: Known) -> Changing:
+        before = known.overrides.people.get(principal, Person())
+        change = Change(people={principal: replace(before, accounts=before.accounts | {account})})
+        _must_belong(known, change, account, principal)
+        row = _row(context, "linked", person=principal, account=account)
+        return Changing(change, (row,), Answered(account, digest))
+
+    await context.reloader.change(made)
+    return Reply(_described(context.gate.document, principal))
+
+
+async def _block(context: CommandContext, account: str) -> Reply:
+    _account(context, account)
+
+    def made(_: Known) -> Changing:
+        owner = next((name for name, who in context.gate.document.principals.items() if account in who.accounts), None)
+        if owner is not None:
+            _not_above(context, context.gate.document, owner)
+        return Changing(Change(accounts={account: True}), (_row(context, "blocked", account=account),))
+
+    await context.reloader.change(made)
+    return Reply(f"{account} is blocked")
+
+
+async def _allow(context: CommandContext, account: str, name: str) -> Reply:
+    _account(context, account)
+
+    def made(known: Known) -> Changing:
+        if account in known.file.blocked:
+            raise CommandError(f"{account} is blocked in config.yaml")
+        lifted = Change(accounts={account: False})
+        if not name:
+            return Changing(lifted, (_row(context, "allowed", account=account),))
+        let_in = _let_in(context, known, account, name, unblock=True)
+        return replace(let_in, change=replace(let_in.change, accounts=lifted.accounts))
+
+    await context.reloader.change(made)
+    known = context.gate.document.principal(account)
+    return Reply(f"{account} is not blocked, and nobody's" if known is None else _described_as(*known))
+
+
+async def _clear(context: CommandContext, name: str, written: str) -> Reply:
+    """Say how much somebody may know, which is never more than the file says."""
+    label = label_named(context, written)
+
+    def made(known: Known) -> Changing:
+        people = known.document(Change()).principals
+        if name not in people:
+            raise CommandError(f"unknown person `{name}`{nearest(name, people)}")
+        _not_above(context, context.gate.document, name)
+        change = Change(people={name: replace(known.overrides.people.get(name, Person()), clearance=label)})
+        before, after = people[name].clearance, known.document(change).principals[name].clearance
+        row = _row(context, "cleared", person=name, before=str(before), after=str(after))
+        return Changing(change, (row,))
+
+    await context.reloader.change(made)
+    return Reply(_described(context.gate.document, name))
+
+
+def _let_in(context: CommandContext, known: Known, account: str, name: str, *, unblock: bool = False) -> Changing:
+    """Return the change that makes an account somebody new.
+
+    Raises CommandError: nobody can be, the name is taken or none, or the account is somebody's already.
+    """
+    ceiling = known.file.paired
+    if ceiling is None:
+        raise CommandError(NOT_PAIRED)
+    try:
+        reading.name(name)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    if name in known.file.principals or name in known.overrides.people:
+        raise CommandError(f"`{name}` is somebody already, choose another name")
+    person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
+    change = Change(people={name: person}, accounts={account: False} if unblock else {})
+    _must_belong(known, change, account, name)
+    return Changing(
+        change,
+        (
+            _row(
+                context,
+                "let in",
+                person=name,
+                account=account,
+                role=ceiling.role.value,
+                clearance=str(ceiling.clearance),
+            ),
+        ),
+    )
+
+
+def _must_belong(known: Known, change: Change, account: str, name: str) -> None:
+    """Refuse a change after which the account is not that person's: nobody is let in, it is blocked, or another's."""
+    if known.file.paired is None:
+        raise CommandError(NOT_PAIRED)
+    found = known.document(change).principal(account)
+    if found is None or found[0] != name:
+        raise CommandError(f"{account} is blocked, somebody's already, or of no channel there is")
+
+
+def _not_above(context: CommandContext, document: Document, name: str) -> None:
+    """Refuse to act on oneself, and on whoever is no less than oneself."""
+    person = document.principals.get(name)
+    if person is not None and at_least(person.role, context.caller.role):
+        raise CommandError(f"`{name}` is no less than you are here, this is done in config.yaml")
+
+
+def _account(context: CommandContext, account: str) -> None:
+    channel, _, user = account.partition(":")
+    channels = context.gate.document.channels
+    if not user:
+        raise CommandError(f"`{account}` is no account, write one as channel:id")
+    if channel not in channels:
+        raise CommandError(f"unknown channel `{channel}`{nearest(channel, channels)}")
+
+
+async def _asked(context: CommandContext, code: str) -> tuple[str, str]:
+    found = await context.strangers.account(context.caller.principal, code)
+    if found is None:
+        raise CommandError(WRONG_CODE)
+    return found
+
+
+def _name_of(account: str) -> str:
+    """Return a name for an account, which may be somebody's already."""
+    letters = (char if char.isascii() and char.isalnum() else "-" for char in account.lower())
+    return "".join(letters)[:64]
+
+
+def _described(document: Document, name: str) -> str:
+    person = document.principals.get(name)
+    return f"{name} is nobody here" if person is None else _described_as(name, person)
+
+
+def _described_as(name: str, person: Principal) -> str:
+    return f"{name} is {person.role}, cleared for {person.clearance}, as {', '.join(person.accounts)}"
+
+
+def _row(context: CommandContext, what: str, **more: JsonValue) -> AuditRow:
+    return AuditRow("access", context.caller.principal, {"what": what, **more, "address": str(context.address)})

@@ -1,0 +1,139 @@
+"""`/classify`: what a shared chat is, before and after; and blocking one.
+
+A chat is this one, the name of one that is known, or `CHANNEL:CHAT`, `CHANNEL:WORKSPACE:CHAT` by the platform's own
+ids. What it may be classified as is bounded by config.yaml and by the clearance of whoever says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
+from bot.reload import Changing, Known
+from bot.sessions.records import AuditRow
+from policy.document import Document
+from policy.entries import Chat
+from policy.errors import nearest
+from policy.labels import Level
+from policy.overrides import Change, Place, Placing
+
+PRIVATE: Final = "this is a private chat, name another"
+BY_FILE: Final = "config.yaml blocks this chat"
+
+_VERBS: Final = frozenset({"vouch", "unvouch", "none"})
+
+
+async def classify(context: CommandContext, argument: str) -> Reply:
+    """Show what a chat is, or change it."""
+    match argument.split():
+        case []:
+            return _shown(context, await _place(context, ""))
+        case [word] if _says(word):
+            return await _classify(context, "", word)
+        case [chat]:
+            return _shown(context, await _place(context, chat))
+        case [chat, word]:
+            return await _classify(context, chat, word)
+        case _:
+            raise UsageError("")
+
+
+async def blocked(context: CommandContext, chat: str, *, now: bool) -> Reply:
+    """Block a chat, the one at hand if none is named, or take the block away."""
+    place = await _place(context, chat)
+
+    def made(known: Known) -> Changing:
+        file = known.file.chat(place.channel, place.workspace, place.chat)
+        if not now and file is not None and file.blocked:
+            raise CommandError(BY_FILE)
+        before = known.overrides.places.get(place, Placing())
+        return _changing(context, known, place, replace(before, blocked=now))
+
+    return await _changed(context, place, made)
+
+
+async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
+    place = await _place(context, chat)
+    label = None if word in _VERBS else label_named(context, word)
+    if label is not None and not label.flows_to(context.caller.clearance):
+        raise CommandError(f"you are cleared for {context.caller.clearance}, and can classify no higher")
+
+    def made(known: Known) -> Changing:
+        before = known.overrides.places.get(place, Placing())
+        if word == "none":
+            # A block is taken away by `/allow` alone.
+            return _changing(context, known, place, Placing(blocked=before.blocked))
+        if label is not None:
+            return _changing(context, known, place, replace(before, classification=label))
+        there = known.document(Change()).chat(place.channel, place.workspace, place.chat)
+        if there is None:
+            raise CommandError("this chat is not classified, say first as what")
+        return _changing(context, known, place, replace(before, vouched=word == "vouch"))
+
+    return await _changed(context, place, made)
+
+
+async def _changed(context: CommandContext, place: Place, made: Callable[[Known], Changing]) -> Reply:
+    before = _described(_chat(context.gate.document, place))
+    await context.reloader.change(made)
+    return Reply(f"{place} was {before}, and is {_described(_chat(context.gate.document, place))}")
+
+
+def _changing(context: CommandContext, known: Known, place: Place, placing: Placing) -> Changing:
+    change = Change(places={place: None if placing == Placing() else placing})
+    before, after = known.document(Change()), known.document(change)
+    body = {
+        "chat": str(place),
+        "before": _described(_chat(before, place)),
+        "after": _described(_chat(after, place)),
+        "address": str(context.address),
+    }
+    return Changing(change, (AuditRow("classify", context.caller.principal, {**body}),))
+
+
+def _shown(context: CommandContext, place: Place) -> Reply:
+    return Reply(f"{place} is {_described(_chat(context.gate.document, place))}")
+
+
+def _chat(document: Document, place: Place) -> Chat | None:
+    return document.chat(place.channel, place.workspace, place.chat)
+
+
+def _described(chat: Chat | None) -> str:
+    if chat is None:
+        return "unclassified"
+    if chat.blocked:
+        return "blocked"
+    vouched = ", its members vouched for" if chat.members_vouched else ""
+    return f"classified {chat.classification}{vouched}"
+
+
+async def _place(context: CommandContext, chat: str) -> Place:
+    """Return the shared chat that is meant.
+
+    Raises CommandError: it is a private one, or of no channel there is.
+    """
+    if not chat:
+        here = context.address
+        if not (await context.gate.destination(here)).shared:
+            raise CommandError(PRIVATE)
+        return Place(here.channel, here.workspace, here.chat)
+    document = context.gate.document
+    known = document.chats.get(chat)
+    if known is not None:
+        return Place(known.channel, known.workspace, known.chat)
+    match chat.split(":"):
+        case [channel, name] if name:
+            place = Place(channel, "", name)
+        case [channel, workspace, name] if name:
+            place = Place(channel, workspace, name)
+        case _:
+            raise CommandError(f"unknown chat `{chat}`{nearest(chat, document.chats)}")
+    if place.channel not in document.channels:
+        raise CommandError(f"unknown channel `{place.channel}`{nearest(place.channel, document.channels)}")
+    return place
+
+
+def _says(word: str) -> bool:
+    """Say whether a word is what a chat is to be, and not the name of one."""
+    return word in _VERBS or any(word.startswith(level.name) for level in Level)

@@ -1,0 +1,30 @@
+"""A channel of shared chats for tests: who reads where is what the test says, and what is said is kept."""
+
+from dataclasses import dataclass, field
+
+from channels.base import Audience
+from channels.message import Address, Outbound, Signal
+
+
+@dataclass
+class Rooms:
+    """Implements the port `Channel`; who reads in a chat is told completely."""
+
+    readers: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    said: list[str] = field(default_factory=list[str])
+    name: str = "room"
+    marks_repeats: bool = False
+    previews: bool = False
+    shared: bool = True
+
+    async def send(self, outbound: Outbound) -> None:
+        self.said.append(outbound.text)
+
+    async def preview(self, outbound: Outbound) -> None:
+        """Show nothing before it is finished."""
+
+    async def signal(self, address: Address, signal: Signal) -> None:
+        """Show nothing."""
+
+    async def audience(self, address: Address) -> Audience:
+        return Audience.of(*self.readers.get(address.chat, ()), shared=self.shared)

@@ -1,0 +1,301 @@
+"""Who is let in and kept out while Lockgate runs: a stranger asks, admins answer, people link what is theirs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.commands import access
+from bot.router import Outcome
+from bot.sessions.pairings import MOST_WAITING, MOST_WRONG
+from bot.sessions.values import Status
+from bot.store.keys import PAIRINGS
+from bot.strangers import UNKNOWN_HERE
+from channels.message import Address, Inbound
+from policy.labels import PUBLIC, parse
+from policy.request import Role
+from tests.bot.kit import policy
+from tests.bot.rooms import Rooms
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "ada": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["console:ada", "room:ada"]},
+    "bea": {"role": "admin", "clearance": "INTERNAL", "accounts": ["console:bea"]},
+    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ben"]},
+    "gil": {"role": "guest", "clearance": "PUBLIC", "accounts": ["console:gil"]},
+}
+CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "INTERNAL"}}
+PAIRED = {"role": "member", "clearance": "INTERNAL"}
+
+
+def config(**more: object) -> str:
+    return policy(**{"principals": PEOPLE, "channels": CHANNELS, "paired": PAIRED, **more})
+
+
+def at(owner: Person, name: str) -> Person:
+    """Return somebody at a private chat of his own."""
+    return Person(owner.app, owner.output, Address("console", name), f"console:{name}")
+
+
+async def said(person: Person, text: str) -> str:
+    """Return what is said to somebody who types a command, or is refused."""
+    told = await person.say(text, wait=False)
+    return told.removeprefix(f"→ {person.address.chat}: ").strip()
+
+
+async def code_of(person: Person) -> str:
+    """Return the code that a stranger is given."""
+    told = await said(person, "hello")
+    found = re.search(r"code ([2-9a-hj-km-np-z]{8}) ", told)
+    assert found is not None, told
+    return found[1]
+
+
+async def rows(owner: Person, kind: str = "access") -> list[tuple[str, dict[str, object]]]:
+    found = [row async for row in owner.app.records("audit")]
+    return [(row.actor, {**row.body}) for row in found if row.kind == kind]
+
+
+async def test_a_stranger_is_given_a_code_once_and_told_nothing_else(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        zoe = at(owner, "zoe")
+        code = await code_of(zoe)
+        for text in ("hello", "/whoami", f"/pair approve {code}", f"/pair link {code}", code):
+            receipt = await zoe.send(text)
+            assert receipt.outcome is Outcome.REFUSED
+        assert owner.shown.count("\n") == 1
+        assert await owner.app.store.state(zoe.sid) is None
+        stored = await owner.app.store._link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
+        assert code.encode() not in b"".join(stored[0])
+        audit = [row async for row in owner.app.records("audit")]
+        assert not [row for row in audit if code in str(row.body)]
+
+
+async def test_in_a_shared_chat_nobody_is_told_anything(tmp_path: Path) -> None:
+    rooms = Rooms({"team": frozenset({"room:zoe", "room:ada"})})
+    async with running(tmp_path, config(), serve=False, channels=[rooms]) as owner:
+        for account, text in (("room:zoe", "hello"), ("room:zoe", "/pair"), ("console:gil", "hello")):
+            shared = Inbound(Address("room", "team"), account, text, text + account, private=False)
+            assert (await owner.app.router.receive(shared)).outcome is Outcome.REFUSED
+        assert rooms.said == []
+        assert await owner.app.store.pairings() == ()
+        refused = [body["account"] for _, body in await rows(owner, "refused")]
+        assert refused == ["room:zoe", "room:zoe", "console:gil"]
+
+
+async def test_where_nobody_is_let_in_there_is_no_code(tmp_path: Path) -> None:
+    async with running(tmp_path, config(paired=None), serve=False) as owner:
+        assert await said(at(owner, "zoe"), "hello") == UNKNOWN_HERE
+        assert await said(owner, "/allow console:zoe zoe") == access.NOT_PAIRED
+        assert await owner.app.store.pairings() == ()
+
+
+async def test_who_is_known_and_may_not_is_given_no_code(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert await said(at(owner, "gil"), "hello") == UNKNOWN_HERE
+        assert await said(at(owner, "ben"), "/pair list") == UNKNOWN_HERE
+        assert await owner.app.store.pairings() == ()
+
+
+async def test_few_wait_at_a_time(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        for number in range(MOST_WAITING):
+            await code_of(at(owner, f"z{number}"))
+        assert await said(at(owner, "late"), "hello") == ""
+        assert (await said(owner, "/pair")).count(" asks, 60 minutes left") == MOST_WAITING
+
+
+async def test_an_admin_lets_somebody_in_who_may_as_much_as_the_file_says(tmp_path: Path) -> None:
+    async with running(tmp_path, config()) as owner:
+        zoe, ada = at(owner, "zoe"), at(owner, "ada")
+        code = await code_of(zoe)
+        assert await said(ada, "/pair list") == "console:zoe asks, 60 minutes left"
+        told = await said(ada, f"/pair approve {code.upper()} zoe")
+        assert told == "zoe is member, cleared for INTERNAL, as console:zoe"
+        assert (await said(zoe, "/whoami")).startswith("you are zoe, member, cleared for INTERNAL")
+        assert "You said: hello" in await zoe.say("hello")
+        assert (await zoe.state()).status is Status.IDLE
+        assert await said(ada, "/pair list") == told
+        ((actor, body),) = await rows(owner)
+        assert actor == "ada"
+        assert (body["what"], body["person"], body["account"]) == ("let in", "zoe", "console:zoe")
+        assert (body["role"], body["clearance"]) == ("member", "INTERNAL")
+        assert await said(ada, f"/pair approve {code} again") == access.WRONG_CODE
+
+
+async def test_a_name_is_made_of_the_account_if_none_is_given(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        code = await code_of(at(owner, "Zoe.1"))
+        assert await said(owner, f"/pair approve {code} ben") == "`ben` is somebody already, choose another name"
+        assert (await said(owner, f"/pair approve {code} Ben")).startswith("`Ben` is not a name")
+        assert (await said(owner, f"/pair approve {code}")).startswith("console-zoe-1 is member")
+
+
+async def test_who_is_refused_is_told_nothing_and_gets_no_other_code(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        zoe = at(owner, "zoe")
+        code = await code_of(zoe)
+        assert "console:zoe is not let in" in await said(owner, f"/pair deny {code}")
+        assert await said(zoe, "hello") == ""
+        assert await said(owner, f"/pair approve {code}") == access.WRONG_CODE
+        assert await said(owner, "/pair") == "nobody asks, and nobody was let in"
+        ((_, body),) = await rows(owner)
+        assert (body["what"], body["account"]) == ("denied", "console:zoe")
+
+
+async def test_codes_cannot_be_tried_out(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        code = await code_of(at(owner, "zoe"))
+        ben = at(owner, "ben")
+        for _ in range(MOST_WRONG):
+            assert await said(ben, "/pair link 22222222") == access.WRONG_CODE
+        assert "busy" in await said(ben, f"/pair link {code}")
+        assert "would be you here" in await said(at(owner, "ada"), f"/pair link {code}")
+
+
+async def test_somebody_is_sent_away_again(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        zoe = at(owner, "zoe")
+        await said(owner, f"/pair approve {await code_of(zoe)} zoe")
+        assert "nobody named `zo` was let in here, did you mean `zoe`?" in await said(owner, "/pair revoke zo")
+        assert await said(owner, "/pair revoke zoe") == "zoe is nobody here"
+        assert "you are not known here" in await said(zoe, "/whoami")
+        assert [body["what"] for _, body in await rows(owner)] == ["let in", "revoked"]
+
+
+async def test_a_person_links_another_account_with_proof_from_both(tmp_path: Path) -> None:
+    """The code was given to one account, and is typed in the other."""
+    async with running(tmp_path, config(), serve=False) as owner:
+        phone, ben = at(owner, "phone"), at(owner, "ben")
+        code = await code_of(phone)
+        asked = await said(ben, f"/pair link {code}")
+        assert asked == f"whoever has console:phone would be you here, type `/pair link {code} confirm` if that is you"
+        assert owner.app.gate.document.principal("console:phone") is None
+        told = await said(ben, f"/pair link {code} confirm")
+        assert told == "ben is member, cleared for CONFIDENTIAL, as console:ben, console:phone"
+        assert (await said(phone, "/whoami")).startswith("you are ben, member")
+        ((actor, body),) = await rows(owner)
+        assert (actor, body["what"], body["account"]) == ("ben", "linked", "console:phone")
+        assert await said(owner, "/pair revoke ben") == "ben is member, cleared for CONFIDENTIAL, as console:ben"
+        assert "console:phone" not in str(owner.app.gate.document.principals)
+
+
+async def test_who_was_let_in_links_another_account(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        zoe = at(owner, "zoe")
+        await said(owner, f"/pair approve {await code_of(zoe)} zoe")
+        code = await code_of(at(owner, "zoe2"))
+        assert "console:zoe, console:zoe2" in await said(zoe, f"/pair link {code} confirm")
+
+
+async def test_an_owner_links_an_account_at_the_console_alone(tmp_path: Path) -> None:
+    people = {**PEOPLE, "owner": {**PEOPLE["owner"], "accounts": ["console:owner", "room:boss"]}}
+    boss = Address("room", "boss")
+    rooms = Rooms({"boss": frozenset({"room:boss"})}, shared=False)
+    async with running(tmp_path, config(principals=people), serve=False, channels=[rooms]) as owner:
+        code = await code_of(at(owner, "phone"))
+        await owner.app.router.receive(Inbound(boss, "room:boss", f"/pair link {code} confirm", "1"))
+        assert rooms.said == [access.AT_THE_CONSOLE]
+        assert "owner is owner" in await said(owner, f"/pair link {code} confirm")
+
+
+async def test_a_lowered_person_stays_lowered_when_a_link_is_taken_away(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert await said(owner, "/allow ben PUBLIC") == "ben is member, cleared for PUBLIC, as console:ben"
+        code = await code_of(at(owner, "phone"))
+        await said(at(owner, "ben"), f"/pair link {code} confirm")
+        assert await said(owner, "/pair revoke ben") == "ben is member, cleared for PUBLIC, as console:ben"
+
+
+async def test_how_much_somebody_may_know_is_bounded_by_the_file(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert "cleared for INTERNAL" in await said(owner, "/allow ben INTERNAL")
+        assert "cleared for CONFIDENTIAL" in await said(owner, "/allow ben RESTRICTED")
+        assert await said(owner, "/allow bne PUBLIC") == "unknown person `bne`, did you mean `ben`?"
+        assert "unknown level `SECRET`" in await said(owner, "/allow ben SECRET")
+        assert "unknown compartment `hr`" in await said(owner, "/allow ben PUBLIC{hr}")
+        changes = [(body["before"], body["after"]) for _, body in await rows(owner)]
+        assert changes == [("CONFIDENTIAL", "INTERNAL"), ("INTERNAL", "CONFIDENTIAL")]
+
+
+async def test_a_blocked_account_may_nothing_and_is_told_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        ada, ben, zoe = at(owner, "ada"), at(owner, "ben"), at(owner, "zoe")
+        assert await said(ada, "/block console:ben") == "console:ben is blocked"
+        assert await said(ada, "/block console:zoe") == "console:zoe is blocked"
+        assert await said(ben, "/whoami") == await said(ben, "hello") == await said(zoe, "hello") == ""
+        assert "ben" not in owner.app.gate.document.principals
+        assert "as console:ben" in await said(ada, "/allow console:ben")
+        assert (await said(ben, "/whoami")).startswith("you are ben")
+        assert await said(ada, "/allow console:zoe") == "console:zoe is not blocked, and nobody's"
+        assert [body["what"] for _, body in await rows(owner)] == ["blocked", "blocked", "allowed", "allowed"]
+
+
+async def test_an_account_is_let_in_without_a_code(tmp_path: Path) -> None:
+    async with running(tmp_path, config(blocked=["console:eve"]), serve=False) as owner:
+        await said(owner, "/block console:zoe")
+        assert "zoe is member" in await said(owner, "/allow console:zoe zoe")
+        assert "somebody's already" in await said(owner, "/allow console:ben benny")
+        assert await said(owner, "/allow console:eve eve") == "console:eve is blocked in config.yaml"
+        assert await said(owner, "/allow konsole:x x") == "unknown channel `konsole`, did you mean `console`?"
+        assert "is no account" in await said(owner, "/block zoe")
+
+
+@pytest.mark.parametrize(
+    "who, text",
+    [
+        ("ada", "/block console:owner"),
+        ("ada", "/block console:bea"),
+        ("ada", "/block console:ada"),
+        ("ada", "/allow bea PUBLIC"),
+        ("owner", "/block console:owner"),
+        ("owner", "/allow owner PUBLIC"),
+    ],
+)
+async def test_nobody_acts_on_himself_or_on_who_is_no_less(tmp_path: Path, who: str, text: str) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        before = owner.app.gate.document
+        assert "is no less than you are here" in await said(at(owner, who), text)
+        assert owner.app.gate.document == before
+        assert await rows(owner) == []
+
+
+@pytest.mark.parametrize("text", ["/pair", "/pair approve 22222222", "/allow console:x x", "/block console:x"])
+async def test_people_below_admin_may_none_of_it(tmp_path: Path, text: str) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert await said(at(owner, "ben"), text) == UNKNOWN_HERE
+        assert await rows(owner) == []
+
+
+async def test_what_cannot_be_understood_is_answered_with_the_usage(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        for text in ("/pair approve", "/pair nonsense", "/pair link", "/pair link a b", "/allow a b c", "/block a b"):
+            assert f"write it as `{text.split()[0]} [" in await said(owner, text)
+        assert "/pair [list" in await said(at(owner, "ben"), "/help pair")
+        assert "unknown command" in await said(at(owner, "ben"), "/help allow")
+
+
+async def test_codes_are_typed_in_private(tmp_path: Path) -> None:
+    rooms = Rooms({"team": frozenset({"room:ada"})})
+    async with running(tmp_path, config(), serve=False, channels=[rooms]) as owner:
+        shared = Inbound(Address("room", "team"), "room:ada", "/pair list", "1", private=False)
+        await owner.app.router.receive(shared)
+        assert rooms.said == [access.IN_PRIVATE]
+
+
+async def test_somebody_let_in_never_exceeds_the_file_that_is_in_force_later(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        await said(owner, "/allow console:zoe zoe")
+        (tmp_path / "config.yaml").write_text(config(paired={"role": "guest", "clearance": "PUBLIC"}))
+        await said(owner, "/policy reload")
+        found = owner.app.gate.document.principal("console:zoe")
+        assert found is not None
+        assert (found[1].role, found[1].clearance) == (Role.GUEST, PUBLIC)
+        (tmp_path / "config.yaml").write_text(config(paired={"role": "admin", "clearance": "top"}))
+        await said(owner, "/policy reload")
+        found = owner.app.gate.document.principal("console:zoe")
+        assert found is not None
+        assert (found[1].role, found[1].clearance) == (Role.MEMBER, parse("INTERNAL"))

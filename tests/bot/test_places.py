@@ -1,0 +1,141 @@
+"""`/classify` and blocking of chats: what is shown before and after, what bounds it, who may, and what it does."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.commands import places
+from channels.message import Address, Inbound
+from policy.labels import PUBLIC, parse
+from policy.overrides import Place
+from tests.bot.kit import policy
+from tests.bot.rooms import Rooms
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "ada": {"role": "admin", "clearance": "INTERNAL", "accounts": ["console:ada", "room:ada"]},
+    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ben", "room:ben"]},
+}
+CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "CONFIDENTIAL"}}
+CHATS = {
+    "crew": {"channel": "room", "chat": "crew", "workspace": "w", "classification": "INTERNAL"},
+    "shut": {"channel": "room", "chat": "shut", "classification": "INTERNAL", "blocked": True},
+}
+TEAM = Address("room", "team", "w", "thread")
+
+
+def config(**more: object) -> str:
+    return policy(**{"principals": PEOPLE, "channels": CHANNELS, "chats": CHATS, **more})
+
+
+def rooms() -> Rooms:
+    return Rooms({"team": frozenset({"room:ada", "room:ben"})})
+
+
+async def here(owner: Person, there: Rooms, text: str, who: str = "ada", address: Address = TEAM) -> str:
+    """Return what is said in a shared chat to a command."""
+    before = len(there.said)
+    inbound = Inbound(address, f"room:{who}", text, f"{before}{text}", private=False)
+    await owner.app.router.receive(inbound)
+    return "\n".join(there.said[before:])
+
+
+async def said(owner: Person, text: str) -> str:
+    return (await owner.say(text, wait=False)).strip()
+
+
+async def rows(owner: Person) -> list[tuple[object, ...]]:
+    found = [row async for row in owner.app.records("audit") if row.kind == "classify"]
+    return [(row.actor, row.body["chat"], row.body["before"], row.body["after"]) for row in found]
+
+
+async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
+    there = rooms()
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert await here(owner, there, "/classify") == "room:w:team is unclassified"
+        told = await here(owner, there, "/classify INTERNAL")
+        assert told == "room:w:team was unclassified, and is classified INTERNAL"
+        assert (await owner.app.gate.destination(TEAM)).clearance == parse("INTERNAL")
+        vouched = await here(owner, there, "/classify vouch")
+        assert vouched.endswith("and is classified INTERNAL, its members vouched for")
+        chat = owner.app.gate.document.chat("room", "w", "team")
+        assert chat is not None
+        assert chat.members_vouched
+        assert (await here(owner, there, "/classify unvouch")).endswith("and is classified INTERNAL")
+        assert (await here(owner, there, "/classify none")).endswith("and is unclassified")
+        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert (await rows(owner))[0] == ("ada", "room:w:team", "unclassified", "classified INTERNAL")
+        assert len(await rows(owner)) == 4
+
+
+async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert await said(owner, "/classify crew") == "room:w:crew is classified INTERNAL"
+        assert (await said(owner, "/classify crew PUBLIC")).endswith("and is classified PUBLIC")
+        assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith("and is classified INTERNAL")
+        assert (await said(owner, "/classify room:-7 RESTRICTED")).endswith("and is classified CONFIDENTIAL")
+        assert await said(owner, "/classify room::-7") == "room::-7 is classified CONFIDENTIAL"
+        assert await said(owner, "/classify crw") == "unknown chat `crw`, did you mean `crew`?"
+        assert await said(owner, "/classify rom:7 PUBLIC") == "unknown channel `rom`, did you mean `room`?"
+        assert "unknown level `SECRET`" in await said(owner, "/classify crew SECRET")
+        assert "write it as `/classify [CHAT]" in await said(owner, "/classify a b c")
+        assert owner.app.gate.document.chat("room", "", "-7") is not None
+
+
+async def test_nobody_classifies_above_his_own_clearance(tmp_path: Path) -> None:
+    there = rooms()
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        told = await here(owner, there, "/classify CONFIDENTIAL")
+        assert told == "you are cleared for INTERNAL, and can classify no higher"
+        assert owner.app.gate.document.chat("room", "w", "team") is None
+        assert await rows(owner) == []
+
+
+async def test_a_private_chat_is_not_classified(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        for text in ("/classify", "/classify PUBLIC", "/block", "/allow"):
+            assert await said(owner, text) == places.PRIVATE
+        assert await rows(owner) == []
+
+
+async def test_a_chat_that_is_not_classified_has_nobody_to_vouch_for(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), serve=False) as owner:
+        assert "say first as what" in await said(owner, "/classify room:7 vouch")
+
+
+async def test_a_blocked_chat_is_told_nothing_above_public_until_it_is_allowed(tmp_path: Path) -> None:
+    there = rooms()
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        await here(owner, there, "/classify INTERNAL")
+        assert await said(owner, "/block chat room:w:team") == ("room:w:team was classified INTERNAL, and is blocked")
+        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert await said(owner, "/classify room:w:team none") == "room:w:team was blocked, and is blocked"
+        assert await said(owner, "/allow chat room:w:team") == "room:w:team was blocked, and is unclassified"
+        assert await here(owner, there, "/block") == "room:w:team was unclassified, and is blocked"
+        assert await here(owner, there, "/allow") == "room:w:team was blocked, and is unclassified"
+        assert await said(owner, "/allow chat shut") == places.BY_FILE
+
+
+async def test_members_may_none_of_it_and_hear_nothing_in_a_shared_chat(tmp_path: Path) -> None:
+    there = rooms()
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        for text in ("/classify INTERNAL", "/block", "/allow"):
+            assert await here(owner, there, text, "ben") == ""
+        assert await rows(owner) == []
+
+
+async def test_a_classification_the_file_no_longer_allows_is_lowered_or_void(tmp_path: Path) -> None:
+    async with running(tmp_path, config(compartments=["hr"]), serve=False) as owner:
+        assert (await said(owner, "/classify room:7 CONFIDENTIAL")).endswith("and is classified CONFIDENTIAL")
+        lower = {**CHANNELS, "room": {"classification": "PUBLIC"}}
+        (tmp_path / "config.yaml").write_text(config(compartments=["hr"], channels=lower))
+        await said(owner, "/policy reload")
+        chat = owner.app.gate.document.chat("room", "", "7")
+        assert chat is not None
+        assert chat.classification == PUBLIC
+        _, overrides = await owner.app.store.overrides()
+        assert list(overrides.places) == [Place("room", "", "7")]
