@@ -29,12 +29,18 @@ _RANK: Final = tuple(Role)
 class Person:
     """Somebody let in, or what was changed about somebody the file names.
 
-    None for `role` and `clearance` is as much as the file allows. `accounts` are those beside the file's.
+    None for `role` and `clearance` is as much as the file allows. `accounts` are those beside the file's. A stranger
+    is somebody who was sent away: nobody, but the name stays his.
     """
 
     role: Role | None = None
     clearance: Label | None = None
     accounts: frozenset[str] = frozenset()
+
+    @property
+    def sent_away(self) -> bool:
+        """Whether he is nobody any more, unless the file names him."""
+        return self.role is Role.STRANGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,8 @@ def _accounts(document: Document, people: Mapping[str, Person]) -> dict[str, fro
     """Return, by people, the accounts that are theirs alone; none if the file lets nobody be paired."""
     if document.paired is None:
         return dict.fromkeys(people, frozenset())
-    claims = Counter(account for person in people.values() for account in person.accounts)
+    there = [person for name, person in people.items() if name in document.principals or not person.sent_away]
+    claims = Counter(account for person in there for account in person.accounts)
     owners = {account: name for name, who in document.principals.items() for account in who.accounts}
     return {
         name: frozenset(
@@ -147,7 +154,13 @@ def _person(document: Document, name: str, person: Person, accounts: Collection[
         role = known.role if person.role is None else lower(known.role, person.role)
         more = tuple(sorted(set(accounts).difference(known.accounts)))
         return known.model_copy(update={"role": role, "clearance": clearance, "accounts": (*known.accounts, *more)})
-    if ceiling is None or not accounts or not _is_name(name) or not _known(document, person.clearance):
+    if (
+        ceiling is None
+        or person.sent_away
+        or not accounts
+        or not _is_name(name)
+        or not _known(document, person.clearance)
+    ):
         return None
     return Principal.model_construct(
         role=ceiling.role if person.role is None else lower(ceiling.role, person.role),

@@ -21,7 +21,7 @@ from policy import reading
 from policy.document import Document
 from policy.entries import Principal
 from policy.errors import nearest
-from policy.overrides import Change, Person
+from policy.overrides import Change, Overrides, Person
 from policy.request import Role
 
 WRONG_CODE: Final = "this is no code that counts now"
@@ -90,20 +90,18 @@ async def _list(context: CommandContext) -> Reply:
         f"{one.account} asks, {math.ceil((one.expires_at - context.now) / _MINUTE)} minutes left"
         for one in await context.store.pairings()
     ]
-    document = context.gate.document
-    there = [_described(document, name) for name in sorted(overrides.people)]
-    return Reply("\n".join((*waiting, *there)) or "nobody asks, and nobody was let in")
+    told = [_described(context.gate.document, name) for name in sorted(_let_in_so_far(overrides))]
+    return Reply("\n".join((*waiting, *told)) or "nobody asks, and nobody was let in")
 
 
 async def _approve(context: CommandContext, code: str, name: str) -> Reply:
     account, digest = await _asked(context, code)
-    name = name or _name_of(account)
 
     def made(known: Known) -> Changing:
         return replace(_let_in(context, known, account, name), answered=Answered(account, digest))
 
     await context.reloader.change(made)
-    return Reply(_described(context.gate.document, name))
+    return Reply(_whose(context.gate.document, account))
 
 
 async def _deny(context: CommandContext, code: str) -> Reply:
@@ -117,16 +115,16 @@ async def _deny(context: CommandContext, code: str) -> Reply:
 
 async def _revoke(context: CommandContext, name: str) -> Reply:
     def made(known: Known) -> Changing:
-        before = known.overrides.people.get(name)
+        there = _let_in_so_far(known.overrides)
+        before = there.get(name)
         if before is None:
-            raise CommandError(f"nobody named `{name}` was let in here{nearest(name, known.overrides.people)}")
+            raise CommandError(f"nobody named `{name}` was let in here{nearest(name, there)}")
         _not_above(context, context.gate.document, name)
-        # What the file names stays as low as it was made.
-        left = replace(before, accounts=frozenset()) if name in known.file.principals else None
-        return Changing(
-            Change(people={name: None if left == Person() else left}),
-            (_row(context, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts))),),
-        )
+        # Whom the file names stays as low as he was made. Any other name stays taken: conversations belong to it.
+        named = name in known.file.principals
+        left = replace(before, accounts=frozenset()) if named else replace(before, role=Role.STRANGER)
+        row = _row(context, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts)))
+        return Changing(Change(people={name: left}), (row,))
 
     await context.reloader.change(made)
     return Reply(_described(context.gate.document, name))
@@ -152,6 +150,9 @@ async def _link(context: CommandContext, code: str) -> Reply:
     account, digest = await _asked(context, code)
 
     def made(known: Known) -> Changing:
+        former = _former(known, account)
+        if former:
+            raise CommandError(f"{account} was `{former}` here, and cannot be somebody else")
         before = known.overrides.people.get(principal, Person())
         change = Change(people={principal: replace(before, accounts=before.accounts | {account})})
         _must_belong(known, change, account, principal)
@@ -188,8 +189,7 @@ async def _allow(context: CommandContext, account: str, name: str) -> Reply:
         return replace(let_in, change=replace(let_in.change, accounts=lifted.accounts))
 
     await context.reloader.change(made)
-    known = context.gate.document.principal(account)
-    return Reply(f"{account} is not blocked, and nobody's" if known is None else _described_as(*known))
+    return Reply(_whose(context.gate.document, account))
 
 
 async def _clear(context: CommandContext, name: str, written: str) -> Reply:
@@ -218,12 +218,16 @@ def _let_in(context: CommandContext, known: Known, account: str, name: str, *, u
     ceiling = known.file.paired
     if ceiling is None:
         raise CommandError(NOT_PAIRED)
+    former = _former(known, account)
+    name = name or former or _name_of(account)
+    if former not in {"", name}:
+        raise CommandError(f"{account} was `{former}` here, choose that name")
     try:
         reading.name(name)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    if name in known.file.principals or name in known.overrides.people:
-        raise CommandError(f"`{name}` is somebody already, choose another name")
+    if name in known.file.principals or (name in known.overrides.people and name != former):
+        raise CommandError(f"`{name}` is somebody already, or was, choose another name")
     person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
     change = Change(people={name: person}, accounts={account: False} if unblock else {})
     _must_belong(known, change, account, name)
@@ -240,6 +244,17 @@ def _let_in(context: CommandContext, known: Known, account: str, name: str, *, u
             ),
         ),
     )
+
+
+def _former(known: Known, account: str) -> str:
+    """Return whose an account was who was sent away, an empty text for nobody's: its conversations are still his."""
+    people = known.overrides.people.items()
+    return next((name for name, person in people if person.sent_away and account in person.accounts), "")
+
+
+def _let_in_so_far(overrides: Overrides) -> dict[str, Person]:
+    """Return who was let in, or has linked accounts, and was not sent away."""
+    return {name: one for name, one in overrides.people.items() if one.accounts and not one.sent_away}
 
 
 def _must_belong(known: Known, change: Change, account: str, name: str) -> None:
@@ -283,6 +298,11 @@ def _name_of(account: str) -> str:
 def _described(document: Document, name: str) -> str:
     person = document.principals.get(name)
     return f"{name} is nobody here" if person is None else _described_as(name, person)
+
+
+def _whose(document: Document, account: str) -> str:
+    known = document.principal(account)
+    return f"{account} is not blocked, and nobody's" if known is None else _described_as(*known)
 
 
 def _described_as(name: str, person: Principal) -> str:

@@ -129,7 +129,9 @@ async def test_an_admin_lets_somebody_in_who_may_as_much_as_the_file_says(tmp_pa
 async def test_a_name_is_made_of_the_account_if_none_is_given(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         code = await code_of(at(owner, "Zoe.1"))
-        assert await said(owner, f"/pair approve {code} ben") == "`ben` is somebody already, choose another name"
+        assert (
+            await said(owner, f"/pair approve {code} ben") == "`ben` is somebody already, or was, choose another name"
+        )
         assert (await said(owner, f"/pair approve {code} Ben")).startswith("`Ben` is not a name")
         assert (await said(owner, f"/pair approve {code}")).startswith("console-zoe-1 is member")
 
@@ -164,6 +166,25 @@ async def test_somebody_is_sent_away_again(tmp_path: Path) -> None:
         assert await said(owner, "/pair revoke zoe") == "zoe is nobody here"
         assert "you are not known here" in await said(zoe, "/whoami")
         assert [body["what"] for _, body in await rows(owner)] == ["let in", "revoked"]
+        assert "nobody named `zoe` was let in here" in await said(owner, "/pair revoke zoe")
+
+
+async def test_a_name_is_given_once_as_conversations_belong_to_it(tmp_path: Path) -> None:
+    async with running(tmp_path, config()) as owner:
+        zoe = at(owner, "zoe")
+        await said(owner, "/allow console:zoe zoe")
+        await zoe.say("a secret of mine")
+        await said(owner, "/pair revoke zoe")
+        assert "choose another name" in await said(owner, "/allow console:eve zoe")
+        assert "eve is member" in await said(owner, "/allow console:eve eve")
+        assert zoe.sid not in await said(at(owner, "eve"), "/sessions")
+        # Whose conversations they are comes back to them, and cannot be somebody else there.
+        assert await said(owner, "/pair") == "eve is member, cleared for INTERNAL, as console:eve"
+        assert await said(owner, "/allow console:zoe zoey") == "console:zoe was `zoe` here, choose that name"
+        code = await code_of(zoe)
+        assert "cannot be somebody else" in await said(at(owner, "ben"), f"/pair link {code} confirm")
+        assert await said(owner, f"/pair approve {code}") == "zoe is member, cleared for INTERNAL, as console:zoe"
+        assert "You said: hello" in await zoe.say("hello")
 
 
 async def test_a_person_links_another_account_with_proof_from_both(tmp_path: Path) -> None:

@@ -185,6 +185,14 @@ def test_what_is_no_name_lets_nobody_in() -> None:
     assert changed(Overrides(people={"chat:x": Person(accounts=frozenset({"chat:bob"}))})) == policy()
 
 
+def test_somebody_sent_away_is_nobody_and_claims_nothing() -> None:
+    away = Person(Role.STRANGER, accounts=frozenset({"chat:bob"}))
+    assert changed(people(bob=away)) == policy()
+    after = changed(people(bob=away, carl=Person(accounts=frozenset({"chat:bob"}))))
+    assert after.principals["carl"].accounts == ("chat:bob",)
+    assert changed(people(ann=Person(Role.STRANGER))).principals["ann"].role is Role.STRANGER
+
+
 def test_two_people_who_claim_one_account_both_lose_it() -> None:
     both = people(
         bob=Person(accounts=frozenset({"chat:bob", "chat:x"})), carl=Person(accounts=frozenset({"chat:x", "chat:carl"}))
