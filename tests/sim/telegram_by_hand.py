@@ -26,7 +26,7 @@ HELP: Final = """\
   /forward text     say it as forwarded from somebody      /file NAME text send a file with this content
   /join  /leave     come into the chat, go out of it       /block /unblock the bot, in private
   /promote          make the bot an administrator here     /429            let the next message fail
-  /who              who is in the chat                     /quit"""
+  /who              who is in the chat                     /? /quit"""
 
 
 @dataclass

@@ -308,6 +308,13 @@ def test_entities_beyond_a_hundred_go_into_the_next_part() -> None:
     assert sum(len(part.entities) for part in parts) == 250
 
 
+def test_quotation_that_goes_on_is_an_entity_of_each_part() -> None:
+    parts = render("> " + " ".join(["**b**"] * 250), links=True).parts
+
+    assert max(len(part.entities) for part in parts) == limits.ENTITIES
+    assert all(part.entities[0].kind == "blockquote" for part in parts)
+
+
 def test_many_parts_are_better_a_file() -> None:
     assert not render("word " * 8000, links=True).as_file
     assert render("# a\n\n" + "**b** " * 6000, links=True).as_file
