@@ -20,7 +20,7 @@ from channels.telegram.markup import read
 LONGEST_SOURCE: Final = limits.PARTS * limits.TEXT
 """The longest source, in characters, that is read as Markdown; what is longer is better a file and is shown as it is.
 
-It bounds the time a hostile source can take: about 50 µs a character were measured for the worst of them, so a
+It bounds the time a hostile source can take: 35 µs of CPU a character were measured for the worst of them (`![`), so a
 caller that shares its thread with others renders what is longer than a few thousand characters in another one.
 """
 
