@@ -22,14 +22,16 @@ from bot.errors import StoreError, StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.ids import Ids, session_id
+from bot.installation import Secrets
 from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
+from bot.memberships import Memberships
 from bot.outbox import Outbox
+from bot.platforms import platforms
 from bot.post import Post
 from bot.rate import RateLimiter
 from bot.reload import Reloader, Tell
 from bot.router import Router
-from bot.secrets import Keyring
 from bot.seed import FILES, WORKSPACES, seed
 from bot.sessions.events import Event
 from bot.sessions.kin import Caps
@@ -47,8 +49,8 @@ from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
 from bot.tools.web_fetch import Bounds, WebFetch
-from channels.base import Audience, Channel
-from channels.message import Address
+from channels.base import Audience, Channel, Platform
+from channels.message import Address, Inbound, Membership
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -57,38 +59,8 @@ if TYPE_CHECKING:
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
 
-AUDIT_KEY_VARIABLE: Final = "LOCKGATE_AUDIT_KEY"
-SESSION_KEY_VARIABLE: Final = "LOCKGATE_SESSION_KEY"
-
 _ANCHOR_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`."""
-
-    audit: bytes
-    session: bytes
-    keyring: Keyring
-
-    @staticmethod
-    def load(config: Config, environment: Mapping[str, str]) -> "Secrets":
-        """Return them: keys from the environment, else from files in the data directory, made at need.
-
-        Raises OperatorError: one of them cannot be read or made, or a secret of the configuration is missing.
-        """
-        folder = config.data_dir / "keys"
-
-        def secret(variable: str, name: str) -> bytes:
-            written = environment.get(variable)
-            return audit.parse_key(written) if written else audit.load_or_create_key(folder / name)
-
-        return Secrets(
-            secret(AUDIT_KEY_VARIABLE, "audit"),
-            secret(SESSION_KEY_VARIABLE, "session"),
-            Keyring.load(config.secrets, environment, config.folder),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +91,7 @@ class App:
         secrets: Secrets,
         store: "RedisStore",
         channels: Sequence[Channel],
+        listened: Sequence[Platform],
         clock: Clock,
         environment: Mapping[str, str],
         parts: "Parts",
@@ -132,7 +105,8 @@ class App:
         self._secrets = secrets
         self._environment = environment
         self._parts = parts
-        self._channels = {channel.name: channel for channel in channels}
+        self.listened = tuple(listened)
+        self._channels = {channel.name: channel for channel in (*channels, *listened)}
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         web = WebFetch(
@@ -151,6 +125,7 @@ class App:
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
+        self._memberships = Memberships(self.gate, self.reloader)
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.outbox = self._outbox()
@@ -227,6 +202,12 @@ class App:
             self._serving = None
             await keeper.close()
 
+    async def listen(self) -> None:
+        """Listen to the platforms of this process until cancelled; what they tell is taken in beside `serve`."""
+        async with asyncio.TaskGroup() as tasks:
+            for platform in self.listened:
+                tasks.create_task(platform.serve(self._receive))
+
     async def thinking(self) -> "Thinking":
         """Return the configured models, made when they are first needed.
 
@@ -274,6 +255,13 @@ class App:
             session_id=self.session_id,
             longest=self.config.limits.message_characters,
         )
+
+    async def _receive(self, event: Inbound | Membership) -> None:
+        """Take in what a platform tells. Raises StoreError: it could not be kept, so it must be told again."""
+        if isinstance(event, Inbound):
+            await self.router.receive(event)
+        else:
+            await self._memberships.heard(event)
 
     def _interrupt(self, sid: str) -> None:
         if self._serving is not None:
@@ -346,10 +334,13 @@ async def open_app(
     channels: Sequence[Channel],
     environment: Mapping[str, str] = os.environ,
     parts: Parts = Parts(),
+    *,
+    listening: bool = False,
 ) -> AsyncGenerator[App]:
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
-    Raises OperatorError: the data directory, its keys, a configured secret or the store cannot be used.
+    With `listening` the configured platforms are among them. Raises OperatorError: the data directory, its keys, a
+    configured secret, a platform's token or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
     secrets = await asyncio.to_thread(Secrets.load, config, environment)
@@ -361,6 +352,7 @@ async def open_app(
             secrets=secrets,
             store=store,
             channels=channels,
+            listened=platforms(config.channels, environment, store) if listening else (),
             clock=clock,
             environment=environment,
             parts=parts,

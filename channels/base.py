@@ -1,4 +1,4 @@
-"""The port every adapter implements, what it may keep, and the errors it normalises its platform's to."""
+"""The port every adapter implements, the right it may need, and the errors it normalises its platform's to."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -134,26 +134,6 @@ class Platform(Channel, Protocol):
 
     async def troubles(self) -> tuple[Trouble, ...]:
         """Ask the platform what is wrong: token, rights, settings. An empty answer means that nothing is."""
-        ...
-
-
-class Vault(Protocol):
-    """What an adapter keeps: bytes under names of its own, encrypted at the store, gone after `life` seconds."""
-
-    async def get(self, name: str) -> bytes | None:
-        """Return what is kept, None for nothing."""
-        ...
-
-    async def put(self, name: str, value: bytes, *, life: float | None = None) -> None:
-        """Keep it, in place of what was."""
-        ...
-
-    async def add(self, name: str, value: bytes, *, life: float | None = None) -> bool:
-        """Keep it if nothing is kept there; return whether nothing was."""
-        ...
-
-    async def drop(self, name: str) -> None:
-        """Forget it."""
         ...
 
 

@@ -84,16 +84,7 @@ class Membership:
     dedupe: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A chat has another id from now on, with everything in it: `to` stands where `address` stood."""
-
-    address: Address
-    to: Address
-    dedupe: str
-
-
-Event = Inbound | Membership | Moved
+Event = Inbound | Membership
 """Whatever an adapter tells."""
 
 

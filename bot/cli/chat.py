@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.cli import person
 from bot.cli.lines import Bad, LineReader
+from bot.cli.reloading import reloading
 from bot.cli.view import View
 from bot.commands.table import QUIT
 from bot.config.model import Config
-from bot.errors import StoreError
 from bot.seed import seed
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
@@ -55,27 +55,10 @@ async def chat(config: Config) -> None:
         async def tell(line: str) -> None:
             await console.show(line, "dim")
 
-        behind = [tasks.create_task(app.serve(tell)), tasks.create_task(_reloading(app, console))]
+        behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
         await _Conversation(app, console, lines, who, terminal=terminal).run()
         for task in behind:
             task.cancel()
-
-
-async def _reloading(app: "App", console: Console) -> None:
-    """Read the policy again whenever the process is told to by SIGHUP."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, told.set)
-    try:
-        while True:
-            await told.wait()
-            told.clear()
-            try:
-                said = str(await app.reloader.reload("sighup"))
-            except StoreError as error:
-                said = f"the policy stays as it is, {error}"
-            await console.show(said, "dim")
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
 
 
 class _Conversation:

@@ -56,6 +56,14 @@ def _chat(context: typer.Context) -> None:
     _run(chat(_config(context)))
 
 
+@app.command("run")
+def _serve(context: typer.Context) -> None:
+    """Listen to the configured platforms and answer there, until ended by a signal."""
+    from bot.cli.run import run
+
+    _run(run(_config(context)))
+
+
 @app.command("check")
 def _check(context: typer.Context) -> None:
     """Check the configuration and say what is in force."""

@@ -53,7 +53,7 @@ class Reply:
 class CommandContext:
     """Who asks, where, and what a command may use.
 
-    `sid` is the session of the address. `now` is milliseconds since the epoch. `simulations` counts
+    `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat. `now` is milliseconds since the epoch. `simulations` counts
     `/simulate` for all addresses. `spawner` knows the background sessions.
     `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it
     runs in this process, `deliver` says what waits in an outbox. `recap` asks the configured models for a recap.
@@ -76,6 +76,11 @@ class CommandContext:
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
     strangers: Strangers
+
+    @property
+    def shared(self) -> bool:
+        """Whether the command was typed in a shared chat."""
+        return bool(self.address.recipient)
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""

@@ -12,6 +12,7 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings
 from bot.config.secrets import grant_problems, granted
@@ -68,6 +69,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
+        problems.extend(unlabelled(settings.channels, policy))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:
@@ -84,6 +86,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         web=settings.web,
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,
+        channels=settings.channels,
         policy=policy,
         source=path,
         rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from bot.config.channels import ChannelsSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
 from policy.document import Document
@@ -182,6 +183,7 @@ class Settings(_Block):
     web: WebSettings = WebSettings()
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
+    channels: ChannelsSettings = ChannelsSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Config:
     secrets: Mapping[str, SecretSettings]
     policy: Document
     mcp_servers: Mapping[str, McpServerSettings]
+    channels: ChannelsSettings
     source: Path | None
     rule_lines: tuple[int, ...] = ()
 

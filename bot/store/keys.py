@@ -23,6 +23,7 @@ encoding is injective.
 | `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
 | `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
+| `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
@@ -95,6 +96,11 @@ def session_keys(sid: str) -> SessionKeys:
     prefix = f"lg:{{{encode(sid)}}}:"
     names = ("state", "log", "inbox", "idem", "outbox", "approvals", "audit", "held")
     return SessionKeys(*(prefix + name for name in names), prefix=prefix)
+
+
+def right_key(name: str) -> str:
+    """Return the key of a right that one process has at a time."""
+    return f"lg:right:{encode(name)}"
 
 
 def held_key(principal: str) -> str:

@@ -12,12 +12,13 @@ from bot.store.listing import Listing
 from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
 from bot.store.policy import PolicyInForce
+from bot.store.rights import Rights
 from bot.store.sessions import Sessions
 from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
 
 
-class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access):
+class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Rights):
     """Implements the ports of `bot.sessions.port`, and `KinStore`. Made by `open_store`."""
 
     def __init__(

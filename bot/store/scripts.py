@@ -40,6 +40,7 @@ class Script(StrEnum):
     PUT_POLICY = "put_policy"
     OVERRIDE = "override"
     PAIR = "pair"
+    HOLD = "hold"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

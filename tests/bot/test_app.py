@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets, open_app
+from bot.app import open_app
 from bot.audit import Broken, Intact
 from bot.config.load import load_config
 from bot.errors import OperatorError
+from bot.installation import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets
 from bot.sessions.records import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME

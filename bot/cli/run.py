@@ -1,0 +1,67 @@
+"""`lockgate run`: the bot in the places where people are, until it is told to end.
+
+SIGTERM and SIGINT end it in order: what was taken in stays in the store, and a turn that is cut goes on at the next
+start. SIGHUP reads the policy again. What operators are told goes to standard error, a line each.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from bot.cli.reloading import reloading
+from bot.config.model import Config
+from bot.errors import ConfigError
+from channels.console import visible
+
+LISTENING: Final = "listening to {}"
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+async def run(config: Config) -> None:
+    """Listen to the configured platforms until a signal ends the process.
+
+    Raises OperatorError: no platform is configured, a token is missing, or the store cannot be used.
+    """
+    if not config.channels.listened:
+        raise ConfigError(
+            "no platform is configured to listen to", next_step="add one to `channels`, `lockgate chat` needs none"
+        )
+    from bot.app import open_app
+
+    async with open_app(config, [], listening=True) as app:
+        ended = asyncio.Event()
+        with _ended_by_signals(ended):
+            async with asyncio.TaskGroup() as tasks:
+                work = [
+                    tasks.create_task(app.serve(_tell)),
+                    tasks.create_task(app.listen()),
+                    tasks.create_task(reloading(app, _tell)),
+                ]
+                await _tell(LISTENING.format(", ".join(config.channels.listened)))
+                await ended.wait()
+                for task in work:
+                    task.cancel()
+
+
+async def _tell(line: str) -> None:
+    await asyncio.to_thread(_write, f"{visible(line)}\n")
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+@contextmanager
+def _ended_by_signals(ended: asyncio.Event) -> Generator[None]:
+    loop = asyncio.get_running_loop()
+    for number in _ENDING:
+        loop.add_signal_handler(number, ended.set)
+    try:
+        yield
+    finally:
+        for number in _ENDING:
+            loop.remove_signal_handler(number)

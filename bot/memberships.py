@@ -1,0 +1,36 @@
+"""What it changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
+
+from dataclasses import replace
+
+from bot import labelling
+from bot.gate.gate import Gate
+from bot.reload import Changing, Known, Reloader
+from bot.sessions.records import AuditRow
+from channels.base import Reader
+from channels.message import Membership
+from policy.overrides import Change, Place, Placing
+
+
+class Memberships:
+    """Takes back what an admin vouched for when somebody joins who is not cleared for it."""
+
+    def __init__(self, gate: Gate, reloader: Reloader) -> None:
+        self._gate = gate
+        self._reloader = reloader
+
+    async def heard(self, membership: Membership) -> None:
+        """Take in that somebody joined or left. Raises StoreError: it could not be kept."""
+        there, document = membership.address, self._gate.document
+        chat = document.chat(there.channel, there.workspace, there.chat)
+        if not membership.joined or chat is None or not chat.members_vouched:
+            return
+        if chat.classification.flows_to(labelling.reader(document, Reader(membership.account))):
+            return
+        place = Place(there.channel, there.workspace, there.chat)
+        row = AuditRow("classify", "memberships", {"chat": str(place), "vouched": False, "joined": membership.account})
+
+        def made(known: Known) -> Changing:
+            before = known.overrides.places.get(place, Placing())
+            return Changing(Change(places={place: replace(before, vouched=False)}), (row,))
+
+        await self._reloader.change(made)

@@ -1,0 +1,43 @@
+"""The platforms this process listens to: a part of the composition root, which makes their adapters and runs them.
+
+What an adapter tells goes one way, through the router. Their libraries are imported when one is made.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bot.commands.table import COMMANDS
+from bot.config.channels import ChannelsSettings
+from bot.errors import ConfigError
+
+if TYPE_CHECKING:
+    from channels.base import Lease, Platform
+
+_TELEGRAM = "https://api.telegram.org"
+
+
+def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease") -> tuple["Platform", ...]:
+    """Return an adapter for every platform that is configured.
+
+    Raises ConfigError: a token is not in the environment.
+    """
+    made = list[Platform]()
+    if settings.telegram is not None:
+        from channels.telegram.adapter import Telegram
+
+        made.append(
+            Telegram(
+                _token(environment, settings.telegram.token),
+                lease,
+                commands={command.name: command.help for command in COMMANDS if command.name != "quit"},
+                base_url=settings.telegram.base_url or _TELEGRAM,
+            )
+        )
+    return tuple(made)
+
+
+def _token(environment: Mapping[str, str], variable: str) -> str:
+    token = environment.get(variable, "").strip()
+    if not token:
+        raise ConfigError(f"the environment variable `{variable}` is empty", next_step=f"put the token into {variable}")
+    return token
