@@ -81,6 +81,10 @@ class CommandContext:
         """Return the session's record, None before its first message."""
         return await self.store.state(self.sid)
 
+    async def in_shared_chat(self) -> bool:
+        """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
+        return bool(self.address.recipient) or (await self.gate.destination(self.address)).shared
+
     async def standing(self, state: SessionState | None) -> Standing:
         """Return the facts a decision for this caller starts from; a session not begun has read nothing."""
         return Standing.of_caller(

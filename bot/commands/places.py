@@ -115,7 +115,7 @@ async def _place(context: CommandContext, chat: str) -> Place:
     """
     if not chat:
         here = context.address
-        if not (await context.gate.destination(here)).shared:
+        if not await context.in_shared_chat():
             raise CommandError(PRIVATE)
         return Place(here.channel, here.workspace, here.chat)
     document = context.gate.document
