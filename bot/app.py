@@ -206,7 +206,7 @@ class App:
         """Listen to the platforms of this process until cancelled; what they tell is taken in beside `serve`."""
         async with asyncio.TaskGroup() as tasks:
             for platform in self.listened:
-                tasks.create_task(platform.serve(self._receive))
+                tasks.create_task(platform.serve(self.receive))
 
     async def thinking(self) -> "Thinking":
         """Return the configured models, made when they are first needed.
@@ -256,7 +256,7 @@ class App:
             longest=self.config.limits.message_characters,
         )
 
-    async def _receive(self, event: Inbound | Membership) -> None:
+    async def receive(self, event: Inbound | Membership) -> None:
         """Take in what a platform tells. Raises StoreError: it could not be kept, so it must be told again."""
         if isinstance(event, Inbound):
             await self.router.receive(event)

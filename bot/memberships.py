@@ -1,4 +1,4 @@
-"""What it changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
+"""What changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
 
 from dataclasses import replace
 

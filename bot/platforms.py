@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings
 from bot.errors import ConfigError
+from channels.base import Platform
 
 if TYPE_CHECKING:
-    from channels.base import Lease, Platform
+    from channels.base import Lease
 
 _TELEGRAM = "https://api.telegram.org"
 
 
-def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease") -> tuple["Platform", ...]:
+def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease") -> tuple[Platform, ...]:
     """Return an adapter for every platform that is configured.
 
     Raises ConfigError: a token is not in the environment.

@@ -35,7 +35,7 @@ _MINUTE: Final = 60_000
 
 async def pair(context: CommandContext, argument: str) -> Reply:
     """Answer strangers who ask, link an account of one's own, or send somebody away again."""
-    if context.shared:
+    if await context.in_shared_chat():
         raise CommandError(IN_PRIVATE)
     match argument.split():
         case [] | ["list"]:

@@ -53,11 +53,11 @@ class Reply:
 class CommandContext:
     """Who asks, where, and what a command may use.
 
-    `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat. `now` is milliseconds since the epoch. `simulations` counts
-    `/simulate` for all addresses. `spawner` knows the background sessions.
-    `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it
-    runs in this process, `deliver` says what waits in an outbox. `recap` asks the configured models for a recap.
-    `strangers` knows the codes that were given.
+    `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat.
+    `now` is milliseconds since the epoch. `simulations` counts `/simulate` for all addresses. `spawner` knows the
+    background sessions. `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a
+    session's turn at once if it runs in this process, `deliver` says what waits in an outbox. `recap` asks the
+    configured models for a recap.
     """
 
     caller: Caller
@@ -77,14 +77,13 @@ class CommandContext:
     recap: Recap
     strangers: Strangers
 
-    @property
-    def shared(self) -> bool:
-        """Whether the command was typed in a shared chat."""
-        return bool(self.address.recipient)
-
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
         return await self.store.state(self.sid)
+
+    async def in_shared_chat(self) -> bool:
+        """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
+        return bool(self.address.recipient) or (await self.gate.destination(self.address)).shared
 
     async def standing(self, state: SessionState | None) -> Standing:
         """Return the facts a decision for this caller starts from; a session not begun has read nothing."""

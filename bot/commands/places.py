@@ -27,11 +27,11 @@ async def classify(context: CommandContext, argument: str) -> Reply:
     """Show what a chat is, or change it."""
     match argument.split():
         case []:
-            return _shown(context, _place(context, ""))
+            return _shown(context, await _place(context, ""))
         case [word] if _says(word):
             return await _classify(context, "", word)
         case [chat]:
-            return _shown(context, _place(context, chat))
+            return _shown(context, await _place(context, chat))
         case [chat, word]:
             return await _classify(context, chat, word)
         case _:
@@ -40,7 +40,7 @@ async def classify(context: CommandContext, argument: str) -> Reply:
 
 async def blocked(context: CommandContext, chat: str, *, now: bool) -> Reply:
     """Block a chat, the one at hand if none is named, or take the block away."""
-    place = _place(context, chat)
+    place = await _place(context, chat)
 
     def made(known: Known) -> Changing:
         file = known.file.chat(place.channel, place.workspace, place.chat)
@@ -53,7 +53,7 @@ async def blocked(context: CommandContext, chat: str, *, now: bool) -> Reply:
 
 
 async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
-    place = _place(context, chat)
+    place = await _place(context, chat)
     label = None if word in _VERBS else label_named(context, word)
     if label is not None and not label.flows_to(context.caller.clearance):
         raise CommandError(f"you are cleared for {context.caller.clearance}, and can classify no higher")
@@ -108,14 +108,14 @@ def _described(chat: Chat | None) -> str:
     return f"classified {chat.classification}{vouched}"
 
 
-def _place(context: CommandContext, chat: str) -> Place:
+async def _place(context: CommandContext, chat: str) -> Place:
     """Return the shared chat that is meant.
 
     Raises CommandError: it is a private one, or of no channel there is.
     """
     if not chat:
         here = context.address
-        if not context.shared:
+        if not await context.in_shared_chat():
             raise CommandError(PRIVATE)
         return Place(here.channel, here.workspace, here.chat)
     document = context.gate.document

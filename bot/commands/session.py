@@ -93,7 +93,7 @@ async def reset(context: CommandContext, argument: str) -> Reply:
     if state is None:
         return Reply(NOTHING_YET)
     standing = await context.standing(state)
-    if context.shared and not at_least(context.caller.role, Role.ADMIN):
+    if await context.in_shared_chat() and not at_least(context.caller.role, Role.ADMIN):
         raise CommandError("in a shared chat a reset needs the role admin")
     decision = context.gate.reset(standing, confirmed=argument == "confirm")
     if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:

@@ -1,4 +1,4 @@
-"""Which platforms this installation listens to. Tokens stand in the environment; here are the names of the variables."""
+"""The platforms this installation listens to. Tokens stand in the environment, here the names of the variables."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -31,7 +31,7 @@ class TelegramSettings(_Block):
     `base_url` is another Bot API server than Telegram's own.
     """
 
-    token: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_TOKEN"
+    token: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
     base_url: Annotated[str | None, AfterValidator(_base_url)] = None
 
 

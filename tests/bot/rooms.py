@@ -8,7 +8,7 @@ from channels.message import Address, Outbound, Signal
 
 @dataclass
 class Rooms:
-    """Implements the port `Channel`; who reads in a chat is told completely."""
+    """Implements the port `Channel`."""
 
     readers: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     said: list[str] = field(default_factory=list[str])
@@ -16,6 +16,7 @@ class Rooms:
     marks_repeats: bool = False
     previews: bool = False
     shared: bool = True
+    complete: bool = True
 
     async def send(self, outbound: Outbound) -> None:
         self.said.append(outbound.text)
@@ -27,4 +28,4 @@ class Rooms:
         """Show nothing."""
 
     async def audience(self, address: Address) -> Audience:
-        return Audience.of(*self.readers.get(address.chat, ()), shared=self.shared)
+        return Audience.of(*self.readers.get(address.chat, ()), complete=self.complete, shared=self.shared)

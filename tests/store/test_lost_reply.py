@@ -309,6 +309,16 @@ async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return lambda store: store.free(principal, slots)
 
 
+async def having(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+
+    async def have(store: RedisStore) -> bool:
+        async with store.hold(name) as held:
+            return held()
+
+    return have
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
     (Script.CLAIM, claiming),
@@ -337,6 +347,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.DECIDE_HELD, deciding_held),
     (Script.RESERVE, reserving),
     (Script.FREE, freeing),
+    (Script.HOLD, having),
 )
 
 

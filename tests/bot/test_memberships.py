@@ -1,0 +1,50 @@
+"""Who joins a chat that an admin vouched for: somebody not cleared takes the vouching away."""
+
+from pathlib import Path
+
+import pytest
+
+from channels.message import Address, Membership
+from tests.bot.kit import INTERNAL, policy
+from tests.bot.rooms import Rooms
+from tests.harness import running
+
+pytestmark = pytest.mark.anyio
+
+CREW = Address("room", "crew")
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["room:ben"]},
+}
+CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "CONFIDENTIAL"}}
+VOUCHED = {"channel": "room", "chat": "crew", "classification": "INTERNAL", "members_vouched": True}
+
+
+@pytest.mark.parametrize(
+    "account, joined, stays",
+    [
+        pytest.param("room:ben", True, True, id="somebody cleared joins"),
+        pytest.param("room:eve", True, False, id="somebody unknown joins"),
+        pytest.param("room:eve", False, True, id="somebody leaves"),
+    ],
+)
+async def test_an_uncleared_join_drops_what_was_vouched_for(
+    tmp_path: Path, account: str, joined: bool, stays: bool
+) -> None:
+    config = policy(principals=PEOPLE, channels=CHANNELS, chats={"crew": VOUCHED})
+    # The platform lists nobody but ben and does not know of all.
+    rooms = Rooms({"crew": frozenset({"room:ben"})}, complete=False)
+    async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
+        assert (await owner.app.gate.destination(CREW)).clearance == INTERNAL
+        await owner.app.receive(Membership(CREW, account, joined, "m1"))
+        assert (await owner.app.gate.destination(CREW)).clearance == (INTERNAL if stays else None)
+        rows = [row async for row in owner.app.records("audit") if row.kind == "classify"]
+        assert [row.body["joined"] for row in rows] == ([] if stays else [account])
+
+
+async def test_a_chat_nobody_vouched_for_stays_as_it_is(tmp_path: Path) -> None:
+    plain = {name: value for name, value in VOUCHED.items() if name != "members_vouched"}
+    config = policy(principals=PEOPLE, channels=CHANNELS, chats={"crew": plain})
+    async with running(tmp_path, config, serve=False, channels=[Rooms()]) as owner:
+        await owner.app.receive(Membership(CREW, "room:eve", joined=True, dedupe="m1"))
+        assert [row async for row in owner.app.records("audit") if row.kind == "classify"] == []

@@ -1,0 +1,63 @@
+"""A right is one process's at a time, comes back when that is gone, and is not held by whoever only thinks so."""
+
+import anyio
+import pytest
+
+from bot.store.keys import right_key
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
+from tests.store.world import KEY, command, fresh
+
+pytestmark = pytest.mark.anyio
+
+SHORT = StoreOptions(lease_ms=300)
+
+
+async def test_one_process_has_it_at_a_time(store: RedisStore, server: Supervisor) -> None:
+    name, order = fresh(), list[str]()
+    other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
+
+    async def second() -> None:
+        async with other.hold(name):
+            order.append("second")
+
+    async with anyio.create_task_group() as tasks, store.hold(name) as held:
+        tasks.start_soon(second)
+        await anyio.sleep(0.5)
+        assert held()
+        order.append("first")
+    await other.close()
+    assert order == ["first", "second"]
+    assert await command(store, "GET", right_key(name)) is None
+
+
+async def test_it_is_renewed_while_it_is_held(server: Supervisor) -> None:
+    store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
+    async with store.hold(name) as held:
+        await anyio.sleep(1)
+        assert held()
+        assert await command(store, "GET", right_key(name)) is not None
+    await store.close()
+
+
+async def test_who_lost_it_knows(server: Supervisor) -> None:
+    store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
+    async with store.hold(name) as held:
+        await command(store, "SET", right_key(name), "somebody else")
+        with anyio.fail_after(10):
+            while held():
+                await anyio.sleep(0.05)
+    assert await command(store, "GET", right_key(name)) == b"somebody else"
+    await store.close()
+
+
+async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: Supervisor) -> None:
+    name = fresh()
+    await command(store, "SET", right_key(name), "a process that was killed", "PX", 300)
+    other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
+    with anyio.fail_after(10):
+        async with other.hold(name) as held:
+            assert held()
+    await other.close()
