@@ -50,7 +50,7 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
 from bot.tools.web_fetch import Bounds, WebFetch
 from channels.base import Audience, Channel, Platform
-from channels.message import Address, Inbound, Membership
+from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -125,7 +125,7 @@ class App:
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
-        self._memberships = Memberships(self.gate, self.reloader)
+        self._memberships = Memberships(self.gate, self.reloader, store)
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.outbox = self._outbox()
@@ -256,7 +256,7 @@ class App:
             longest=self.config.limits.message_characters,
         )
 
-    async def receive(self, event: Inbound | Membership) -> None:
+    async def receive(self, event: Inbound | Membership | Moved) -> None:
         """Take in what a platform tells. Raises StoreError: it could not be kept, so it must be told again."""
         if isinstance(event, Inbound):
             await self.router.receive(event)

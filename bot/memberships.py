@@ -5,21 +5,33 @@ from dataclasses import replace
 from bot import labelling
 from bot.gate.gate import Gate
 from bot.reload import Changing, Known, Reloader
+from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRow
 from channels.base import Reader
-from channels.message import Membership
+from channels.message import Membership, Moved
 from policy.overrides import Change, Place, Placing
 
 
 class Memberships:
     """Takes back what an admin vouched for when somebody joins who is not cleared for it."""
 
-    def __init__(self, gate: Gate, reloader: Reloader) -> None:
+    def __init__(self, gate: Gate, reloader: Reloader, store: AuditStore) -> None:
         self._gate = gate
+        self._store = store
         self._reloader = reloader
 
-    async def heard(self, membership: Membership) -> None:
-        """Take in that somebody joined or left. Raises StoreError: it could not be kept."""
+    async def heard(self, event: Membership | Moved) -> None:
+        """Take in that somebody joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
+        if isinstance(event, Moved):
+            # Under its new id it is a chat that nobody classified, with a session of its own, until an admin says what
+            # it is: an id that a platform names is no proof of who reads there.
+            await self._store.append(
+                (AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)}),)
+            )
+        else:
+            await self._joined(event)
+
+    async def _joined(self, membership: Membership) -> None:
         there, document = membership.address, self._gate.document
         chat = document.chat(there.channel, there.workspace, there.chat)
         if not membership.joined or chat is None or not chat.members_vouched:

@@ -4,7 +4,7 @@ What an adapter tells goes one way, through the router. Their libraries are impo
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings
@@ -14,7 +14,9 @@ from channels.base import Platform
 if TYPE_CHECKING:
     from channels.base import Lease
 
-_TELEGRAM = "https://api.telegram.org"
+_TELEGRAM: Final = "https://api.telegram.org"
+_HIDDEN: Final = frozenset({"quit"})
+"""Commands that are only a console's."""
 
 
 def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease") -> tuple[Platform, ...]:
@@ -26,12 +28,14 @@ def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease:
     if settings.telegram is not None:
         from channels.telegram.adapter import Telegram
 
+        base = (settings.telegram.base_url or _TELEGRAM).rstrip("/")
         made.append(
             Telegram(
                 _token(environment, settings.telegram.token),
                 lease,
-                commands={command.name: command.help for command in COMMANDS if command.name != "quit"},
-                base_url=settings.telegram.base_url or _TELEGRAM,
+                commands=[(command.name, command.help) for command in COMMANDS if command.name not in _HIDDEN],
+                base_url=f"{base}/bot",
+                base_file_url=f"{base}/file/bot",
             )
         )
     return tuple(made)

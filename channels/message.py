@@ -84,7 +84,16 @@ class Membership:
     dedupe: str
 
 
-Event = Inbound | Membership
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A chat has another id from now on: who reads at `address` reads at `to`."""
+
+    address: Address
+    to: Address
+    dedupe: str
+
+
+Event = Inbound | Membership | Moved
 """Whatever an adapter tells."""
 
 

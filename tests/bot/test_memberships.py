@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.message import Address, Membership
+from channels.message import Address, Membership, Moved
 from tests.bot.kit import INTERNAL, policy
 from tests.bot.rooms import Rooms
 from tests.harness import running
@@ -48,3 +48,14 @@ async def test_a_chat_nobody_vouched_for_stays_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path, config, serve=False, channels=[Rooms()]) as owner:
         await owner.app.receive(Membership(CREW, "room:eve", joined=True, dedupe="m1"))
         assert [row async for row in owner.app.records("audit") if row.kind == "classify"] == []
+
+
+async def test_a_chat_with_another_id_is_another_chat(tmp_path: Path) -> None:
+    config = policy(principals=PEOPLE, channels=CHANNELS, chats={"crew": VOUCHED})
+    moved = Address("room", "crew-2")
+    rooms = Rooms({"crew-2": frozenset({"room:ben"})})
+    async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
+        await owner.app.receive(Moved(CREW, moved, "m1"))
+        assert (await owner.app.gate.destination(moved)).clearance is None
+        (row,) = [row async for row in owner.app.records("audit") if row.kind == "moved"]
+        assert row.body == {"from": str(CREW), "to": str(moved)}
