@@ -205,8 +205,8 @@ class App:
     async def listen(self) -> None:
         """Listen to the platforms of this process until cancelled; what they tell is taken in beside `serve`."""
         async with asyncio.TaskGroup() as tasks:
-            for platform in self.listened:
-                tasks.create_task(platform.serve(self.receive))
+            for adapter in self.listened:
+                tasks.create_task(adapter.serve(self.receive))
 
     async def thinking(self) -> "Thinking":
         """Return the configured models, made when they are first needed.
@@ -226,7 +226,9 @@ class App:
         return await thinking.recap(standing, events, topic)
 
     async def close(self) -> None:
-        """Close the connections to models."""
+        """Close the connections to platforms and models."""
+        for adapter in self.listened:
+            await adapter.close()
         if self._thinking is not None:
             await self._thinking.seats.close()
 

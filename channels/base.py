@@ -119,10 +119,14 @@ Raises an exception: it could not be kept, so the platform must tell it again.
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with an adapter's connection: a sentence, and how to mend it."""
+    """What is wrong with an adapter's connection: a sentence, and how to mend it.
+
+    A `remark` tells what may be meant as it is.
+    """
 
     problem: str
     next_step: str = ""
+    remark: bool = False
 
 
 class Platform(Channel, Protocol):
@@ -130,6 +134,10 @@ class Platform(Channel, Protocol):
 
     async def serve(self, receive: Receive) -> None:
         """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections; nothing can be said any more."""
         ...
 
     async def troubles(self) -> tuple[Trouble, ...]:

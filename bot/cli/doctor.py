@@ -54,6 +54,7 @@ async def doctor(config: Config, *, as_json: bool) -> int:
             found.extend(Finding("store", str(problem), problem.next_step) for problem in problems)
             if not problems:
                 found.append(Finding("store"))
+            found.extend(await _channels(config, app))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
     except LockgateError as error:
@@ -100,6 +101,25 @@ def _web(config: Config) -> Finding:
             "take them out of `web.unsafe_allow_private_addresses` unless that is meant",
         )
     return Finding("web")
+
+
+async def _channels(config: Config, app: "App") -> list[Finding]:
+    """Ask every platform that is configured what is wrong with the connection there."""
+    from bot.platforms import platforms
+
+    try:
+        made = platforms(config.channels, os.environ, app.store)
+    except ConfigError as error:
+        return [Finding("channels", str(error), error.next_step)]
+    found = list[Finding]()
+    for adapter in made:
+        troubles = await adapter.troubles()
+        await adapter.close()
+        subject = f"channel {adapter.name}"
+        remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
+        wrong = [Finding(subject, one.problem, one.next_step) for one in troubles if not one.remark]
+        found += wrong or [Finding(subject, note=remarks)]
+    return found
 
 
 def _server(seen: Seen) -> Finding:

@@ -29,7 +29,7 @@ VOUCHED = {"channel": "room", "chat": "crew", "classification": "INTERNAL", "mem
     ],
 )
 async def test_an_uncleared_join_drops_what_was_vouched_for(
-    tmp_path: Path, account: str, joined: bool, stays: bool
+    tmp_path: Path, account: str, *, joined: bool, stays: bool
 ) -> None:
     config = policy(principals=PEOPLE, channels=CHANNELS, chats={"crew": VOUCHED})
     # The platform lists nobody but ben and does not know of all.

@@ -309,7 +309,7 @@ async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return lambda store: store.free(principal, slots)
 
 
-async def having(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+async def having(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
 
     async def have(store: RedisStore) -> bool:
