@@ -1,0 +1,184 @@
+"""Stories told over Telegram: the real command line listens to a Telegram that is played on loopback."""
+
+import asyncio
+import json
+import re
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.journeys.machine import Machine
+from tests.sim.telegram import Telegram, telegram
+from tests.sim.telegram_state import Chat
+from tests.sim.telegram_world import Person
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE: Final = 40.0
+
+
+def call(tool: str, **arguments: str) -> str:
+    return f"!{tool} {json.dumps(arguments)}"
+
+
+def config(server: Telegram, ann: Person, **people: tuple[Person, str, str]) -> str:
+    """Return a configuration: ann owns the bot, `people` have roles and clearances, others may be paired."""
+    known = {
+        "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", f"telegram:{ann.id}"]},
+        **{
+            name: {"role": role, "clearance": clearance, "accounts": [f"telegram:{person.id}"]}
+            for name, (person, role, clearance) in people.items()
+        },
+    }
+    settings = {
+        "channels": {"telegram": {"token": "BOT_TOKEN", "base_url": f"http://127.0.0.1:{server.port}"}},
+        "policy": {
+            "principals": known,
+            "paired": {"role": "member", "clearance": "INTERNAL"},
+            "channels": {
+                "console": {"classification": "top", "overshoot": "allow"},
+                "telegram": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+            },
+            "recipients": {},
+        },
+    }
+    return json.dumps(settings)
+
+
+@asynccontextmanager
+async def listening(machine: Machine, server: Telegram, text: str) -> AsyncGenerator[None]:
+    """Run `lockgate run` on a configuration, and end it as an operator does."""
+    (machine.folder / "config.yaml").write_text(text)
+    process = await asyncio.to_thread(machine.start, "run", BOT_TOKEN=server.token)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, err = await asyncio.to_thread(process.communicate, timeout=30)
+    assert process.returncode == 0, err.decode()
+    assert "listening to telegram" in err.decode()
+    assert server.token not in (out + err).decode()
+
+
+async def hears(server: Telegram, chat: Chat, words: str) -> str:
+    """Wait until something with these words stands in a chat; return it."""
+    await server.until(lambda: any(words in text for text in chat.said), PATIENCE)
+    return next(text for text in chat.said if words in text)
+
+
+async def test_first_contact_and_pairing(tmp_path: Path) -> None:
+    """A stranger learns how to ask and nothing else; the owner lets him in; he talks to the agent."""
+    async with telegram() as server:
+        ann, ben = server.user("Ann"), server.user("Ben")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            ben.says(None, "hello? what do you know about the pipeline?")
+            told = await hears(server, ben.private, "you are not known here")
+            code = re.search(r"code ([0-9a-z]{8})", told)
+            assert code is not None
+            assert len(ben.private.said) == 1
+            ann.says(None, "/pair list")
+            await hears(server, ann.private, f"telegram:{ben.id} asks")
+            ann.says(None, f"/pair approve {code[1]} ben")
+            await hears(server, ann.private, "ben")
+            ben.says(None, "hello again")
+            await hears(server, ben.private, "You said: hello again")
+            # What he asked before he was known never reached the agent.
+            assert not any("pipeline" in text for text in ben.private.said)
+
+
+async def test_an_admin_classifies_a_new_group_and_a_question_is_answered_there(tmp_path: Path) -> None:
+    """A group hears nothing until an admin says what it may hear, and answers for who is in it."""
+    async with telegram() as server:
+        ann, ben, eve = server.user("Ann"), server.user("Ben"), server.user("Eve")
+        group = server.supergroup("Harbour", ann, ben, bot="administrator")
+        text = config(server, ann, ben=(ben, "member", "INTERNAL"))
+        async with listening(Machine(tmp_path), server, text):
+            bot = server.state.me["username"]
+            ben.says(group, f"@{bot} what is public?")
+            await hears(server, ben.private, "until an admin says what may be said in this chat")
+            assert group.said == []
+            ann.says(group, f"/classify@{bot} PUBLIC")
+            await hears(server, ann.private, "classified PUBLIC")
+            ann.says(group, f"/classify@{bot} vouch")
+            await hears(server, ann.private, "vouched for")
+            ben.says(group, "just between us")
+            ben.says(group, f"@{bot} what is public?")
+            await hears(server, group, "what is public?")
+            eve.says(group, f"@{bot} and me?")
+            ben.says(group, f"@{bot} thanks")
+            await hears(server, group, "thanks")
+            assert len(group.said) == 2
+
+
+async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
+    """What a group may not hear is refused there in one sentence, and read in private by whoever may know it."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        group = server.supergroup("Harbour", ann, bot="administrator")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            bot = server.state.me["username"]
+            ann.says(group, f"/classify@{bot} INTERNAL")
+            await hears(server, ann.private, "classified INTERNAL")
+            ann.says(group, f"/classify@{bot} vouch")
+            await hears(server, ann.private, "vouched for")
+            ann.says(group, f"@{bot} {call('read_file', path='confidential/pipeline.md')}")
+            await server.until(lambda: group.said, PATIENCE)
+            assert "Veldhaven" not in str(group.said)
+            ann.says(None, call("read_file", path="confidential/pipeline.md"))
+            await hears(server, ann.private, "Veldhaven")
+            assert "Veldhaven" not in str(group.said)
+
+
+async def test_an_approval_by_a_button(tmp_path: Path) -> None:
+    """An agent that has read what anybody may have written asks before it writes to somebody; a button says yes."""
+    async with telegram() as server:
+        ann, ben = server.user("Ann"), server.user("Ben")
+        text = json.loads(config(server, ann, ben=(ben, "member", "INTERNAL")))
+        text["policy"]["recipients"] = {
+            "ben": {"channel": "telegram", "chat": str(ben.id), "clearance": "INTERNAL"},
+        }
+        ben.says(None, "/whoami")
+        async with listening(Machine(tmp_path), server, json.dumps(text)):
+            await hears(server, ben.private, "you are ben")
+            ann.says(None, call("read_file", path="public/welcome.md"))
+            await hears(server, ann.private, "read_file:")
+            ann.says(None, call("message", channel="telegram", recipient="ben", text="we open at nine"))
+            await hears(server, ann.private, "May `message` run with exactly these arguments?")
+            assert not any("we open at nine" in said for said in ben.private.said)
+            (question,) = [shown for shown in ann.private.shows if shown.buttons]
+            ann.presses(question, 0)
+            await hears(server, ben.private, "we open at nine")
+
+
+async def test_a_restart_loses_nothing_and_says_nothing_twice(tmp_path: Path) -> None:
+    """What was written while the bot was away is answered when it is back, once each."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        machine, text = Machine(tmp_path), config(server, ann)
+        ann.says(None, "one")
+        async with listening(machine, server, text):
+            await hears(server, ann.private, "You said: one")
+        for number in range(10):
+            ann.says(None, f"away {number}.")
+        async with listening(machine, server, text):
+            await hears(server, ann.private, "away 9.")
+        assert ann.private.said == ["You said: one", *(f"You said: away {number}." for number in range(10))]
+
+
+async def test_reset_and_send_and_stop(tmp_path: Path) -> None:
+    """Having read something confidential, a person forgets it all in two steps."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            ann.says(None, call("read_file", path="confidential/pipeline.md"))
+            await hears(server, ann.private, "Veldhaven")
+            ann.says(None, "/reset")
+            await hears(server, ann.private, "/reset confirm")
+            ann.says(None, "/reset confirm")
+            await hears(server, ann.private, "a new conversation begins, taint PUBLIC")
+            ann.says(None, "/stop")
+            await hears(server, ann.private, "nothing to stop here")
