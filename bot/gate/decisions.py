@@ -163,8 +163,8 @@ class Decisions:
         return "\n".join(explain.render(decision, reader, subject=subject))
 
     def row(self, standing: Standing, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
-        """Return the audit row of a decision."""
-        return AuditRow("decision", standing.principal, self.facts(hook, decision, **more))
+        """Return the audit row of a decision; its actor is who set it going."""
+        return AuditRow("decision", standing.asker, self.facts(hook, decision, **more))
 
     @staticmethod
     def facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[str, JsonValue]:
