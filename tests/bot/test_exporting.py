@@ -130,6 +130,16 @@ async def test_what_a_rule_replaces_is_replaced_before_it_is_signed(tmp_path: Pa
 
 
 @pytest.mark.anyio
+async def test_a_rule_about_labels_judges_an_export_by_all_that_is_in_it(tmp_path: Path) -> None:
+    stop = {"id": "stop", "hook": "PRE_OUTPUT", "taint": ">= CONFIDENTIAL", "action": "BLOCK"}
+    async with running(tmp_path, policy(rules=[stop])) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        await owner.say("/export")
+        (row,) = [row.body for row in await owner.app.store.records("audit") if "export" in row.body]
+        assert (row["verdict"], row["rules"], row["digest"]) == ("BLOCK", ["stop"], None)
+
+
+@pytest.mark.anyio
 async def test_numbers_and_names_of_fields_are_replaced_too(tmp_path: Path) -> None:
     hide = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "REDACT"}
     async with running(tmp_path, policy(rules=[hide])) as owner:

@@ -235,6 +235,14 @@ async def test_times_bound_the_first_byte_and_the_whole(name: str, tmp_path: Pat
             assert "the model did not answer in time; try again" in await person.say("again")
 
 
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_stream_that_only_says_it_is_there_has_not_begun(name: str, tmp_path: Path) -> None:
+    async with provider(Act("late", murmur=True)) as played:
+        blocks = configured({name: played}, retries=0, first_byte_seconds=0.5)
+        async with talking(tmp_path, blocks) as person:
+            assert "the model did not answer in time; try again" in await person.say("hello")
+
+
 async def test_nobody_listening_is_an_error_in_words(tmp_path: Path) -> None:
     async with provider() as played:
         pass

@@ -121,8 +121,16 @@ async def test_a_process_that_is_no_server_is_given_up(script: str) -> None:
 
 
 async def test_a_server_that_does_not_answer_at_the_start_is_given_up() -> None:
-    async with serving(shell("sleep 60", start_seconds=1)) as call:
+    async with asyncio.timeout(20), serving(shell("sleep 60", start_seconds=1)) as call:
         assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+
+
+async def test_one_that_just_failed_is_not_started_again_by_every_call(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    async with serving(shell(f"echo once >> '{starts}'; exit 3")) as call:
+        outcomes = [await call("search", word="w") for _ in range(5)]
+    assert outcomes == [Outcome(NOT_RUNNING, failed=True)] * 5
+    assert starts.read_text() == "once\n"
 
 
 async def test_a_program_that_is_not_there_is_told_to_the_operator_alone() -> None:
