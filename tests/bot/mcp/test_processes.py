@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.mcp.connection import KEY
 from bot.mcp.results import CUT, LONGEST, NOT_TEXT, NOTHING
 from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Outcome
 from tests.bot.mcp.servers import command, serving, shell
@@ -63,6 +64,11 @@ async def test_an_older_server_is_refused_what_it_asks_and_its_nonsense_is_not_r
         for what in ("roots/list", "sampling/createMessage", "elicitation/create", "made/up"):
             assert await call(what) == Outcome('"refused"')
         assert await call("nonsense") == Outcome(UNREADABLE, failed=True)
+
+
+async def test_a_call_bears_the_key_by_which_a_repetition_is_known() -> None:
+    async with serving({"command": sys.executable, "args": [LEGACY], "tools": {}}) as call:
+        assert json.loads(await call.text("meta"))[KEY] == "key"
 
 
 async def test_a_server_that_crashes_is_started_again_after_a_pause() -> None:

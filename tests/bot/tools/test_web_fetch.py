@@ -275,6 +275,17 @@ async def test_a_name_is_looked_up_once_and_the_connection_goes_there(tmp_path: 
             assert "no public address" in await owner.say(fetch(f"http://rebind.test:{server.port}/a"))
 
 
+async def test_no_proxy_of_the_environment_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with browsing(tmp_path) as (owner, server), web() as proxy:
+        server.page("/a", "from the server itself")
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.base)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert "from the server itself" in await owner.say(fetch(f"{server.base}/a"))
+        assert proxy.asked == []
+
+
 async def test_over_tls_the_server_is_asked_for_by_name_at_the_address_that_was_checked(tmp_path: Path) -> None:
     asked = list[str | None]()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
