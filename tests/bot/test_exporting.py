@@ -1,6 +1,8 @@
 """Exports: what is in them, for whom, and that a changed one shows."""
 
+import hmac
 import json
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,9 @@ def test_an_export_is_a_header_its_entries_and_a_signature() -> None:
         "body": {"text": "line\n1 \u2028ä"},
     }
     assert list(last) == ["signature"]
+    # Not by the audit key itself: no line may ever stand for a record of the audit.
+    unsigned = LINES[0][: LINES[0].index(b',"mac"')]
+    assert head["mac"] != urlsafe_b64encode(hmac.digest(KEY, unsigned, "sha256")).rstrip(b"=").decode()
     assert verified(KEY, FILE) == verified(KEY, FILE.removesuffix(b"\n")) == Whole("s1", 3)
 
 
@@ -119,6 +124,16 @@ async def test_one_that_does_not_fit_a_chat_is_made_at_the_command_line(tmp_path
 
 
 @pytest.mark.anyio
+async def test_one_that_a_rule_would_change_once_it_is_signed_is_not_shown(tmp_path: Path) -> None:
+    hide = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "signed", "action": "REDACT"}
+    async with running(tmp_path, policy(patterns={"signed": '"signature"'}, rules=[hide])) as owner:
+        await owner.say("hello")
+        shown = await owner.say("/export")
+        assert "cannot be shown whole here" in shown
+        assert "lockgate.export" not in shown
+
+
+@pytest.mark.anyio
 async def test_what_a_rule_replaces_is_replaced_before_it_is_signed(tmp_path: Path) -> None:
     hide = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "us-ssn", "action": "REDACT"}
     async with running(tmp_path, policy(rules=[hide])) as owner:
@@ -127,6 +142,16 @@ async def test_what_a_rule_replaces_is_replaced_before_it_is_signed(tmp_path: Pa
         assert "536-90-4399" not in shown
         assert "[redacted: us-ssn]" in shown
         assert isinstance(owner.app.exporter.verified(bytes_in(shown)), Whole)
+
+
+@pytest.mark.anyio
+async def test_a_rule_about_labels_judges_an_export_by_all_that_is_in_it(tmp_path: Path) -> None:
+    stop = {"id": "stop", "hook": "PRE_OUTPUT", "taint": ">= CONFIDENTIAL", "action": "BLOCK"}
+    async with running(tmp_path, policy(rules=[stop])) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        await owner.say("/export")
+        (row,) = [row.body for row in await owner.app.store.records("audit") if "export" in row.body]
+        assert (row["verdict"], row["rules"], row["digest"]) == ("BLOCK", ["stop"], None)
 
 
 @pytest.mark.anyio

@@ -87,6 +87,13 @@ async def test_a_tool_that_does_not_exist_is_blocked_and_cannot_run() -> None:
         await gate([]).run(standing(), asked, unrecorded)
 
 
+def test_a_refusal_of_the_gates_own_names_the_policy_it_was_made_under() -> None:
+    keeper = gate([Probe()])
+    for refused in (keeper.prepare(standing(principal="gone"), call("probe")), keeper.prepare(standing(), call("no"))):
+        assert blocked_by(refused.decision)
+        assert refused.decision.policy == keeper.document.digest
+
+
 async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
     probe = Probe(declared=Declared(result=TOP, clearance=PUBLIC))
     keeper = gate([probe])

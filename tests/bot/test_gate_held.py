@@ -154,6 +154,24 @@ def test_the_sink_is_compared_with_the_join() -> None:
     assert not refused.concealed
 
 
+def test_the_sink_is_compared_with_what_an_item_turned_out_to_be() -> None:
+    higher = holding(item(floor=PUBLIC))
+    one = gate([Message()])
+    refused = one.prepare(higher, call("message", say("guest")))
+    assert blocked_by(refused.decision) == {"no_write_down"}
+    assert refused.concealed
+    # The reason tells of the content, so it is held at the same label.
+    assert one.kept(higher, refused, "the reason", PUBLIC).label == CONFIDENTIAL
+    sent = one.prepare(higher, call("message", say()))
+    assert (sent.decision.verdict, sent.carried) == (Verdict.ALLOW, CONFIDENTIAL)
+
+
+def test_a_rule_about_what_is_said_sees_the_join() -> None:
+    silent = gate([Message()], rule(hook="PRE_OUTPUT", taint=">= CONFIDENTIAL", action="BLOCK"))
+    assert silent.prepare(holding(item(INTERNAL)), call("message", say())).decision.verdict is Verdict.ALLOW
+    assert blocked_by(silent.prepare(holding(item()), call("message", say())).decision) == {"mine"}
+
+
 async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
     one = gate([Message()])
     here = holding(item())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot import events
+from bot.commands.release import CHANGED
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.sessions import releases
@@ -39,6 +40,7 @@ pytestmark = pytest.mark.anyio
 OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True}
 HELD = {"principals": {"owner": OWNER}}
 TEXT = "the deal is on"
+HIDE = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "deal", "action": "REDACT"}
 RECORD = Release("c0de", "owner", str(HOME), 3, releases.digest(TEXT), "CONFIDENTIAL", str(GUEST), "PUBLIC", NOW + 1)
 SENT = Delivery(
     "s1", "release-c0de", str(GUEST), TEXT, CONFIDENTIAL, "message", "", DeliveryState.SENDING, NOW, 1, 1, (), release=9
@@ -48,6 +50,12 @@ THERE = Destination(str(GUEST), "console", PUBLIC)
 
 def code(shown: str) -> str:
     return shown.split("/release confirm ")[1].split("`", maxsplit=1)[0]
+
+
+def chats(clearance: str) -> dict[str, dict[str, str]]:
+    """Return the known chats, the guest's cleared for this."""
+    clearances = {"owner": "top", "guest": clearance}
+    return {name: {"channel": "console", "chat": name, "clearance": known} for name, known in clearances.items()}
 
 
 async def confidential(owner: Person) -> None:
@@ -95,8 +103,7 @@ def test_a_record_counts_no_more_when_the_right_or_the_clearance_is_gone() -> No
 
 
 def test_bytes_that_a_rule_would_change_are_not_sent() -> None:
-    rule = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "deal", "action": "REDACT"}
-    spoken = keeper(patterns={"deal": "deal"}, rules=[rule]).recheck(SENT, THERE, NOW, RECORD)
+    spoken = keeper(patterns={"deal": "deal"}, rules=[HIDE]).recheck(SENT, THERE, NOW, RECORD)
     assert blocked_by(spoken.decision) == {"fails_closed"}
 
 
@@ -203,6 +210,52 @@ async def test_a_delivery_that_refers_to_what_is_no_release_is_withheld(tmp_path
         states = [one.state for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
         assert states == [DeliveryState.WITHHELD] * 3
         assert "→ guest" not in owner.shown
+
+
+async def test_a_code_counts_once(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+        confirm = f"/release confirm {code(await owner.say('/release last to guest'))}"
+        assert "→ guest" in await owner.say(confirm)
+        assert "there is nothing of that name here" in await owner.say(confirm)
+        assert owner.shown.count("→ guest") == 1
+
+
+async def test_a_code_counts_for_whom_it_was_shown_to_alone(tmp_path: Path) -> None:
+    other = {**OWNER, "accounts": ["console:other"]}
+    async with running(tmp_path, policy(principals={"owner": OWNER, "other": other})) as owner:
+        await confidential(owner)
+        confirm = f"/release confirm {code(await owner.say('/release last to guest'))}"
+        beside = Person(owner.app, owner.output, account="console:other")
+        assert "there is nothing of that name here" in await beside.say(confirm)
+        assert "→ guest" in await owner.say(confirm)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"recipients": chats("PUBLIC")}, id="cleared for less"),
+        pytest.param({"patterns": {"deal": "deal"}, "rules": [HIDE]}, id="other bytes"),
+    ],
+)
+async def test_what_changed_since_it_was_shown_is_not_released(tmp_path: Path, change: dict[str, object]) -> None:
+    guest = {"role": "member", "clearance": "INTERNAL", "accounts": ["console:guest"]}
+    before = {"principals": {"owner": OWNER, "guest": guest}, "recipients": chats("INTERNAL")}
+    async with running(tmp_path, policy(**before)) as owner:
+        await confidential(owner)
+        confirm = f"/release confirm {code(await owner.say('/release last to guest'))}"
+        (tmp_path / "config.yaml").write_text(policy(**{**before, **change}))
+        assert "is in force" in await owner.say("/policy reload")
+        assert CHANGED in await owner.say(confirm)
+        assert all(event.type is not EventType.RELEASE_CONFIRMED for event in await owner.events())
+
+
+async def test_no_read_up_what_may_not_be_shown_here_any_more_is_as_what_is_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(**HELD)) as owner:
+        await confidential(owner)
+    lowered = policy(principals={"owner": {**OWNER, "clearance": "INTERNAL"}})
+    async with running(tmp_path, lowered) as owner:
+        assert await owner.say("/release last to guest") == await owner.say("/release 9999 to guest")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from policy.request import Hook
 from tests.bot.kit import (
     CONFIDENTIAL,
     Probe,
+    Scripted,
     TextArguments,
     bang,
     blocked_by,
@@ -39,6 +40,9 @@ from tests.bot.kit import (
 from tests.harness import running
 
 VALUE = 'k3y+/="\\ü<b>_x*_y'
+TRACE = "ü<b>_x*_y"
+"""A part of it that looks the same in whatever Python or JSON shows of a text."""
+
 HOST = "api.example.com"
 RING = Keyring({"weather": Held(VALUE, frozenset({"probe"}), frozenset({HOST}))})
 
@@ -192,7 +196,7 @@ def test_without_secrets_nothing_is_scrubbed() -> None:
 
 
 def test_a_secret_does_not_show_itself() -> None:
-    assert VALUE not in repr(Held(VALUE, frozenset(), frozenset()))
+    assert TRACE not in repr(Held(VALUE, frozenset(), frozenset()))
 
 
 # --- through the gate ------------------------------------------------------------------------------
@@ -232,8 +236,7 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
         log = await owner.events()
         records = [record async for record in owner.app.records(owner.sid)]
         everything = f"{shown}{log}{records}{await owner.app.store.deliveries(owner.sid)}"
-        assert VALUE not in everything
-        assert json.dumps(VALUE)[1:-1] not in everything
+        assert TRACE not in everything
         hooks = [(row.body.get("hook"), row.body.get("secret")) for row in records]
         assert ("SECRET_ACCESS", "weather") in hooks
         called = [event.body["arguments"] for event in log if event.type is EventType.TOOL_CALL]
@@ -313,7 +316,7 @@ async def test_what_fails_with_a_value_in_its_words_shows_none(tmp_path: Path) -
     probe.does = fail
     async with running(tmp_path, config(tmp_path), parts=parts_of(probe)) as owner:
         await owner.say(bang("read_file", text="${secret:weather}"))
-        assert VALUE not in str(await owner.events())
+        assert TRACE not in str(await owner.events())
 
 
 @pytest.mark.anyio
@@ -323,11 +326,29 @@ async def test_a_value_that_a_person_types_or_a_file_holds_is_not_kept(tmp_path:
         shown = await owner.say(f"my key is {VALUE}")
         shown += await owner.say(bang("read_file", path="public/env.txt"))
         assert "KEY=[secret: weather]" in shown
-        assert VALUE not in f"{shown}{await owner.events()}"
+        assert TRACE not in f"{shown}{await owner.events()}"
 
 
-def test_an_error_of_ours_is_kept_without_values() -> None:
-    assert gate([], keyring=RING).scrubbed(f"Traceback {VALUE}") == "Traceback [secret: weather]"
+@pytest.mark.anyio
+async def test_an_error_of_ours_is_kept_without_values(tmp_path: Path) -> None:
+    broken = Scripted(RuntimeError(f"no {VALUE}"))
+    async with running(tmp_path, config(tmp_path), parts=parts(model=broken)) as owner:
+        await owner.say("hello")
+        kept = str(await owner.events())
+        assert "no [secret: weather]" in kept
+        assert TRACE not in kept
+
+
+@pytest.mark.anyio
+async def test_what_was_said_before_it_was_a_secret_is_masked_before_it_is_cut(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("x" * 3995 + VALUE)
+    async with running(tmp_path, config(tmp_path)) as owner:
+        shown = await owner.say("/history")
+        # As long as an entry of a history may be, so that the last letters would be those of the value.
+        assert "x" * 3995 in shown
+        assert "…" in shown
+        assert VALUE[:4] not in shown
 
 
 @pytest.mark.anyio

@@ -296,6 +296,25 @@ async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:
         assert ended.last_turn is not None
         assert ended.last_turn.reason is YieldReason.DEADLINE_EXCEEDED
         assert TOO_LATE in owner.shown
+        # It was over before it began: nothing of its task was let in.
+        begun_with = [event for event in await app.store.events(child.sid) if event.type is EventType.USER_MESSAGE]
+        assert begun_with == []
+
+
+async def test_a_childs_child_has_no_later_deadline(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        (sid,) = await begun(owner, "owner")
+        app = owner.app
+        child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand("hello"))
+        state = await app.store.state(child.sid)
+        assert state is not None
+        soon = state.created_at + 60_000
+        await late(owner, child.sid, soon)
+        grandchild = await app.spawner.mint_child(standing(sid=child.sid, turn=""), "l", Errand("hello", minutes=5))
+        below = await app.store.state(grandchild.sid)
+        assert below is not None
+        assert below.lineage is not None
+        assert below.lineage.deadline == soon
 
 
 async def test_a_deadline_ends_a_turn_in_its_middle(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from bot.agent.context import response_body
 from bot.gate.decisions import NOT_KNOWN
 from bot.ids import Ids
 from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.json import JsonObject
 from bot.sessions.values import NewItem, Status, Turn, Write, YieldReason
 from bot.tools.base import Declared, Result, Scene
 from bot.worker import ATTEMPTS, STOPPED
@@ -344,9 +345,15 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         await store.accept(NewItem(sid, "d2", "owner", PUBLIC, {"text": "and now"}, str(home), "owner"))
         assert "You said: hello" in await owner.say("hello")
 
-        async def told() -> bool:
+        async def failures() -> list[JsonObject]:
             rows = [record async for record in owner.app.records("audit")]
-            return any(row.kind == "failed" and row.body["session"] == sid for row in rows)
+            return [row.body for row in rows if row.kind == "failed"]
+
+        async def told() -> bool:
+            return bool(await failures())
 
         await eventually(told)
+        # What kind of error and where, and nothing of what it says: that may be anything.
+        told_of = (await failures())[0]
+        assert told_of == {"session": sid, "error": "KeyError", "where": told_of["where"]}
         assert "You said: again" in await owner.say("again")

@@ -8,7 +8,8 @@ class Act:
     """An answer with text and calls (name, arguments as written), or a fault.
 
     `status` other than 200 refuses, with `retry_after`, `code` and `location`. `delay` is seconds before the first
-    byte, `pause` between pieces. `hang` never answers. `cut` ends the stream after that many pieces, with a broken
+    byte, `pause` between pieces. `hang` never answers, `murmur` says for ten seconds that it is still there before it
+    does. `cut` ends the stream after that many pieces, with a broken
     connection or, if `clean`, as if it were complete. `broken` sends what is no JSON. `native` runs a tool of the
     provider's.
     """
@@ -21,6 +22,7 @@ class Act:
     delay: float = 0
     pause: float = 0
     hang: bool = False
+    murmur: bool = False
     cut: int | None = None
     clean: bool = False
     broken: bool = False

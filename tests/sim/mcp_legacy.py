@@ -19,10 +19,13 @@ def receive() -> dict[str, Any]:
     return json.loads(line)
 
 
-def call(number: object, tool: object) -> None:
-    """Answer a call of `nonsense`, or tell what the client says to a request of this server's."""
+def call(number: object, tool: object, meta: object) -> None:
+    """Answer a call of `nonsense`, tell what came beside one of `meta`, or what is said to a request of our own."""
     if tool == "nonsense":
         send(id=number, result={"content": "no list"})
+        return
+    if tool == "meta":
+        send(id=number, result={"content": [{"type": "text", "text": json.dumps(meta)}]})
         return
     question: dict[str, Any] = {"message": "your password?", "requestedSchema": {"type": "object", "properties": {}}}
     send(id="mine", method=tool, params={} if tool == "roots/list" else question)
@@ -38,7 +41,7 @@ def main() -> None:
         if message.get("method") == "initialize":
             send(id=message["id"], result=info)
         elif message.get("method") == "tools/call":
-            call(message["id"], message["params"]["name"])
+            call(message["id"], message["params"]["name"], message["params"].get("_meta"))
         elif "id" in message:
             send(id=message["id"], error={"code": -32601, "message": "Method not found"})
 

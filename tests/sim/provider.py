@@ -141,6 +141,10 @@ def _refuse(writer: asyncio.StreamWriter, act: Act) -> None:
 async def _stream(writer: asyncio.StreamWriter, asked: Asked, act: Act) -> bool:
     """Send the answer piece by piece; return whether the connection is still good."""
     _head(writer, 200, "text/event-stream", "transfer-encoding: chunked")
+    for _ in range(100 if act.murmur else 0):
+        writer.write(b"e\r\n: still here\n\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.1)
     async for piece in _cut(asked.speaker.pieces(asked.body, act), act):
         data = piece.encode()
         writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

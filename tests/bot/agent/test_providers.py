@@ -137,9 +137,9 @@ async def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for(tmp_pa
         assert len(played.seen) == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 404])
-async def test_what_another_attempt_cannot_mend_is_not_repeated(status: int, tmp_path: Path) -> None:
-    async with provider(Act(status=status)) as played:
+@pytest.mark.parametrize("status, code", [(400, ""), (401, ""), (404, ""), (429, "insufficient_quota")])
+async def test_what_another_attempt_cannot_mend_is_not_repeated(status: int, code: str, tmp_path: Path) -> None:
+    async with provider(Act(status=status, code=code)) as played:
         async with talking(tmp_path, configured({KINDS[0]: played})) as person:
             assert f"status {status}" in await person.say("hello")
         assert len(played.seen) == 1
@@ -235,6 +235,14 @@ async def test_times_bound_the_first_byte_and_the_whole(name: str, tmp_path: Pat
             assert "the model did not answer in time; try again" in await person.say("again")
 
 
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_stream_that_only_says_it_is_there_has_not_begun(name: str, tmp_path: Path) -> None:
+    async with provider(Act("late", murmur=True)) as played:
+        blocks = configured({name: played}, retries=0, first_byte_seconds=0.5)
+        async with talking(tmp_path, blocks) as person:
+            assert "the model did not answer in time; try again" in await person.say("hello")
+
+
 async def test_nobody_listening_is_an_error_in_words(tmp_path: Path) -> None:
     async with provider() as played:
         pass
@@ -243,10 +251,12 @@ async def test_nobody_listening_is_an_error_in_words(tmp_path: Path) -> None:
 
 
 async def test_an_endless_answer_is_given_up(tmp_path: Path) -> None:
-    async with provider(Act(text="x" * 2_100_000)) as played:
-        async with talking(tmp_path, configured({KINDS[0]: played})) as person:
-            assert "the model's answer is too long" in await person.say("hello")
-        assert len(played.seen) == 1
+    # It is given up while it goes on: nobody gets to the place where it breaks off.
+    for act in (Act(text="x" * 2_100_000), Act(text="x" * 3_500_000, cut=30)):
+        async with provider(act) as played:
+            async with talking(tmp_path, configured({KINDS[0]: played})) as person:
+                assert "the model's answer is too long" in await person.say("hello")
+            assert len(played.seen) == 1
 
 
 async def test_an_answer_that_met_the_limit_of_tokens_says_so(tmp_path: Path) -> None:
@@ -291,6 +301,15 @@ async def test_a_fall_back_that_is_not_cleared_is_passed_over_and_the_decision_i
             assert decided == {KINDS[2]: "BLOCK", KINDS[1]: "ALLOW"}
         assert not second.seen
         assert "Oostkanaal" in third.read()
+
+
+async def test_a_fall_back_that_cannot_read_so_much_at_once_is_passed_over(tmp_path: Path) -> None:
+    async with provider(Act(status=401)) as first, provider("never") as second, provider("me too") as third:
+        blocks = configured({KINDS[0]: first, KINDS[2]: second, KINDS[1]: third})
+        blocks["model"]["providers"][KINDS[2]]["context_tokens"] = 1000
+        async with talking(tmp_path, blocks) as person:
+            assert "me too" in await person.say("hello")
+        assert not second.seen
 
 
 async def test_what_may_be_read_is_decided_by_the_first_model_alone(tmp_path: Path) -> None:

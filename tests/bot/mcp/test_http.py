@@ -1,6 +1,7 @@
 """A server that is reached by URL: on loopback, with bounds on what it answers, and found again when it is back."""
 
 import asyncio
+import gzip
 import socket
 import subprocess
 import sys
@@ -92,6 +93,14 @@ async def test_what_is_no_server_is_not_running(answer: bytes) -> None:
     async with answering(answer) as port, serving(at(port, start_seconds=20)) as call:
         outcome = await call("search", word="w")
         assert outcome == Outcome(NOT_RUNNING, failed=True)
+
+
+async def test_a_packed_answer_is_not_unpacked() -> None:
+    body = gzip.compress(b"[" + b" " * 20_000_000 + b"]")
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}"
+    async with answering(f"{head}\r\n\r\n".encode() + body) as port, serving(at(port, start_seconds=20)) as call:
+        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert "packed" in call.servers.complaint("notes")
 
 
 async def test_nobody_at_the_address_is_told_to_the_operator_alone() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.mcp.connection import KEY
 from bot.mcp.results import CUT, LONGEST, NOT_TEXT, NOTHING
 from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Outcome
 from tests.bot.mcp.servers import command, serving, shell
@@ -63,6 +64,11 @@ async def test_an_older_server_is_refused_what_it_asks_and_its_nonsense_is_not_r
         for what in ("roots/list", "sampling/createMessage", "elicitation/create", "made/up"):
             assert await call(what) == Outcome('"refused"')
         assert await call("nonsense") == Outcome(UNREADABLE, failed=True)
+
+
+async def test_a_call_bears_the_key_by_which_a_repetition_is_known() -> None:
+    async with serving({"command": sys.executable, "args": [LEGACY], "tools": {}}) as call:
+        assert json.loads(await call.text("meta"))[KEY] == "key"
 
 
 async def test_a_server_that_crashes_is_started_again_after_a_pause() -> None:
@@ -121,8 +127,16 @@ async def test_a_process_that_is_no_server_is_given_up(script: str) -> None:
 
 
 async def test_a_server_that_does_not_answer_at_the_start_is_given_up() -> None:
-    async with serving(shell("sleep 60", start_seconds=1)) as call:
+    async with asyncio.timeout(20), serving(shell("sleep 60", start_seconds=1)) as call:
         assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+
+
+async def test_one_that_just_failed_is_not_started_again_by_every_call(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    async with serving(shell(f"echo once >> '{starts}'; exit 3")) as call:
+        outcomes = [await call("search", word="w") for _ in range(5)]
+    assert outcomes == [Outcome(NOT_RUNNING, failed=True)] * 5
+    assert starts.read_text() == "once\n"
 
 
 async def test_a_program_that_is_not_there_is_told_to_the_operator_alone() -> None:

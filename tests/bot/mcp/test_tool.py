@@ -198,7 +198,7 @@ def test_arguments_of_every_kind_are_described_and_checked() -> None:
 async def test_a_session_calls_a_real_server_and_what_it_heard_decides_where_it_speaks(tmp_path: Path) -> None:
     config = policy(mcp_servers=LABELLED, blocks={"mcp_servers": {"notes": command()}})
     async with running(tmp_path, config) as owner:
-        assert NAME in {one.name for one in owner.app.gate.tools}
+        assert [one.name for one in owner.app.gate.tools if isinstance(one, McpTool)] == [NAME]
         assert all("IMPORTANT" not in one.description for one in owner.app.gate.tools)
         assert "notes__search: 10 notes hold pipeline" in await owner.say(bang(NAME, word="pipeline"))
         assert str((await owner.state()).taint) == "INTERNAL~"

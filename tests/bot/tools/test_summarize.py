@@ -13,8 +13,9 @@ from bot.agent.offline import RECAP
 from bot.agent.window import estimated
 from bot.sessions.events import Event, EventType
 from bot.sessions.values import Usage
+from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
-from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, unanswered
+from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, scene, unanswered
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -181,3 +182,34 @@ async def test_what_cannot_be_made_smaller_ends_in_a_clear_notice(tmp_path: Path
     async with running(tmp_path, window(1000), parts=parts(model=Scripted("never"))) as owner:
         assert TOO_LARGE in await owner.say("x" * 30_000)
         assert (await owner.state()).usage == Usage()
+
+
+async def test_a_recap_that_makes_too_little_room_ends_in_the_same_notice(tmp_path: Path) -> None:
+    script = Scripted("hello", "THE RECAP", "never")
+    async with running(tmp_path, await room(tmp_path, 500), parts=parts(model=script)) as owner:
+        await owner.say("hello")
+        assert TOO_LARGE in await owner.say("x" * 30_000)
+        assert len(script.asked) == 2
+        assert "xxx" not in script.read()
+
+
+async def test_a_recap_enters_the_context_by_a_decision(tmp_path: Path) -> None:
+    script = Scripted("noted", "THE RECAP", "never")
+    settings = json.loads(await room(tmp_path, 3000))
+    settings["policy"] = {
+        "patterns": {"recap": "THE RECAP"},
+        "rules": [{"id": "no-recap", "hook": "PRE_CONTEXT_INJECTION", "pattern": "recap", "action": "BLOCK"}],
+    }
+    async with running(tmp_path, json.dumps(settings), parts=parts(model=script)) as owner:
+        await owner.say("part 0 " + "x" * 6000)
+        assert "rule `no-recap`" in await owner.say("part 1 " + "x" * 6000)
+        assert len(script.asked) == 2
+        assert not await summaries(owner)
+
+
+async def test_a_recap_carries_what_was_read_beside_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(READ)
+        (tool,) = (tool for tool in owner.app.gate.tools if isinstance(tool, Summarize))
+        told = await tool.run(SummarizeArguments(), scene(sid=owner.sid))
+        assert told.label == parse("CONFIDENTIAL~")

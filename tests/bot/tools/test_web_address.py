@@ -96,7 +96,20 @@ def test_an_address_is_put_together_from_its_parts(
 
 
 @pytest.mark.parametrize(
-    "text", ["http://a.b:", "http://a.b:123456/", "http://a..:x/", "https:///a", "http://.", "http://a.b@/"]
+    "text",
+    [
+        "http://a.b:",
+        "http://a.b:123456/",
+        "http://a..:x/",
+        "https:///a",
+        "http://.",
+        "http://a.b@/",
+        # What some resolvers take for a network address, and others do not.
+        "http://2130706433/",
+        "http://127.1/",
+        "http://0x7f.0.0.0x1/",
+        "http://0177.0.0.01/",
+    ],
 )
 def test_an_address_that_cannot_be_taken_apart(text: str) -> None:
     with pytest.raises(AddressError):

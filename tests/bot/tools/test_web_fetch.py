@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import ssl
+import tracemalloc
 import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +15,7 @@ import pytest
 
 from bot.app import Parts
 from bot.sessions.events import EventType
+from bot.tools.web_body import BodyError, read
 from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
 from tests.bot.kit import Scripted, bang, proposed
 from tests.harness import Person, running
@@ -214,6 +217,21 @@ async def test_compression_is_bounded(tmp_path: Path, body: bytes, encoding: str
         assert told in await owner.say(fetch(f"{server.base}/a"))
 
 
+async def test_no_more_is_decompressed_than_may_be_kept() -> None:
+    async def sent() -> AsyncGenerator[bytes]:
+        yield large
+
+    large = bomb()
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyError, match="larger than 300 kB"):
+            await read(sent(), "gzip", 300_000)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
+
+
 async def test_a_connection_that_breaks_is_told_as_such(tmp_path: Path) -> None:
     async with browsing(tmp_path) as (owner, server):
         server.answers["/a"] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\nhalf"
@@ -255,6 +273,30 @@ async def test_a_name_is_looked_up_once_and_the_connection_goes_there(tmp_path: 
             assert f"host: rebind.test:{server.port}" in server.asked[0].lower()
             # the next fetch looks again, and is refused as the name leads elsewhere now
             assert "no public address" in await owner.say(fetch(f"http://rebind.test:{server.port}/a"))
+
+
+async def test_no_proxy_of_the_environment_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with browsing(tmp_path) as (owner, server), web() as proxy:
+        server.page("/a", "from the server itself")
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.base)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert "from the server itself" in await owner.say(fetch(f"{server.base}/a"))
+        assert proxy.asked == []
+
+
+async def test_over_tls_the_server_is_asked_for_by_name_at_the_address_that_was_checked(tmp_path: Path) -> None:
+    asked = list[str | None]()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # It has no certificate: how it was asked for is all it is there for.
+    tls.sni_callback = lambda _connection, name, _context: asked.append(name)
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    names = Names({"site.test": ["127.0.0.1"]})
+    async with server, running(tmp_path, settings(tmp_path, port), parts=Parts(resolve=names)) as owner:
+        assert "cannot be reached" in await owner.say(fetch(f"https://site.test:{port}/a"))
+        assert asked == ["site.test"]
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer(tmp_path: Path) -> None:
