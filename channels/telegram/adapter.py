@@ -1,0 +1,208 @@
+"""Telegram: listens by polling, and speaks.
+
+Everything that is told passes `wire`, everything that is said passes `speak`. The token is in the addresses that are
+called, so the libraries that log those are kept quiet, and no error carries a sentence of theirs.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from telegram import Bot, BotCommand
+from telegram.error import InvalidToken, TelegramError
+from telegram.request import HTTPXRequest
+
+from channels.base import Audience, Lease, Receive, Trouble
+from channels.message import Address, Moved, Outbound, Signal
+from channels.telegram import poll, wire
+from channels.telegram.crowd import Crowd
+from channels.telegram.poll import Poll, Timing
+from channels.telegram.speak import Speaker
+
+if TYPE_CHECKING:
+    from telegram import User
+
+API: Final = "https://api.telegram.org/bot"
+FILE_API: Final = "https://api.telegram.org/file/bot"
+FILES_UNREAD: Final = "Files cannot be read here yet. Send what matters as text."
+UNKNOWN_BUTTON: Final = "This button does nothing any more."
+
+_COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
+_COMMANDS: Final = 100
+_HELP: Final = 256
+_AGAIN: Final = 60.0
+_CONNECTIONS: Final = 64
+# What they log at lower levels has addresses with the token in them.
+_TALKATIVE: Final = ("httpcore", "httpx", "telegram")
+
+
+class Telegram:
+    """The adapter for one bot.
+
+    `token` is @BotFather's, `commands` are names and helps for the menu; only what Telegram takes as a name is in it.
+    `lease` lets one process of all poll. `base_url` and `base_file_url` lead to the Bot API, up to the token.
+    """
+
+    name = wire.NAME
+    marks_repeats = True
+    previews = True
+
+    def __init__(
+        self,
+        token: str,
+        lease: Lease,
+        *,
+        commands: Sequence[tuple[str, str]] = (),
+        base_url: str = API,
+        base_file_url: str = FILE_API,
+        timing: Timing | None = None,
+    ) -> None:
+        # Else the library warns at every wait that it will tell its length in another way some day.
+        os.environ.setdefault("PTB_TIMEDELTA", "true")
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._timing = timing or Timing()
+        self._request, self._polling = (_request(number, self._timing) for number in (_CONNECTIONS, 1))
+        self._bot = Bot(token, base_url, base_file_url, self._request, self._polling)
+        own = token.partition(":")[0]
+        self._commands = tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
+        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._commands))
+        self._crowd = Crowd(self._bot, self.account, self._timing.readers)
+        self._speaker = Speaker(self._bot, self._has_moved)
+        self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
+        self._receive: Receive | None = None
+        self._unread = 0
+        self._told_of_files: dict[Address, float] = {}
+
+    @property
+    def account(self) -> str:
+        """The bot's own account."""
+        return f"{wire.NAME}:{self._me.id}"
+
+    async def serve(self, receive: Receive) -> None:
+        """Poll until cancelled."""
+        self._receive = receive
+        try:
+            await self._introduce()
+            await self._poll.run(self._take)
+        finally:
+            self._receive = None
+
+    async def close(self) -> None:
+        """Close the connections; nothing can be said any more."""
+        await self._polling.shutdown()
+        await self._request.shutdown()
+
+    async def send(self, outbound: Outbound) -> None:
+        """Say it.
+
+        Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
+        """
+        await self._speaker.send(outbound)
+
+    async def preview(self, outbound: Outbound) -> None:
+        """Show a text as far as it is written.
+
+        Raises ChannelError: it was not shown.
+        """
+        await self._speaker.preview(outbound)
+
+    async def signal(self, address: Address, signal: Signal) -> None:
+        """Show that the bot is typing; the end takes back what is left of a preview."""
+        await self._speaker.signal(address, signal)
+
+    async def audience(self, address: Address) -> Audience:
+        """Tell who reads at the address, as far as Telegram tells."""
+        return await self._crowd.audience(address)
+
+    async def troubles(self) -> tuple[Trouble, ...]:
+        """Ask Telegram what is wrong, and add what polling met with."""
+        found = list(self._poll.troubles())
+        try:
+            me = await self._bot.get_me()
+            hook = await self._bot.get_webhook_info()
+        except InvalidToken:
+            found.append(poll.NOT_ACCEPTED)
+        except TelegramError:
+            found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
+        else:
+            found += [poll.WEBHOOK] if hook.url else []
+            found += _remarks(me)
+        if self._unread:
+            found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
+        return tuple(dict.fromkeys(found))
+
+    async def _introduce(self) -> None:
+        """Learn the bot's name, and set its menu; try until Telegram answers."""
+        pause = self._timing.pause
+        while not self._me.username:
+            try:
+                me = await self._bot.get_me()
+            except TelegramError as error:
+                await anyio.sleep(self._timing.longest if isinstance(error, InvalidToken) else pause)
+                pause = min(2 * pause, self._timing.longest)
+            else:
+                self._me = wire.Identity(str(me.id), me.username or "", self._me.commands)
+        menu = [BotCommand(name, (told.strip() or name)[:_HELP]) for name, told in self._commands]
+        # Without a menu everything can still be typed.
+        with suppress(TelegramError):
+            await self._bot.set_my_commands(menu[:_COMMANDS])
+
+    async def _take(self, update: wire.Json) -> None:
+        """Hand on one update; when this returns it is kept."""
+        try:
+            told, met, file = wire.events(update, self._me), wire.met(update), wire.unread_file(update)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # It would come again for ever, and nothing after it.
+            self._unread += 1
+            return
+        self._crowd.note(met, told)
+        query = update.get("callback_query")
+        if query is not None:
+            # Before anything else: its button shows that it waits until this.
+            with suppress(TelegramError):
+                await self._bot.answer_callback_query(
+                    query["id"], None if told else UNKNOWN_BUTTON, show_alert=not told
+                )
+        if self._receive is not None:
+            for event in told:
+                await self._receive(event)
+        if file is not None:
+            await self._refuse_file(file)
+
+    async def _refuse_file(self, address: Address) -> None:
+        """Say that files are not read; once for the pictures of an album."""
+        now = anyio.current_time()
+        self._told_of_files = {chat: until for chat, until in self._told_of_files.items() if until > now}
+        if address not in self._told_of_files:
+            self._told_of_files[address] = now + _AGAIN
+            with suppress(TelegramError):
+                thread = int(address.thread) if address.thread else None
+                await self._bot.send_message(int(address.chat), FILES_UNREAD, message_thread_id=thread)
+
+    async def _has_moved(self, event: Moved) -> None:
+        self._crowd.note(None, (event,))
+        if self._receive is not None:
+            await self._receive(event)
+
+
+def _request(connections: int, timing: Timing) -> HTTPXRequest:
+    return HTTPXRequest(
+        connections,
+        read_timeout=timing.call,
+        write_timeout=timing.call,
+        connect_timeout=timing.call,
+        pool_timeout=timing.call,
+        media_write_timeout=4 * timing.call,
+    )
+
+
+def _remarks(me: "User") -> list[Trouble]:
+    if me.can_read_all_group_messages:
+        return []
+    step = "nothing to do if it is to be addressed there; otherwise turn privacy off at @BotFather, and add it again"
+    return [Trouble("privacy mode is on: in groups the bot sees only what is addressed to it", step)]

@@ -1,0 +1,227 @@
+"""An update of the Bot API, as what the application understands. Pure: JSON in, values out.
+
+What a message holds counts as typed by its sender only if it is: a forward and what came by an inline bot are quoted,
+and so is the text that is replied to, unless it is this bot's own. An edit is never a second command, so edited
+messages are not read. Nothing is read of bots, nor of anybody who writes as a chat: nobody could be held to it. Who was
+met in which chat is told apart from that, by `met`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from channels.base import Reader, ReaderKind
+from channels.message import Address, Event, How, Inbound, Membership, Moved
+
+NAME: Final = "telegram"
+UPDATES: Final = ("message", "edited_message", "callback_query", "chat_member", "my_chat_member")
+"""The kinds of updates to ask for. The usual ones leave out who joins and leaves."""
+
+GENERAL: Final = 1
+"""The topic that is there always, and is never named when something is sent."""
+
+Json = Mapping[str, Any]
+
+_CHATS: Final = frozenset({"private", "group", "supergroup"})
+_PRESENT: Final = frozenset({"creator", "administrator", "member"})
+_FILES: Final = frozenset({"animation", "audio", "document", "photo", "video", "video_note", "voice"})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this bot is: the number and name of its account, and the commands it offers, without their slash."""
+
+    id: str
+    username: str
+    commands: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Who was seen in a shared chat by an update, and which accounts are gone from it.
+
+    `moves` tells that somebody joined or left it, so that what was known of its readers is old.
+    """
+
+    chat: str
+    present: tuple[Reader, ...] = ()
+    gone: tuple[str, ...] = ()
+    moves: bool = False
+
+
+def events(update: Json, me: Identity) -> tuple[Event, ...]:
+    """Return what an update tells, in order; nothing for what is not meant for us.
+
+    Raises AttributeError, KeyError, TypeError or ValueError: it is not an update as the Bot API describes them.
+    """
+    dedupe = f"update/{me.id}/{update['update_id']}"
+    if (message := update.get("message")) is not None:
+        told = tuple(_service(message, me, dedupe))
+        found = None if told else _inbound(message, me, dedupe)
+        return told if found is None else (found,)
+    if (query := update.get("callback_query")) is not None:
+        pressed = _pressed(query, me, dedupe)
+        return () if pressed is None else (pressed,)
+    for kind in ("chat_member", "my_chat_member"):
+        if (change := update.get(kind)) is not None:
+            changed = _changed(change, dedupe)
+            return () if changed is None else (changed,)
+    return ()
+
+
+def met(update: Json) -> Met | None:
+    """Return who was seen in a shared chat by an update, None if it tells nothing of one."""
+    for kind in ("message", "edited_message", "callback_query"):
+        if (told := update.get(kind)) is not None:
+            message = _within(told, "message") if kind == "callback_query" else told
+            if "chat" not in message or message["chat"]["type"] == "private":
+                return None
+            came, left = message.get("new_chat_members", []), message.get("left_chat_member")
+            here = [told["from"]] if "from" in told and "sender_chat" not in told else []
+            gone = (account(left),) if left else ()
+            present = tuple(one for one in map(_reader, (*here, *came)) if one.account not in gone)
+            return Met(str(message["chat"]["id"]), present, gone, moves=bool(came or left))
+    for kind in ("chat_member", "my_chat_member"):
+        if (change := update.get(kind)) is not None and change["chat"]["type"] != "private":
+            who, chat = change["new_chat_member"]["user"], str(change["chat"]["id"])
+            if _is_present(change["new_chat_member"]):
+                return Met(chat, (_reader(who),), moves=True)
+            return Met(chat, gone=(account(who),), moves=True)
+    return None
+
+
+def account(user: Json) -> str:
+    """Return a user's account."""
+    return f"{NAME}:{user['id']}"
+
+
+def unread_file(update: Json) -> Address | None:
+    """Return the private chat in which somebody sent a file, None if nobody did."""
+    message = _within(update, "message")
+    private = bool(message) and message["chat"]["type"] == "private" and not message["from"]["is_bot"]
+    return _address(message) if private and not _FILES.isdisjoint(message) else None
+
+
+def moved(old: str, new: str) -> Moved:
+    """Return that a group has another id now. It is told in several ways, and is the same every time."""
+    return Moved(Address(NAME, old), Address(NAME, new), f"moved/{old}/{new}")
+
+
+def _within(json: Json, name: str) -> Json:
+    """Return an object in another, an empty one if it is not there."""
+    found: Json | None = json.get(name)
+    return {} if found is None else found
+
+
+def _reader(user: Json) -> Reader:
+    return Reader(account(user), ReaderKind.BOT if user["is_bot"] else ReaderKind.STRANGER)
+
+
+def _is_present(member: Json) -> bool:
+    return member["status"] in _PRESENT or (member["status"] == "restricted" and bool(member.get("is_member")))
+
+
+def _address(message: Json) -> Address:
+    # A thread of replies has a number too in a supergroup without topics; only a topic is a place of its own.
+    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
+    return Address(NAME, str(message["chat"]["id"]), thread="" if topic in {None, GENERAL} else str(topic))
+
+
+def _service(message: Json, me: Identity, dedupe: str) -> Iterator[Event]:
+    chat = message["chat"]
+    if "migrate_to_chat_id" in message:
+        yield moved(str(chat["id"]), str(message["migrate_to_chat_id"]))
+    if "migrate_from_chat_id" in message:
+        yield moved(str(message["migrate_from_chat_id"]), str(chat["id"]))
+    came: list[Json] = message.get("new_chat_members", [])
+    went: list[Json] = [message["left_chat_member"]] if "left_chat_member" in message else []
+    for number, user in enumerate((*came, *went)):
+        # of the bot itself `my_chat_member` tells
+        if str(user["id"]) != me.id:
+            place = Address(NAME, str(chat["id"]))
+            yield Membership(place, account(user), joined=number < len(came), dedupe=f"{dedupe}/{number}")
+
+
+def _changed(change: Json, dedupe: str) -> Membership | None:
+    before, after = _is_present(change["old_chat_member"]), _is_present(change["new_chat_member"])
+    if change["chat"]["type"] == "private" or before == after:
+        return None
+    place = Address(NAME, str(change["chat"]["id"]))
+    return Membership(place, account(change["new_chat_member"]["user"]), joined=after, dedupe=dedupe)
+
+
+def _pressed(query: Json, me: Identity, dedupe: str) -> Inbound | None:
+    """Read a press on a button: a command under a message of this bot that can still be seen."""
+    message, data = _within(query, "message"), query.get("data", "")
+    if not data.startswith("/") or str(_within(message, "from").get("id")) != me.id:
+        return None
+    private = message["chat"]["type"] == "private"
+    return Inbound(_address(message), account(query["from"]), data, dedupe, private=private, how=How.BUTTON)
+
+
+def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
+    chat, sender = message["chat"], message.get("from")
+    if chat["type"] not in _CHATS or sender is None or sender["is_bot"] or "sender_chat" in message:
+        return None
+    private = chat["type"] == "private"
+    # A chat with one person has that person's number; if it had not, somebody else would read there.
+    if private and chat["id"] != sender["id"]:
+        return None
+    text, quoted, authored = _text(message), _quoted(message, me), True
+    called = _replies_to(message, me)
+    if "forward_origin" in message or "via_bot" in message:
+        text, quoted, authored = "", (text, *quoted) if text else (), False
+    elif text:
+        read = _typed(text, message.get("entities", message.get("caption_entities", [])), me)
+        if read is None:
+            return None
+        text, called = read[0], called or read[1]
+    else:
+        quoted = ()
+    if not text and not quoted:
+        return None
+    return Inbound(
+        _address(message), account(sender), text, dedupe, authored, quoted, private, addressed=private or called
+    )
+
+
+def _text(message: Json) -> str:
+    return message.get("text") or message.get("caption") or ""
+
+
+def _replies_to(message: Json, me: Identity) -> bool:
+    """Tell whether a message is a reply to one of this bot; the first of a topic is replied to by all in it."""
+    replied = _within(message, "reply_to_message")
+    return str(_within(replied, "from").get("id")) == me.id and "forum_topic_created" not in replied
+
+
+def _quoted(message: Json, me: Identity) -> tuple[str, ...]:
+    if "quote" in message:
+        return (message["quote"]["text"],)
+    replied = _text(_within(message, "reply_to_message"))
+    return (replied,) if replied and not _replies_to(message, me) else ()
+
+
+def _typed(text: str, entities: list[Json], me: Identity) -> tuple[str, bool] | None:
+    """Return a text without the bot's name, and whether it had it or is a command of ours; None if another's."""
+    called, name = False, f"@{me.username}".lower()
+    for entity in sorted(entities, key=lambda entity: entity["offset"], reverse=True):
+        before, marked, after = _cut(text, entity["offset"], entity["length"])
+        mentions = entity["type"] == "mention" and marked.lower() == name
+        if mentions or (entity["type"] == "text_mention" and str(entity["user"]["id"]) == me.id):
+            text, called = before + after, True
+        elif entity["type"] == "bot_command" and not before:
+            command, at, whose = marked.partition("@")
+            if at and f"@{whose}".lower() != name:
+                return None
+            text, called = command + after, called or bool(at) or command[1:] in me.commands
+    return text.strip(), called
+
+
+def _cut(text: str, offset: int, length: int) -> tuple[str, str, str]:
+    """Cut a text before and after an entity, which counts UTF-16 code units."""
+    units, begin, end = text.encode("utf-16-le", "surrogatepass"), 2 * offset, 2 * (offset + length)
+    before, marked, after = (
+        part.decode("utf-16-le", "surrogatepass") for part in (units[:begin], units[begin:end], units[end:])
+    )
+    return before, marked, after

@@ -1,0 +1,219 @@
+"""The Telegram adapter asks for updates in one process of all, loses none, and tells what is wrong."""
+
+from collections.abc import AsyncGenerator
+
+import anyio
+import pytest
+
+from channels.message import Event, Inbound
+from channels.telegram.poll import Timing
+from tests.channels.telegram.kit import Leases, TelegramStage, staged, until
+from tests.sim.telegram_state import BOT_ID
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def played() -> AsyncGenerator[TelegramStage]:
+    async with staged() as made:
+        yield made
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Inbound)]
+
+
+async def problems(played: TelegramStage) -> str:
+    return " ".join(trouble.problem for trouble in await played.adapter.troubles())
+
+
+async def test_what_is_told_is_handed_on_in_order_and_confirmed(played: TelegramStage) -> None:
+    async with played.serving():
+        for word in ("one", "two", "three"):
+            played.alice.says(None, word)
+        await until(lambda: len(texts(played.got)) == 3 and not played.server.state.updates)
+    assert texts(played.got) == ["one", "two", "three"]
+    asked = played.server.asked("getUpdates")
+    assert '"chat_member"' in asked[0]["allowed_updates"]
+    assert played.leases.asked == [f"telegram/{BOT_ID}"]
+
+
+async def test_what_could_not_be_kept_comes_again_and_nothing_before_it(played: TelegramStage) -> None:
+    for word in ("one", "two"):
+        played.alice.says(None, word)
+    played.refusals = 2
+    async with played.serving():
+        await until(lambda: len(texts(played.got)) == 2)
+    assert texts(played.got) == ["one", "two"]
+    dedupes = [event.dedupe for event in played.got]
+    assert len(set(dedupes)) == len(dedupes)
+
+
+async def test_an_update_is_not_confirmed_before_it_is_kept(played: TelegramStage) -> None:
+    played.alice.says(None, "one")
+    played.refusals = 1_000_000
+    async with played.serving():
+        await until(lambda: len(played.server.asked("getUpdates")) > 2)
+        assert "could not be kept" in await problems(played)
+    assert played.server.state.updates
+    # another process, later
+    played.refusals = 0
+    async with played.serving():
+        await until(lambda: texts(played.got))
+    assert texts(played.got) == ["one"]
+
+
+async def test_the_same_update_has_the_same_dedupe(played: TelegramStage) -> None:
+    async with played.serving():
+        played.alice.says(None, "one")
+        await until(lambda: texts(played.got))
+        played.server.repeat_updates()
+        await until(lambda: len(texts(played.got)) == 2)
+    assert len({event.dedupe for event in played.got}) == 1
+
+
+async def test_one_of_two_replicas_polls_and_the_other_takes_over(played: TelegramStage) -> None:
+    other: list[Event] = []
+
+    async def receive(event: Event) -> None:
+        other.append(event)
+
+    second = played.another(leases=played.leases)
+    async with anyio.create_task_group() as tasks:
+        async with played.serving():
+            await until(lambda: played.server.asked("getUpdates"))
+            tasks.start_soon(second.serve, receive)
+            await until(lambda: len(played.leases.asked) == 2)
+            played.alice.says(None, "one")
+            await until(lambda: texts(played.got))
+        played.alice.says(None, "two")
+        await until(lambda: texts(other))
+        tasks.cancel_scope.cancel()
+    await second.close()
+    assert (texts(played.got), texts(other)) == (["one"], ["two"])
+
+
+async def test_a_right_lost_in_the_middle_of_a_batch_ends_it(played: TelegramStage) -> None:
+    for word in ("one", "two", "three"):
+        played.alice.says(None, word)
+
+    async def receive(event: Event) -> None:
+        played.got.append(event)
+        played.leases.lost = len(played.got) == 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(played.adapter.serve, receive)
+        await until(lambda: len(played.leases.asked) > 2)
+        assert texts(played.got) == ["one"]
+        played.leases.lost = False
+        await until(lambda: "three" in texts(played.got))
+        tasks.cancel_scope.cancel()
+    # Nobody confirmed the first: it is told again, and known by its dedupe.
+    assert texts(played.got) == ["one", "one", "two", "three"]
+
+
+async def test_a_right_that_cannot_be_had_is_waited_for(played: TelegramStage) -> None:
+    played.leases.broken = True
+    async with played.serving():
+        await until(lambda: len(played.leases.asked) > 2)
+        assert "right to poll" in await problems(played)
+        played.leases.broken = False
+        played.alice.says(None, "one")
+        await until(lambda: texts(played.got))
+        assert "right to poll" not in await problems(played)
+
+
+async def test_another_program_that_polls_is_told_and_survived(played: TelegramStage) -> None:
+    second = played.another(leases=Leases())
+    async with played.serving():
+        await until(lambda: played.server.asked("getUpdates"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(second.serve, played.receive)
+            with anyio.fail_after(8):
+                while "another program" not in await problems(played):  # noqa: ASYNC110 - as `until`
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        await second.close()
+        played.alice.says(None, "one")
+        await until(lambda: texts(played.got))
+        await anyio.sleep(0.1)
+        assert "another program" not in await problems(played)
+
+
+async def test_a_webhook_is_named(played: TelegramStage) -> None:
+    played.server.state.webhook.url = "http://127.0.0.1:1/"
+    async with played.serving():
+        await until(lambda: len(played.server.asked("getUpdates")) > 1)
+        assert (await problems(played)).count("webhook") == 1
+
+
+async def test_a_poll_that_hangs_is_begun_anew() -> None:
+    async with staged(timing=Timing(poll=0, call=0.2, pause=0.01, longest=0.05)) as played:
+        played.server.slows("getUpdates", seconds=30)
+        async with played.serving():
+            await until(lambda: len(played.server.asked("getUpdates")) == 1)
+            played.alice.says(None, "one")
+            await until(lambda: texts(played.got))
+    assert texts(played.got) == ["one"]
+
+
+async def test_the_age_of_the_last_poll_is_told() -> None:
+    async with staged(timing=Timing(poll=0, call=0.05, pause=0.01, longest=0.05)) as played, played.serving():
+        await until(lambda: played.server.asked("getUpdates"))
+        played.server.slows("getUpdates", seconds=30, times=1_000)
+        await anyio.sleep(0.5)
+        assert "the last poll was answered" in await problems(played)
+
+
+@pytest.mark.parametrize("status", [500, 502, 401])
+async def test_errors_are_waited_for(played: TelegramStage, status: int) -> None:
+    played.server.fails("getMe", status=status)
+    played.server.fails("getUpdates", status=status, times=3)
+    played.server.fails("getUpdates", retry_after=1)
+    async with played.serving():
+        played.alice.says(None, "one")
+        await until(lambda: texts(played.got))
+
+
+async def test_a_token_that_is_not_accepted_is_told_with_what_to_do() -> None:
+    async with staged(token="1:no-such-token") as played, played.serving():  # noqa: S106 - it opens nothing
+        await anyio.sleep(0.1)
+        found = await played.adapter.troubles()
+    assert len(found) == 1
+    assert "@BotFather" in found[0].next_step
+
+
+async def test_privacy_mode_is_a_remark_and_otherwise_nothing_is_wrong(played: TelegramStage) -> None:
+    assert "privacy" in await problems(played)
+    played.server.state.privacy = False
+    assert await played.adapter.troubles() == ()
+    played.server.fails("getMe")
+    assert "cannot be reached" in await problems(played)
+
+
+async def test_the_menu_has_what_telegram_takes() -> None:
+    commands = (("status", "x" * 300), ("Bad-Name", "no"), ("help", " "))
+    async with staged(commands=commands) as played, played.serving():
+        await until(lambda: played.server.state.commands)
+        (menu,) = played.server.state.commands.values()
+    assert [(entry["command"], len(entry["description"])) for entry in menu] == [("status", 256), ("help", 4)]
+
+
+async def test_an_update_that_cannot_be_read_does_not_stop_the_next(played: TelegramStage) -> None:
+    played.server.state.tell("message", {"chat": 5})
+    played.alice.says(None, "one")
+    async with played.serving():
+        await until(lambda: texts(played.got))
+        assert "1 updates could not be understood" in await problems(played)
+
+
+async def test_files_are_refused_once_and_only_in_private(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    async with played.serving():
+        played.alice.says(None, photo=b"\x89PNG")
+        played.alice.says(None, "what is it?", document=("a.txt", b"x"))
+        played.alice.says(group, f"@{played.server.state.username} look", photo=b"\x89PNG")
+        await until(lambda: len(texts(played.got)) == 2)
+    assert texts(played.got) == ["what is it?", "look"]
+    assert played.alice.private.said == ["Files cannot be read here yet. Send what matters as text."]
+    assert group.said == []

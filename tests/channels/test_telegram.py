@@ -1,0 +1,327 @@
+"""The Telegram adapter says what it is given where it is to be said, once, and tells what became of it."""
+
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
+from channels.message import Address, Button, Inbound, Membership, Moved, Outbound, Signal
+from tests.channels.contract import ChannelContract, Stage
+from tests.channels.telegram.kit import TelegramStage, at, staged, until
+from tests.sim.telegram_state import BOT_ID, TOKEN
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def played() -> AsyncGenerator[TelegramStage]:
+    async with staged() as made:
+        yield made
+
+
+class TestTelegram(ChannelContract):
+    @pytest.fixture
+    def stage(self, played: TelegramStage) -> Stage:
+        return played
+
+
+def says(address: Address, text: str = "x", key: str = "k", **more: Any) -> Outbound:  # noqa: ANN401 - its fields
+    return Outbound(address, text, key, **more)
+
+
+LONG = "\n\n".join(f"paragraph {number} " + "word " * 600 for number in range(5))
+PARTS = 5
+
+
+async def test_markdown_is_shown_by_entities_and_nothing_is_previewed(played: TelegramStage) -> None:
+    await played.channel.send(says(played.home, "**bold** http://a.example", links=True))
+    await played.channel.send(says(played.home, "http://a.example", "k2"))
+    first, second = played.alice.private.shows
+    assert (first.marked("bold"), first.clickable) == (["bold"], ["http://a.example"])
+    assert second.clickable == []
+    calls = played.server.asked("sendMessage")
+    assert all('"is_disabled": true' in call["link_preview_options"] for call in calls)
+    assert not any("parse_mode" in call for call in calls)
+
+
+async def test_refused_entities_become_the_plain_text(played: TelegramStage) -> None:
+    # Telegram takes no host without a dot; a URL that only it refuses stands for any entity that it does not like.
+    await played.channel.send(says(played.home, "see [this](http://localhost/x)", links=True))
+    assert played.alice.private.said == ["see this (http://localhost/x)"]
+
+
+async def test_a_long_text_is_said_in_parts_and_the_last_has_the_buttons(played: TelegramStage) -> None:
+    buttons = (Button("Yes", "/approve 1"), Button("No", "/deny 1"), Button("Far", "/x " + "y" * 70))
+    await played.channel.send(says(played.home, LONG, buttons=buttons))
+    shows = played.alice.private.shows
+    assert [shown.text.split()[:2] for shown in shows] == [["paragraph", str(number)] for number in range(PARTS)]
+    assert [len(shown.buttons) for shown in shows] == [0, 0, 0, 0, 2]
+    assert [button["callback_data"] for button in shows[-1].buttons] == ["/approve 1", "/deny 1"]
+    assert "Far: /x yyy" in shows[-1].text
+
+
+async def test_emoji_at_the_border_of_a_part_stay_whole(played: TelegramStage) -> None:
+    await played.channel.send(says(played.home, "a" + "😀" * 2_100 + "\n```\nnever closed"))
+    assert "".join(played.alice.private.said).count("😀") == 2_100
+
+
+async def test_what_needs_too_many_parts_is_a_file(played: TelegramStage) -> None:
+    text = "# Title of it\n\n" + "@everyone http://a.example " * 8_000
+    await played.channel.send(says(played.home, text, buttons=(Button("Yes", "/yes"),)))
+    (shown,) = played.alice.private.shows
+    assert (shown.text, shown.json["document"]["file_name"], len(shown.buttons)) == ("Title of it", "answer.md", 1)
+    assert shown.clickable == []
+    (file,) = played.server.state.files.values()
+    assert file.data.decode() == text
+
+
+async def test_a_topic_is_named_at_every_send_but_general_is_not(played: TelegramStage) -> None:
+    forum = played.server.supergroup("Forum", played.alice, forum=True)
+    topic = played.server.topic(forum, "Plans", played.alice)
+    for address in (at(forum, topic), at(forum, 1)):
+        await played.channel.send(says(address, LONG, str(address)))
+        await played.channel.send(says(address, "x" * 50_000, f"{address} file"))
+        await played.channel.preview(says(address, "soon", f"{address} preview"))
+        await played.channel.signal(address, Signal.WRITING)
+    said = [shown.topic for shown in forum.shows if shown.by_bot]
+    assert said == [topic] * (PARTS + 2) + [None] * (PARTS + 2)
+    assert forum.actions == [("typing", topic), ("typing", None)]
+    played.server.delete_topic(forum, topic)
+    with pytest.raises(GoneError):
+        await played.channel.send(says(at(forum, topic), "late", "late"))
+
+
+async def test_who_blocked_or_removed_the_bot_is_gone(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    played.alice.blocks()
+    played.server.bot_becomes(group, "kicked")
+    for address in (played.home, at(group), played.nowhere):
+        with pytest.raises(GoneError):
+            await played.channel.send(says(address))
+
+
+async def test_a_wait_is_told_with_its_seconds_and_goes_on_where_it_stopped(played: TelegramStage) -> None:
+    await played.channel.send(says(played.home, "first", "k0"))
+    played.server.fails("sendMessage", retry_after=7)
+    with pytest.raises(BusyChannelError) as raised:
+        await played.channel.send(says(played.home, "second"))
+    assert raised.value.seconds == 7
+    with pytest.raises(BusyChannelError):
+        await played.channel.preview(says(played.home, "third", "k3"))
+    await played.channel.send(says(played.home, "second"))
+    assert played.alice.private.said == ["first", "second"]
+
+
+async def test_parts_that_were_shown_are_not_shown_again_after_a_wait(played: TelegramStage) -> None:
+    fault = played.server.fails("sendMessage", retry_after=7, chat=played.alice.id)
+    fault.meets = lambda method, _args: (
+        method == "sendMessage" and len(played.alice.private.said) == 2 and fault.times > 0
+    )  # type: ignore[method-assign]
+    with pytest.raises(BusyChannelError):
+        await played.channel.send(says(played.home, LONG))
+    assert len(played.alice.private.said) == 2
+    await played.channel.send(says(played.home, LONG))
+    assert len(set(played.alice.private.said)) == len(played.alice.private.said) == PARTS
+
+
+@pytest.mark.parametrize("fault", ["loses", "slows", "fails"])
+async def test_what_may_have_been_seen_is_ambiguous_and_not_repeated(played: TelegramStage, fault: str) -> None:
+    match fault:
+        case "loses":
+            played.server.loses("sendMessage")
+        case "slows":
+            played.server.slows("sendMessage", seconds=2)
+        case _:
+            played.server.fails("sendMessage", status=502)
+    with pytest.raises(AmbiguousSendError):
+        await played.channel.send(says(played.home))
+    assert len(played.server.asked("sendMessage")) == 1
+
+
+async def test_what_was_never_sent_is_not_ambiguous() -> None:
+    async with staged() as played:
+        played.server.port = 1
+        nobody = played.another()
+        with pytest.raises(ChannelError) as raised:
+            await nobody.send(says(played.home))
+        assert not isinstance(raised.value, AmbiguousSendError)
+        await nobody.close()
+
+
+async def test_a_failure_after_the_first_part_is_ambiguous(played: TelegramStage) -> None:
+    fault = played.server.fails("sendMessage", status=403)
+    fault.meets = lambda method, _args: method == "sendMessage" and len(played.alice.private.said) == 2  # type: ignore[method-assign]
+    fault.status = 400
+    with pytest.raises(AmbiguousSendError):
+        await played.channel.send(says(played.home, LONG))
+    assert len(played.alice.private.said) == 2
+
+
+async def test_a_migrated_group_is_told_before_the_send_fails(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    async with played.serving():
+        await until(lambda: played.got)
+        new = played.server.migrate(group)
+        with pytest.raises(ChannelError):
+            await played.channel.send(says(at(group)))
+        moves = [event for event in played.got if isinstance(event, Moved)]
+        await until(lambda: len([event for event in played.got if isinstance(event, Moved)]) == 3)
+    assert (moves[0].address, moves[0].to) == (at(group), at(new))
+    assert len({event.dedupe for event in played.got if isinstance(event, Moved)}) == 1
+    await played.channel.send(says(at(new), "there"))
+    assert new.said == ["there"]
+
+
+# --- for one alone
+
+
+async def test_what_is_for_one_goes_to_the_private_chat_and_never_to_the_group(played: TelegramStage) -> None:
+    group = played.server.supergroup("Team", played.alice)
+    bob = played.server.user("Bob")
+    bob.joins(group)
+    await played.channel.send(says(at(group, recipient=played.alice.id), "psst"))
+    assert (group.said, played.alice.private.said) == ([], ["psst"])
+    with pytest.raises(ChannelError) as raised:
+        await played.channel.send(says(at(group, recipient=bob.id), "psst"))
+    assert not isinstance(raised.value, GoneError)
+    assert group.said == []
+
+
+async def test_what_is_for_one_is_ephemeral_where_the_server_knows_how() -> None:
+    async with staged() as played:
+        played.server.state.ephemeral = True
+        group = played.server.supergroup("Team", played.alice)
+        await played.channel.send(says(at(group, recipient=played.alice.id), "psst"))
+        assert [(shown.text, shown.seen_by) for shown in group.shows] == [("psst", played.alice.id)]
+        played.server.state.ephemeral = False
+        with pytest.raises(AmbiguousSendError):
+            await played.channel.send(says(at(group, recipient=played.alice.id), "psst", "k2"))
+        assert [shown.text for shown in group.shows] == ["psst"]
+        await played.channel.send(says(at(group, recipient=played.alice.id), "psst", "k2"))
+        assert played.alice.private.said == ["psst"]
+
+
+# --- previews
+
+
+async def test_a_preview_is_edited_and_the_answer_stands_in_its_place(played: TelegramStage) -> None:
+    for text in ("one", "one", "one two"):
+        await played.channel.preview(says(played.home, text))
+    assert len(played.server.asked("editMessageText")) == 1
+    await played.channel.send(says(played.home, "one **two** three"))
+    (shown,) = played.alice.private.shows
+    assert shown.versions == ["one", "one two", "one two three"]
+    assert shown.marked("bold") == ["two"]
+    await played.channel.signal(played.home, Signal.DONE)
+    assert played.alice.private.said == ["one two three"]
+
+
+async def test_an_answer_that_is_as_its_preview_stays(played: TelegramStage) -> None:
+    await played.channel.preview(says(played.home, "same"))
+    await played.channel.send(says(played.home, "same"))
+    assert played.alice.private.said == ["same"]
+
+
+@pytest.mark.parametrize("ends", ["done", "empty", "deleted"])
+async def test_what_is_left_of_a_preview_is_taken_back(played: TelegramStage, ends: str) -> None:
+    await played.channel.preview(says(played.home, "half"))
+    match ends:
+        case "done":
+            await played.channel.signal(played.home, Signal.DONE)
+        case "empty":
+            await played.channel.preview(says(played.home, ""))
+        case _:
+            played.alice.private.shows[0].deleted = True
+    assert played.alice.private.said == []
+    await played.channel.send(says(played.home, "whole"))
+    assert played.alice.private.said == ["whole"]
+
+
+# --- who reads
+
+
+async def test_readers_of_a_private_chat_are_one(played: TelegramStage) -> None:
+    account = f"telegram:{played.alice.id}"
+    assert await played.channel.audience(played.home) == Audience.of(account)
+    group = played.server.group("Team", played.alice)
+    assert await played.channel.audience(at(group, recipient=played.alice.id)) == Audience.of(account)
+    for chat in ("@name", "-1009", "x"):
+        unknown = await played.channel.audience(Address("telegram", chat))
+        assert unknown == Audience(frozenset(), complete=False, shared=True)
+
+
+async def test_readers_of_a_group_are_its_administrators_and_who_was_seen(played: TelegramStage) -> None:
+    bob, robot = played.server.user("Bob"), played.server.user("Robot", bot=True)
+    group = played.server.supergroup("Team", played.alice, bot="administrator")
+    boss = Reader(f"telegram:{played.alice.id}")
+    assert await played.channel.audience(at(group)) == Audience(frozenset({boss}), complete=False, shared=True)
+    async with played.serving():
+        # nobody is told of who joins before that was asked for
+        await until(lambda: played.server.asked("getUpdates"))
+        bob.joins(group)
+        robot.joins(group)
+        await until(lambda: len([one for one in played.got if isinstance(one, Membership)]) >= 4)
+        readers = (await played.channel.audience(at(group))).readers
+        assert readers == {
+            boss,
+            Reader(f"telegram:{bob.id}"),
+            Reader(f"telegram:{robot.id}", ReaderKind.BOT),
+        }
+        asked = len(played.server.asked("getChatAdministrators"))
+        await played.channel.audience(at(group))
+        assert len(played.server.asked("getChatAdministrators")) == asked
+        bob.leaves(group)
+        await until(lambda: [one for one in played.got if isinstance(one, Membership) and not one.joined])
+        readers = (await played.channel.audience(at(group))).readers
+        assert Reader(f"telegram:{bob.id}") not in readers
+        assert len(played.server.asked("getChatAdministrators")) == asked + 1
+    assert not any(str(BOT_ID) in reader.account for reader in readers)
+
+
+async def test_readers_that_cannot_be_asked_for_are_unknown(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    played.server.fails("getChatAdministrators")
+    assert await played.channel.audience(at(group)) == Audience(frozenset(), complete=False, shared=True)
+    assert (await played.channel.audience(at(group))).readers
+
+
+# --- buttons, and the token
+
+
+async def test_a_press_is_answered_and_is_a_command(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    await played.channel.send(says(at(group), "sure?", buttons=(Button("Yes", "/approve 7"),)))
+    bob = played.server.user("Bob")
+    async with played.serving():
+        query = bob.presses(group.shows[-1], "Yes")
+        await until(lambda: [one for one in played.got if isinstance(one, Inbound)])
+        (inbound,) = [one for one in played.got if isinstance(one, Inbound)]
+        assert (inbound.account, inbound.text, inbound.how.value) == (f"telegram:{bob.id}", "/approve 7", "button")
+        assert not inbound.private
+        assert query.answer == {"text": "", "show_alert": False}
+        strange = played.alice.says(group, "a copy")
+        strange.json["reply_markup"] = group.shows[0].json["reply_markup"]
+        foreign = bob.presses(strange, "Yes")
+        await until(lambda: foreign.answer)
+        assert foreign.answer is not None
+        assert foreign.answer["show_alert"]
+    assert len([one for one in played.got if isinstance(one, Inbound)]) == 1
+
+
+async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCaptureFixture) -> None:
+    secret = TOKEN.partition(":")[2]
+    logging.getLogger().setLevel(logging.DEBUG)
+    caplog.set_level(logging.DEBUG)
+    wrong = played.another(token=f"{BOT_ID}:wrong-{secret}")
+    told = [repr(played.channel), repr(wrong), str(await wrong.troubles())]
+    played.server.fails("sendMessage", status=502)
+    for adapter in (wrong, played.channel):
+        with pytest.raises(ChannelError) as raised:
+            await adapter.send(says(played.home))
+        told += [str(raised.value), repr(raised.value)]
+        assert raised.value.__suppress_context__
+    await played.channel.send(says(played.home))
+    await wrong.close()
+    assert secret not in "".join(told) + caplog.text
