@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 
 API: Final = "https://api.telegram.org/bot"
 FILE_API: Final = "https://api.telegram.org/file/bot"
-FILES_UNREAD: Final = "Files cannot be read here yet. Send what matters as text."
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
 _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
 _COMMANDS: Final = 100
 _HELP: Final = 256
-_AGAIN: Final = 60.0
 _CONNECTIONS: Final = 64
 # What they log at lower levels has addresses with the token in them.
 _TALKATIVE: Final = ("httpcore", "httpx", "telegram")
@@ -76,7 +74,6 @@ class Telegram:
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._receive: Receive | None = None
         self._unread = 0
-        self._told_of_files: dict[Address, float] = {}
 
     @property
     def account(self) -> str:
@@ -155,7 +152,7 @@ class Telegram:
     async def _take(self, update: wire.Json) -> None:
         """Hand on one update; when this returns it is kept."""
         try:
-            told, met, file = wire.events(update, self._me), wire.met(update), wire.unread_file(update)
+            told, met = wire.events(update, self._me), wire.met(update)
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again for ever, and nothing after it.
             self._unread += 1
@@ -171,18 +168,6 @@ class Telegram:
         if self._receive is not None:
             for event in told:
                 await self._receive(event)
-        if file is not None:
-            await self._refuse_file(file)
-
-    async def _refuse_file(self, address: Address) -> None:
-        """Say that files are not read; once for the pictures of an album."""
-        now = anyio.current_time()
-        self._told_of_files = {chat: until for chat, until in self._told_of_files.items() if until > now}
-        if address not in self._told_of_files:
-            self._told_of_files[address] = now + _AGAIN
-            with suppress(TelegramError):
-                thread = int(address.thread) if address.thread else None
-                await self._bot.send_message(int(address.chat), FILES_UNREAD, message_thread_id=thread)
 
     async def _has_moved(self, event: Moved) -> None:
         self._crowd.note(None, (event,))

@@ -5,7 +5,7 @@ from typing import Final
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-from channels.message import Button, Outbound
+from channels.message import Button, Outbound, OutboundKind
 from channels.telegram import limits
 from channels.telegram.render import LONGEST_SOURCE, Part, render
 
@@ -13,6 +13,8 @@ REPEATED: Final = "(may have been shown before)"
 EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
 
+_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.QUESTION})
+"""What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
 _DATA: Final = 64
 _LABEL: Final = 64
 _BUTTONS: Final = 100
@@ -37,7 +39,8 @@ def compose(outbound: Outbound) -> Letter:
     typed = "".join(f"\n\n{button.label}: `{button.command}`" for button in others)
     text = f"{mark}{outbound.text}{typed}"
     keyboard = _keyboard(fitting) if fitting else None
-    rendering = render(text, links=outbound.links) if len(text) <= LONGEST_SOURCE else None
+    verbatim = outbound.kind in _VERBATIM
+    rendering = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= LONGEST_SOURCE else None
     if rendering is None or rendering.as_file:
         lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links).parts
         return Letter(lead[:1] or _empty(), limits.clean(text).encode(), keyboard)

@@ -75,13 +75,13 @@ class _Span:
     style: Style
 
 
-def render(source: str, *, links: bool) -> Rendering:
-    """Return the messages that show a Markdown source.
+def render(source: str, *, links: bool, verbatim: bool = False) -> Rendering:
+    """Return the messages that show a Markdown source, or with `verbatim` a text as it is written.
 
     `links` tells whether anything in them may be clicked; without it, addresses are shown as code.
     """
     text = limits.clean(source)
-    read_runs = read(text, links=links) if len(text) <= LONGEST_SOURCE else [Run(text)]
+    read_runs = [Run(text)] if verbatim or len(text) > LONGEST_SOURCE else read(text, links=links)
     # `&#8238;` becomes a character only when it is read
     runs = [Run(limits.clean(run.text), run.styles) for run in read_runs]
     shown = "".join(run.text for run in runs)

@@ -24,6 +24,9 @@ Json = Mapping[str, Any]
 
 _CHATS: Final = frozenset({"private", "group", "supergroup"})
 _PRESENT: Final = frozenset({"creator", "administrator", "member"})
+FILE_UNREAD: Final = "[a file, which cannot be read here]"
+"""What stands for a file that came with a message."""
+
 _FILES: Final = frozenset({"animation", "audio", "document", "photo", "video", "video_note", "voice"})
 
 
@@ -93,13 +96,6 @@ def met(update: Json) -> Met | None:
 def account(user: Json) -> str:
     """Return a user's account."""
     return f"{NAME}:{user['id']}"
-
-
-def unread_file(update: Json) -> Address | None:
-    """Return the private chat in which somebody sent a file, None if nobody did."""
-    message = _within(update, "message")
-    private = bool(message) and message["chat"]["type"] == "private" and not message["from"]["is_bot"]
-    return _address(message) if private and not _FILES.isdisjoint(message) else None
 
 
 def moved(old: str, new: str) -> Moved:
@@ -178,6 +174,8 @@ def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
         text, called = read[0], called or read[1]
     else:
         quoted = ()
+    if not _FILES.isdisjoint(message):
+        quoted = (*quoted, FILE_UNREAD)
     if not text and not quoted:
         return None
     return Inbound(

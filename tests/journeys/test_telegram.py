@@ -97,7 +97,7 @@ async def test_an_admin_classifies_a_new_group_and_a_question_is_answered_there(
         group = server.supergroup("Harbour", ann, ben, bot="administrator")
         text = config(server, ann, ben=(ben, "member", "INTERNAL"))
         async with listening(Machine(tmp_path), server, text):
-            bot = server.state.me["username"]
+            bot = server.state.username
             ben.says(group, f"@{bot} what is public?")
             await hears(server, ben.private, "until an admin says what may be said in this chat")
             assert group.said == []
@@ -120,7 +120,7 @@ async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
         ann = server.user("Ann")
         group = server.supergroup("Harbour", ann, bot="administrator")
         async with listening(Machine(tmp_path), server, config(server, ann)):
-            bot = server.state.me["username"]
+            bot = server.state.username
             ann.says(group, f"/classify@{bot} INTERNAL")
             await hears(server, ann.private, "classified INTERNAL")
             ann.says(group, f"/classify@{bot} vouch")
@@ -147,7 +147,8 @@ async def test_an_approval_by_a_button(tmp_path: Path) -> None:
             ann.says(None, call("read_file", path="public/welcome.md"))
             await hears(server, ann.private, "read_file:")
             ann.says(None, call("message", channel="telegram", recipient="ben", text="we open at nine"))
-            await hears(server, ann.private, "May `message` run with exactly these arguments?")
+            asked = await hears(server, ann.private, "May `message` run with exactly these arguments?")
+            assert '"recipient": "ben"' in asked
             assert not any("we open at nine" in said for said in ben.private.said)
             (question,) = [shown for shown in ann.private.shows if shown.buttons]
             ann.presses(question, 0)

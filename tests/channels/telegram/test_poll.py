@@ -207,13 +207,12 @@ async def test_an_update_that_cannot_be_read_does_not_stop_the_next(played: Tele
         assert "1 updates could not be understood" in await problems(played)
 
 
-async def test_files_are_refused_once_and_only_in_private(played: TelegramStage) -> None:
+async def test_files_are_told_of_and_answered_by_nobody_but_the_application(played: TelegramStage) -> None:
     group = played.server.group("Team", played.alice)
     async with played.serving():
         played.alice.says(None, photo=b"\x89PNG")
         played.alice.says(None, "what is it?", document=("a.txt", b"x"))
         played.alice.says(group, f"@{played.server.state.username} look", photo=b"\x89PNG")
-        await until(lambda: len(texts(played.got)) == 2)
-    assert texts(played.got) == ["what is it?", "look"]
-    assert played.alice.private.said == ["Files cannot be read here yet. Send what matters as text."]
-    assert group.said == []
+        await until(lambda: len(texts(played.got)) == 3)
+    assert texts(played.got) == ["", "what is it?", "look"]
+    assert played.alice.private.said == group.said == []

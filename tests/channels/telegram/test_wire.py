@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from channels.base import Reader, ReaderKind
 from channels.message import Address, How, Inbound, Membership, Moved
-from channels.telegram.wire import Identity, Met, events, met, unread_file
+from channels.telegram.wire import FILE_UNREAD, Identity, Met, events, met
 
 ME = Identity("70", "lock_bot", frozenset({"status"}))
 BOT = {"id": 70, "is_bot": True, "first_name": "Lock", "username": "lock_bot"}
@@ -231,10 +231,13 @@ def test_who_was_met() -> None:
     assert met(here) == Met("-100123", (robot,), moves=True)
 
 
-def test_files_are_seen_in_private_chats_alone() -> None:
-    assert unread_file(update(voice={})) == Address("telegram", "4503599627370495")
-    for other in (update(GROUP, voice={}), update(text="x"), {"update_id": 5}):
-        assert unread_file(other) is None
+def test_a_file_is_told_of_as_something_somebody_else_wrote() -> None:
+    (alone,) = events(update(voice={}), ME)
+    (named,) = events(update(caption="what is it?", photo=[]), ME)
+    assert isinstance(alone, Inbound)
+    assert isinstance(named, Inbound)
+    assert (alone.text, alone.quoted) == ("", (FILE_UNREAD,))
+    assert (named.text, named.quoted) == ("what is it?", (FILE_UNREAD,))
 
 
 JSON = st.recursive(
@@ -248,7 +251,7 @@ FIELDS = st.sampled_from(["chat", "from", "text", "entities", "reply_to_message"
 @given(st.sampled_from(["message", "callback_query", "chat_member"]), st.dictionaries(FIELDS, JSON))
 def test_what_is_no_update_is_refused_in_a_known_way(kind: str, body: dict[str, Any]) -> None:
     broken = {"update_id": 5, kind: body}
-    for read in (lambda: events(broken, ME), lambda: met(broken), lambda: unread_file(broken)):
+    for read in (lambda: events(broken, ME), lambda: met(broken)):
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             read()
 
