@@ -1,10 +1,9 @@
-"""Telegram: listens by polling, and speaks.
+"""Telegram: listens, by polling or by a webhook, and speaks.
 
 Everything that is told passes `wire`, everything that is said passes `speak`. The token is in the addresses that are
 called, so the libraries that log those are kept quiet, and no error carries a sentence of theirs.
 """
 
-import logging
 import os
 import re
 from collections.abc import Sequence
@@ -20,11 +19,13 @@ from channels.base import Audience, Lease, Receive, Trouble
 from channels.message import Address, Moved, Outbound, Signal
 from channels.telegram import poll, wire
 from channels.telegram.crowd import Crowd
+from channels.telegram.logs import quiet
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.speak import Speaker
+from channels.telegram.webhook import Endpoint, Webhook
 
 if TYPE_CHECKING:
-    from telegram import User
+    from telegram import User, WebhookInfo
 
 API: Final = "https://api.telegram.org/bot"
 FILE_API: Final = "https://api.telegram.org/file/bot"
@@ -34,35 +35,34 @@ _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
 _COMMANDS: Final = 100
 _HELP: Final = 256
 _CONNECTIONS: Final = 64
-# What they log at lower levels has addresses with the token in them.
-_TALKATIVE: Final = ("httpcore", "httpx", "telegram")
 
 
 class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `commands` are names and helps for the menu; only what Telegram takes as a name is in it.
-    `lease` lets one process of all poll. `base_url` and `base_file_url` lead to the Bot API, up to the token.
+    `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen. `base_url` and
+    `base_file_url` lead to the Bot API, up to the token.
     """
 
     name = wire.NAME
     marks_repeats = True
     previews = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an operator sets
         self,
         token: str,
         lease: Lease,
         *,
         commands: Sequence[tuple[str, str]] = (),
+        webhook: Webhook | None = None,
         base_url: str = API,
         base_file_url: str = FILE_API,
         timing: Timing | None = None,
     ) -> None:
         # Else the library warns at every wait that it will tell its length in another way some day.
         os.environ.setdefault("PTB_TIMEDELTA", "true")
-        for name in _TALKATIVE:
-            logging.getLogger(name).setLevel(logging.WARNING)
+        quiet()
         self._timing = timing or Timing()
         self._request, self._polling = (_request(number, self._timing) for number in (_CONNECTIONS, 1))
         self._bot = Bot(token, base_url, base_file_url, self._request, self._polling)
@@ -72,6 +72,7 @@ class Telegram:
         self._crowd = Crowd(self._bot, self.account, self._timing.readers)
         self._speaker = Speaker(self._bot, self._has_moved)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
+        self._webhook = webhook
         self._receive: Receive | None = None
         self._unread = 0
 
@@ -81,11 +82,17 @@ class Telegram:
         return f"{wire.NAME}:{self._me.id}"
 
     async def serve(self, receive: Receive) -> None:
-        """Poll until cancelled."""
+        """Listen until cancelled.
+
+        Raises OSError: the webhook's address cannot be listened at.
+        """
         self._receive = receive
         try:
             await self._introduce()
-            await self._poll.run(self._take)
+            if self._webhook is None:
+                await self._poll.run(self._take)
+            else:
+                await Endpoint(self._webhook, self._timing.call).run(self._take)
         finally:
             self._receive = None
 
@@ -127,18 +134,31 @@ class Telegram:
         except TelegramError:
             found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
         else:
-            found += [poll.WEBHOOK] if hook.url else []
+            found += self._hooked(hook)
             found += _remarks(me)
         if self._unread:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
 
+    def _hooked(self, hook: "WebhookInfo") -> list[Trouble]:
+        if self._webhook is None:
+            return [poll.WEBHOOK] if hook.url else []
+        if hook.url != self._webhook.url:
+            return [Trouble("Telegram has another webhook for this bot", "start this one again, and only this one")]
+        if not hook.pending_update_count or not hook.last_error_message:
+            return []
+        waiting = f"{hook.pending_update_count} updates wait, as the webhook could not be reached or refused them"
+        return [Trouble(waiting, "look at the address, its certificate, and the store")]
+
     async def _introduce(self) -> None:
-        """Learn the bot's name, and set its menu; try until Telegram answers."""
+        """Learn the bot's name, set its webhook and its menu; try until Telegram answers."""
         pause = self._timing.pause
         while not self._me.username:
             try:
                 me = await self._bot.get_me()
+                if self._webhook is not None:
+                    hook = self._webhook
+                    await self._bot.set_webhook(hook.url, allowed_updates=wire.UPDATES, secret_token=hook.secret)
             except TelegramError as error:
                 await anyio.sleep(self._timing.longest if isinstance(error, InvalidToken) else pause)
                 pause = min(2 * pause, self._timing.longest)

@@ -312,7 +312,6 @@ async def test_a_press_is_answered_and_is_a_command(played: TelegramStage) -> No
 
 async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCaptureFixture) -> None:
     secret = TOKEN.partition(":")[2]
-    logging.getLogger().setLevel(logging.DEBUG)
     caplog.set_level(logging.DEBUG)
     wrong = played.another(token=f"{BOT_ID}:wrong-{secret}")
     told = [repr(played.channel), repr(wrong), str(await wrong.troubles())]
@@ -323,5 +322,10 @@ async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCap
         told += [str(raised.value), repr(raised.value)]
         assert raised.value.__suppress_context__
     await played.channel.send(says(played.home))
+    assert "HTTP Request" not in caplog.text
+    for name in ("httpx", "httpcore", "telegram"):
+        caplog.set_level(logging.DEBUG, name)
+    await played.channel.send(says(played.home, "again", "k2"))
     await wrong.close()
+    assert "/bot<token>/sendMessage" in caplog.text
     assert secret not in "".join(told) + caplog.text
