@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from bot.commands.table import COMMANDS
-from bot.config.channels import ChannelsSettings
+from bot.config.channels import ChannelsSettings, WebhookSettings
 from bot.errors import ConfigError
 from channels.base import Platform
 
 if TYPE_CHECKING:
     from channels.base import Lease
+    from channels.telegram.webhook import Webhook
 
 _TELEGRAM: Final = "https://api.telegram.org"
 _HIDDEN: Final = frozenset({"quit"})
@@ -29,16 +30,27 @@ def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease:
         from channels.telegram.adapter import Telegram
 
         base = (settings.telegram.base_url or _TELEGRAM).rstrip("/")
+        webhook = settings.telegram.webhook
         made.append(
             Telegram(
                 _token(environment, settings.telegram.token),
                 lease,
                 commands=[(command.name, command.help) for command in COMMANDS if command.name not in _HIDDEN],
+                webhook=None if webhook is None else _webhook(environment, webhook),
                 base_url=f"{base}/bot",
                 base_file_url=f"{base}/file/bot",
             )
         )
     return tuple(made)
+
+
+def _webhook(environment: Mapping[str, str], settings: WebhookSettings) -> "Webhook":
+    from channels.telegram.webhook import Webhook
+
+    try:
+        return Webhook(settings.url, _token(environment, settings.secret), settings.host, settings.port)
+    except ValueError as error:
+        raise ConfigError(str(error), next_step=f"put another one into {settings.secret}") from None
 
 
 def _token(environment: Mapping[str, str], variable: str) -> str:

@@ -21,17 +21,36 @@ def _base_url(url: str | None) -> str | None:
     return url
 
 
+def _public_url(url: str) -> str:
+    if not url.startswith("https://"):
+        raise ValueError("Telegram calls addresses that begin with `https://` alone")
+    return url
+
+
 class _Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class WebhookSettings(_Block):
+    """Where Telegram reaches us: `url` as it is on the internet, `host` and `port` to listen at on this machine.
+
+    `secret` names the environment variable that holds what Telegram proves itself by.
+    """
+
+    url: Annotated[str, AfterValidator(_public_url)]
+    secret: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_SECRET"  # noqa: S105 - the name of a variable
+    host: str = "127.0.0.1"
+    port: int = Field(ge=1, le=65535)
 
 
 class TelegramSettings(_Block):
     """A Telegram bot: `token` names the environment variable that holds its token.
 
-    `base_url` is another Bot API server than Telegram's own.
+    With a `webhook` Telegram calls us, else we ask it. `base_url` is another Bot API server than Telegram's own.
     """
 
     token: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
+    webhook: WebhookSettings | None = None
     base_url: Annotated[str | None, AfterValidator(_base_url)] = None
 
 

@@ -1,4 +1,4 @@
-"""What is said as Telegram is to show it: an agent's Markdown is formatted, what the program asks is shown as written."""
+"""What is said as Telegram is to show it: an agent's Markdown formatted, what the program asks as it is written."""
 
 import pytest
 

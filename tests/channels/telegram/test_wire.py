@@ -122,7 +122,6 @@ def test_what_was_forwarded_was_not_typed(how: dict[str, Any]) -> None:
         update({"id": 8, "type": "private"}, text="x"),  # not the sender's own
         update(sticker={}),
         update(sticker={}, reply_to_message=BOBS_WORD),
-        update(photo=[{}], forward_origin={}),
         update(GROUP, **marked("@lock_bot", "mention", "@lock_bot")),
         {"update_id": 5, "edited_message": update(text="x")["message"]},
         {"update_id": 5, "channel_post": update(text="x")["message"]},

@@ -1,0 +1,78 @@
+"""The platforms that are configured: what is wrong with one is told before anything is listened to."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.config.channels import ChannelsSettings
+from bot.config.load import load_config
+from bot.errors import ConfigError
+from bot.platforms import platforms
+from bot.tools import catalogue
+
+SECRET = "s" * 16
+HOOK = {"url": "https://bot.example/hook", "port": 8443}
+
+
+class Nobody:
+    """A right that nobody asks for here."""
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
+        raise AssertionError(name)
+        yield
+
+
+def made(telegram: dict[str, object] | None, **environment: str) -> list[str]:
+    settings = ChannelsSettings.model_validate({"telegram": telegram})
+    return [adapter.name for adapter in platforms(settings, environment, Nobody())]
+
+
+def test_what_is_configured_is_made() -> None:
+    assert made(None) == []
+    assert made({"token": "T"}, T="1:a") == ["telegram"]
+    assert made({"token": "T", "webhook": HOOK}, T="1:a", TELEGRAM_SECRET=SECRET) == ["telegram"]
+
+
+@pytest.mark.parametrize(
+    "telegram, environment, problem",
+    [
+        ({}, {}, "the environment variable `TELEGRAM_TOKEN` is empty"),
+        ({"webhook": HOOK}, {"TELEGRAM_TOKEN": "1:a"}, "the environment variable `TELEGRAM_SECRET` is empty"),
+        (
+            {"webhook": HOOK},
+            {"TELEGRAM_TOKEN": "1:a", "TELEGRAM_SECRET": "short"},
+            "the webhook's secret has 16 to 256 letters, digits, `_` or `-`",
+        ),
+    ],
+)
+def test_what_is_missing_is_told_without_any_value(
+    telegram: dict[str, object], environment: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        made(telegram, **environment)
+    assert str(refused.value) == problem
+    assert not any(value in f"{refused.value} {refused.value.next_step}" for value in environment.values())
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("channels: {telegram: {}}", "1: the policy says nothing of it, add `telegram` to `policy.channels`"),
+        (
+            "channels: {telegram: {token: 1:a}}",
+            "1: this is the name of an environment variable, the token itself stands",
+        ),
+        ("channels: {telegram: {base_url: x}}", "1: a server's address begins with `https://` or `http://`"),
+        ("channels: {telegram: {webhook: {url: http://x, port: 1}}}", "1: Telegram calls addresses that begin with"),
+        ("channels: {telegraph: {}}", "1: unknown field `telegraph`, did you mean `telegram`?"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load_config(path, {}, catalogue.ARGUMENTS)
+    assert f"config.yaml:{problem}" in str(refused.value)
