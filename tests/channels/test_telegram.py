@@ -47,9 +47,13 @@ async def test_markdown_is_shown_by_entities_and_nothing_is_previewed(played: Te
 
 
 async def test_refused_entities_become_the_plain_text(played: TelegramStage) -> None:
-    # Telegram takes no host without a dot; a URL that only it refuses stands for any entity that it does not like.
-    await played.channel.send(says(played.home, "see [this](http://localhost/x)", links=True))
-    assert played.alice.private.said == ["see this (http://localhost/x)"]
+    for method in ("sendMessage", "sendDocument"):
+        played.server.fails(method, status=400, told="Bad Request: can't parse entities: so it is")
+    await played.channel.send(says(played.home, "see [**this**](http://a.example)", links=True))
+    await played.channel.send(says(played.home, "**Title**\n" + "x\n" * 50_000, "k2"))
+    short, file = played.alice.private.shows
+    assert (short.text, short.marked("bold", "text_link")) == ("see this (http://a.example)", [])
+    assert (file.text, file.entities) == ("Title", [])
 
 
 async def test_a_long_text_is_said_in_parts_and_the_last_has_the_buttons(played: TelegramStage) -> None:
@@ -75,6 +79,12 @@ async def test_what_needs_too_many_parts_is_a_file(played: TelegramStage) -> Non
     assert shown.clickable == []
     (file,) = played.server.state.files.values()
     assert file.data.decode() == text
+
+
+async def test_parts_are_counted_as_they_are_rendered(played: TelegramStage) -> None:
+    await played.channel.send(says(played.home, "😀" * 30_000))
+    (shown,) = played.alice.private.shows
+    assert shown.json["document"]["file_size"] == 120_000
 
 
 async def test_a_topic_is_named_at_every_send_but_general_is_not(played: TelegramStage) -> None:

@@ -39,6 +39,7 @@ class Fault:
     chat: int | None = None
     status: int = 0
     retry_after: int = 0
+    told: str = ""
     lost: bool = False
     delay: float = 0.0
     times: int = 1
@@ -72,10 +73,17 @@ class Telegram(World):
         return f"http://127.0.0.1:{self.port}/file/bot"
 
     def fails(
-        self, method: str = "", *, status: int = 500, retry_after: int = 0, chat: int | None = None, times: int = 1
+        self,
+        method: str = "",
+        *,
+        status: int = 500,
+        retry_after: int = 0,
+        told: str = "",
+        chat: int | None = None,
+        times: int = 1,
     ) -> Fault:
-        """Answer the next calls with an error, without doing anything."""
-        return self._fault(Fault(method, chat, 429 if retry_after else status, retry_after, times=times))
+        """Answer the next calls with an error, in the words of `told`, without doing anything."""
+        return self._fault(Fault(method, chat, 429 if retry_after else status, retry_after, told, times=times))
 
     def loses(self, method: str = "", *, chat: int | None = None, times: int = 1) -> Fault:
         """Do what the next calls ask, and cut the connection before the answer."""
@@ -195,7 +203,7 @@ def _open(state: State, token: str) -> None:
 
 
 def _failure(fault: Fault) -> ApiError:
-    told = _SENTENCES.get(fault.status, "it does not work").format(fault.retry_after)
+    told = fault.told or _SENTENCES.get(fault.status, "it does not work").format(fault.retry_after)
     return ApiError(fault.status, told, **({"retry_after": fault.retry_after} if fault.retry_after else {}))
 
 

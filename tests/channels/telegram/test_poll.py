@@ -1,12 +1,16 @@
 """The Telegram adapter asks for updates in one process of all, loses none, and tells what is wrong."""
 
 from collections.abc import AsyncGenerator
+from itertools import count
 
 import anyio
 import pytest
+from aiohttp import web
+from telegram.request import HTTPXRequest
 
 from channels.message import Event, Inbound
-from channels.telegram.poll import Timing
+from channels.telegram.poll import Poll, Timing
+from channels.telegram.wire import Json
 from tests.channels.telegram.kit import Leases, TelegramStage, staged, until
 from tests.sim.telegram_state import BOT_ID
 
@@ -21,6 +25,10 @@ async def played() -> AsyncGenerator[TelegramStage]:
 
 def texts(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Inbound)]
+
+
+async def _nothing(_update: Json) -> None:
+    raise AssertionError("nothing can come")
 
 
 async def problems(played: TelegramStage) -> str:
@@ -61,6 +69,16 @@ async def test_an_update_is_not_confirmed_before_it_is_kept(played: TelegramStag
     async with played.serving():
         await until(lambda: texts(played.got))
     assert texts(played.got) == ["one"]
+
+
+async def test_numbers_that_begin_lower_after_a_quiet_week_are_no_loss() -> None:
+    async with staged(timing=Timing(poll=0, call=0.5, pause=0.01, longest=0.05)) as played, played.serving():
+        played.alice.says(None, "one")
+        await until(lambda: texts(played.got))
+        await until(lambda: "offset" not in played.server.asked("getUpdates")[-1])
+        played.server.state.numbers = count(5)
+        played.alice.says(None, "two")
+        await until(lambda: texts(played.got) == ["one", "two"])
 
 
 async def test_the_same_update_has_the_same_dedupe(played: TelegramStage) -> None:
@@ -155,6 +173,30 @@ async def test_a_poll_that_hangs_is_begun_anew() -> None:
             played.alice.says(None, "one")
             await until(lambda: texts(played.got))
     assert texts(played.got) == ["one"]
+
+
+async def test_a_poll_whose_answer_drips_is_begun_anew() -> None:
+    async def drip(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b" ")
+            await anyio.sleep(0.02)
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", drip)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    request = HTTPXRequest(1)
+    timing = Timing(poll=0, call=0.2, pause=0.01, longest=0.02)
+    poll = Poll(f"http://127.0.0.1:{runner.addresses[0][1]}/bot1:x", request, Leases(), "right", timing)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(poll.run, _nothing)
+        await until(lambda: poll.stalls > 1)
+        tasks.cancel_scope.cancel()
+    await request.shutdown()
+    await runner.cleanup()
 
 
 async def test_the_age_of_the_last_poll_is_told() -> None:
