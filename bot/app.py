@@ -27,6 +27,7 @@ from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
 from bot.outbox import Outbox
+from bot.pacing import RATES, Pacing
 from bot.platforms import platforms
 from bot.post import Post
 from bot.rate import RateLimiter
@@ -241,7 +242,10 @@ class App:
             sender=self.store.process,
             post=Post(self.store),
             clock=self.clock,
+            ids=self.ids,
             in_force=self.reloader.current,
+            pacing=Pacing(self.store, RATES),
+            hours=self.config.limits.delivery_hours,
         )
 
     def _router(self) -> Router:

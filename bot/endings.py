@@ -17,7 +17,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.sessions.approvals import Approval
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key
 from bot.sessions.events import NewEvent
 from bot.sessions.kin import Bounded
 from bot.sessions.records import AuditRow
@@ -156,7 +156,7 @@ class Endings:
             for prepared in calls
         )
         deliver = NewDelivery(
-            key=f"{turn.record.id}-{asked[0].asked_in}",
+            key=question_key(turn.record.id, asked[0].asked_in),
             address=str(standing.home),
             text=question,
             label=label,

@@ -89,5 +89,11 @@ def receipt_id(key: str) -> str:
     return f"receipt-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
 
 
+def letter_id(sid: str, key: str) -> str:
+    """Return the id of a dead letter, the delivery `key` of a session: it tells neither what nor where to."""
+    digest = hashlib.sha256(f"{sid}/{key}".encode("utf-8", "surrogatepass")).digest()
+    return f"letter-{_base32(digest[:10])}"
+
+
 def _base32(raw: bytes) -> str:
     return base64.b32encode(raw).decode("ascii").rstrip("=").lower()

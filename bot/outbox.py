@@ -4,32 +4,41 @@
 answers a command at once; `signal` shows that something is going on, without free text. Whatever is said is
 decided again here, against the readers at this moment (law `no_write_down`). What another session is to hear is
 handed to its inbox. An entry whose sender vanished in mid-send is said again only where the adapter can mark it
-as perhaps seen; elsewhere it is reported.
+as perhaps seen; elsewhere it is reported. What cannot be said yet goes back to the store with the time of its next
+try, and whatever stands behind it for the same address with it; what will not be said is a dead letter.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from bot.clock import Clock
+from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
+from bot.ids import Ids
+from bot.pacing import Pacing, Patience
 from bot.post import TAKEN, Post
 from bot.sessions import releases
-from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType
-from bot.sessions.kin import SESSION
+from bot.sessions.kin import SESSION, Arrival
+from bot.sessions.pace import Turn
 from bot.sessions.port import AuditStore, OutboxStore
 from bot.sessions.records import AuditRow
 from bot.sessions.releases import Release
 from bot.standing import Standing
-from channels.base import AmbiguousSendError, Channel, ChannelError
-from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.base import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
+from channels.message import Address, Button, Outbound, OutboundKind, Signal
 from policy.decision import Decision, Verdict
-from policy.labels import PUBLIC, Label
-from policy.request import Hook
+from policy.labels import PUBLIC, Label, Level
+from policy.request import Destination, Hook
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 WITHHELD_REPLY = "the answer may not be shown here"
 """What is said instead of a reply that may not be said, if at least this may."""
@@ -37,11 +46,20 @@ WITHHELD_REPLY = "the answer may not be shown here"
 PACE_SECONDS: Final = 1.0
 """The least time between two edits of a preview."""
 
+GONE: Final = "nobody is there any more"
+TOO_OLD: Final = "it waited for too long"
+FAILED: Final = "it failed every time"
+"""Why something was not said, in the audit."""
+
+_MOMENT: Final = 0.01
+"""Seconds after which readers are asked for again."""
+
 
 class Outbox:
     """Sends over the channels of this process. `sender` is this process's name in the store.
 
     `in_force` says whether this process decides by the policy in force. If not, it leaves what is to be said to others.
+    What waited for longer than `hours` is not said any more.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -54,7 +72,10 @@ class Outbox:
         sender: str,
         post: Post,
         clock: Clock,
+        ids: Ids,
         in_force: Callable[[], Awaitable[bool]],
+        pacing: Pacing,
+        hours: float,
     ) -> None:
         self._store = store
         self._audit = audit
@@ -62,7 +83,10 @@ class Outbox:
         self._gate = gate
         self._post = post
         self._clock = clock
+        self._ids = ids
         self._in_force = in_force
+        self._pacing = pacing
+        self._oldest_ms = hours * 3_600_000
         self.sender = sender
 
     def serves(self, address: str) -> bool:
@@ -71,11 +95,16 @@ class Outbox:
         return channel == SESSION or channel in self._channels
 
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
-        """Say what this process claimed, in order."""
+        """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does."""
+        patience, waiting = Patience(), set[str]()
         for delivery in deliveries:
             # A stop in mid-send would leave a text of which nobody knows whether it was said.
             with anyio.CancelScope(shield=True):
-                await self._deliver(delivery)
+                behind = delivery.address in waiting
+                fate = _back(delivery) if behind else await self._deliver(delivery, patience)
+                await self._settle(delivery, fate)
+                if fate.state is DeliveryState.PENDING:
+                    waiting.add(delivery.address)
 
     async def collect(self, sid: str) -> None:
         """Claim and say what waits in a session's outbox: after a crash, or committed by another process."""
@@ -93,14 +122,31 @@ class Outbox:
             row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
             await self._audit.append((row,))
             if spoken.decision.verdict in MAY_GO_ON:
-                # What the command did is done: a platform that cannot be told of it must not deliver it again.
-                with suppress(ChannelError):
-                    await self._send(Outbound(standing.home, spoken.text, standing.turn, OutboundKind.NOTICE))
+                await self._answer(standing, destination, spoken.text, about)
                 return
+
+    async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label) -> None:
+        """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
+        # Somebody is there who asked.
+        await self._pacing.heard(standing.home)
+        turn, key = Turn(str(standing.home)), standing.turn or self._ids.op()
+        wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
+        if not wait:
+            try:
+                await self._send(Outbound(standing.home, text, key, OutboundKind.NOTICE, links=_open(label)))
+            except BusyChannelError as error:
+                wait = await self._pacing.busy(turn, error)
+            except ChannelError:
+                # What the command did is done: a platform that cannot be told of it must not deliver it again.
+                return
+        if wait:
+            notice = NewDelivery(key, turn.address, text, label, OutboundKind.NOTICE, standing.turn, approved=OURS)
+            with suppress(NotFoundError):
+                await self._store.put(standing.sid, notice)
 
     def preview(self, standing: Standing, key: str) -> "Preview":
         """Return what shows an answer at the session's home while it is written; `key` is the answer's."""
-        return Preview(self._channels.get(standing.home.channel), self._gate, self._audit, standing, key)
+        return Preview(self._channels.get(standing.home.channel), self._gate, self._audit, self._pacing, standing, key)
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that something is going on, where there is a channel for it."""
@@ -109,43 +155,81 @@ class Outbox:
             with suppress(ChannelError):
                 await channel.signal(address, signal)
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        address = Address.parse(delivery.address)
-        repeated = delivery.state is DeliveryState.AMBIGUOUS
+    async def _deliver(self, delivery: Delivery, patience: Patience) -> "_Fate":
+        """Say something, and return what became of it."""
         if not await self._in_force():
-            # Claimed before that was known. Whether one in doubt was said stays in doubt, and is reported.
-            back = DeliveryState.AMBIGUOUS if repeated else DeliveryState.PENDING
-            await self._store.settle(delivery, self.sender, back)
-            return
-        if repeated and address.channel != SESSION and not self._channels[address.channel].marks_repeats:
-            await self._store.settle(delivery, self.sender, DeliveryState.AMBIGUOUS)
-            return
-        destination = await self._gate.destination(address)
+            # Claimed before that was known.
+            return _back(delivery)
+        address, turn = Address.parse(delivery.address), Turn(delivery.address, delivery.sid, delivery.key)
+        obstacle = self._obstacle(delivery, address)
+        if obstacle is not None:
+            return obstacle
+        destination, before = await self._gate.destination(address), anyio.current_time()
+        wait = await self._pacing.wait(turn, shared=destination.shared, patience=patience)
+        if wait != 0:
+            return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
+        if anyio.current_time() - before > _MOMENT:
+            destination = await self._gate.destination(address)
         spoken = self._gate.recheck(delivery, destination, self._clock.wall_ms(), await self._release(delivery))
         if spoken.decision.verdict not in MAY_GO_ON:
-            await self._store.settle(
-                delivery, self.sender, DeliveryState.WITHHELD, audit=(self._row(delivery, spoken.decision),)
-            )
-            return
+            return _Fate(DeliveryState.WITHHELD, audit=(self._row(delivery, spoken.decision),))
         if address.channel == SESSION:
-            await self._hand_over(delivery, spoken.text)
-            return
-        try:
-            await self._send(Outbound(address, spoken.text, delivery.key, OutboundKind(delivery.kind), repeated))
-        except AmbiguousSendError:
-            await self._store.settle(delivery, self.sender, DeliveryState.AMBIGUOUS)
-        except ChannelError:
-            await self._store.settle(delivery, self.sender, DeliveryState.FAILED)
-        else:
-            await self._store.settle(delivery, self.sender, DeliveryState.SENT)
+            return await self._hand_over(delivery, spoken.text)
+        return await self._say(delivery, turn, spoken.text)
 
-    async def _hand_over(self, delivery: Delivery, text: str) -> None:
-        """Hand a text to another session, and note what that did with it."""
+    def _obstacle(self, delivery: Delivery, address: Address) -> "_Fate | None":
+        """Return why something is not said at all, None for what is."""
+        repeated = delivery.state is DeliveryState.AMBIGUOUS
+        if repeated and address.channel != SESSION and not self._channels[address.channel].marks_repeats:
+            return _Fate(DeliveryState.AMBIGUOUS)
+        if self._clock.wall_ms() - delivery.created_at > self._oldest_ms:
+            return _back(delivery) if repeated else self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
+        return None
+
+    async def _say(self, delivery: Delivery, turn: Turn, text: str) -> "_Fate":
+        """Send a text, and return what became of it."""
+        outbound = Outbound(
+            Address.parse(delivery.address),
+            text,
+            delivery.key,
+            OutboundKind(delivery.kind),
+            delivery.state is DeliveryState.AMBIGUOUS,
+            _open(delivery.label),
+            _buttons(delivery),
+        )
+        try:
+            await self._send(outbound)
+        except AmbiguousSendError:
+            return _Fate(DeliveryState.AMBIGUOUS)
+        except BusyChannelError as error:
+            return _back(delivery, await self._pacing.busy(turn, error))
+        except GoneError:
+            await self._pacing.gone(turn)
+            return self._unsaid(delivery, DeliveryState.FAILED, GONE)
+        except ChannelError:
+            wait = await self._pacing.failed(turn, delivery.failures)
+            if wait:
+                return _back(delivery, wait, failed=True)
+            return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
+        return _Fate(DeliveryState.SENT)
+
+    async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
+        """Hand a text to another session, and return what that did with it."""
         arrival = await self._post.hand_over(delivery, text)
-        state = DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED
         if arrival is None:
-            state = DeliveryState.PENDING
-        await self._store.settle(delivery, self.sender, state, arrival=arrival)
+            return _back(delivery)
+        return _Fate(DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED, arrival=arrival)
+
+    async def _settle(self, delivery: Delivery, fate: "_Fate") -> None:
+        await self._store.settle(
+            delivery,
+            self.sender,
+            fate.state,
+            arrival=fate.arrival,
+            wait=fate.wait,
+            failed=fate.failed,
+            audit=fate.audit,
+        )
 
     async def _release(self, delivery: Delivery) -> Release | None:
         """Return the record that releases a delivery, read from the log it was written to."""
@@ -164,6 +248,40 @@ class Outbox:
         body = self._gate.facts(Hook.PRE_OUTPUT, decision, destination=delivery.address, key=delivery.key)
         return AuditRow("withheld", "outbox", body)
 
+    def _unsaid(self, delivery: Delivery, state: DeliveryState, why: str) -> "_Fate":
+        body: dict[str, JsonValue] = {"destination": delivery.address, "key": delivery.key, "reason": why}
+        return _Fate(state, audit=(AuditRow(state.value, "outbox", body),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What became of a delivery; a pending one is tried again after `wait` milliseconds."""
+
+    state: DeliveryState
+    arrival: Arrival | None = None
+    wait: int = 0
+    failed: bool = False
+    audit: tuple[AuditRow, ...] = ()
+
+
+def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
+    """Give something back for a later try. Whether one in doubt was said stays in doubt, and is reported."""
+    if delivery.state is DeliveryState.AMBIGUOUS:
+        return _Fate(DeliveryState.AMBIGUOUS)
+    return _Fate(DeliveryState.PENDING, wait=wait, failed=failed)
+
+
+def _open(label: Label) -> bool:
+    """Say whether links may be followed in what has a label: whoever owns what a link names may know all of it."""
+    return label.level is Level.PUBLIC and not label.compartments
+
+
+def _buttons(delivery: Delivery) -> tuple[Button, ...]:
+    """Return the answers that a question takes."""
+    if delivery.kind != OutboundKind.QUESTION:
+        return ()
+    return (Button("Approve", f"/approve {delivery.asked}"), Button("Deny", f"/deny {delivery.asked}"))
+
 
 class Preview:
     """An answer that is still being written, shown as far as it goes.
@@ -173,10 +291,13 @@ class Preview:
     a tool is no answer, and is taken back.
     """
 
-    def __init__(self, channel: Channel | None, gate: Gate, audit: AuditStore, standing: Standing, key: str) -> None:
+    def __init__(
+        self, channel: Channel | None, gate: Gate, audit: AuditStore, pacing: Pacing, standing: Standing, key: str
+    ) -> None:
         self._channel = channel if channel is not None and channel.previews else None
         self._gate = gate
         self._audit = audit
+        self._pacing = pacing
         self._standing = standing
         self._key = key
         self._shown = ""
@@ -188,13 +309,27 @@ class Preview:
         if self._channel is None or text == self._shown or (text and now < self._next):
             return
         self._next = now + PACE_SECONDS
+        if text and not await self._has_room():
+            return
         if text and not await self._may_show(text):
             text = ""
         if text or self._shown:
             self._shown = text
             # What could not be shown is said in the end all the same.
-            with suppress(ChannelError):
+            try:
                 await self._channel.preview(Outbound(self._standing.home, text, self._key))
+            except BusyChannelError as error:
+                await self._pacing.busy(self._turn(), error)
+            except ChannelError:
+                pass
+
+    async def _has_room(self) -> bool:
+        """Say whether an edit may be made now; none waits, the next one shows more."""
+        shared = self._standing.destination.shared
+        return await self._pacing.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
+
+    def _turn(self) -> Turn:
+        return Turn(str(self._standing.home))
 
     async def _may_show(self, text: str) -> bool:
         """Decide, against who reads there now (hook PRE_OUTPUT)."""

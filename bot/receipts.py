@@ -88,8 +88,8 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     if target is None or held:
         return Receipt(name)
     accepted = Receipt(name, label=target.visibility)
-    if sent.state is DeliveryState.WITHHELD:
-        return replace(accepted, stage=Stage.FAILED, code=WITHHELD)
+    if sent.state in {DeliveryState.WITHHELD, DeliveryState.EXPIRED}:
+        return replace(accepted, stage=Stage.FAILED, code=sent.state.value)
     if str(target.generation) != address.thread:
         return replace(accepted, stage=Stage.FAILED, code=Arrival.RESET.value)
     if sent.arrival is not None and sent.arrival is not Arrival.WAITING:

@@ -175,7 +175,8 @@ class OpenTurn:
         )
         if written.stop and not final:
             self.interrupt(StopRequestedError())
-        return tuple(self._claimed(delivery, written.now) for delivery in write.deliver) if ours else ()
+        mine = (new for new in write.deliver if ours and new.key not in written.behind)
+        return tuple(self._claimed(new, written.now) for new in mine)
 
     async def _shielded(self, write: Write, sender: str, *, final: bool) -> Written:
         """Write to the end: torn by a stop, the store would know more than this turn."""

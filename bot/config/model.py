@@ -142,6 +142,7 @@ class Limits(_Block):
     background_live: int = Field(default=8, ge=1, le=1000)
     background_depth: int = Field(default=2, ge=1, le=5)
     background_minutes: int = Field(default=10, ge=1, le=24 * 60)
+    delivery_hours: int = Field(default=24, ge=1, le=24 * 30)
 
 
 def _private(entry: str) -> str:

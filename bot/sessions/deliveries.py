@@ -24,11 +24,21 @@ class DeliveryState(StrEnum):
     AMBIGUOUS = "ambiguous"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+DEAD: Final = frozenset({DeliveryState.AMBIGUOUS, DeliveryState.FAILED, DeliveryState.EXPIRED})
+"""What was not said, or nobody knows: a dead letter, which people may have tried again or let go."""
 
 
 def answer_key(turn: str) -> str:
     """Return the idempotency key of a turn's answer; what is shown of it before it is finished has the same."""
     return f"{turn}-answer"
+
+
+def question_key(turn: str, asked: str) -> str:
+    """Return the idempotency key of a question to people about the approvals that are asked under one id."""
+    return f"{turn}-{asked}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class Delivery:
     """An outbox entry, as its sender claimed it.
 
     `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
+    `failures` is how often sending it failed for certain.
     """
 
     sid: str
@@ -76,3 +87,9 @@ class Delivery:
     release: int = 0
     asker: str = ""
     arrival: Arrival | None = None
+    failures: int = 0
+
+    @property
+    def asked(self) -> str:
+        """The id under which a question asks for approvals; see `question_key`."""
+        return self.key.removeprefix(question_key(self.turn, "")).partition("-")[0]

@@ -169,6 +169,7 @@ class OutboxStore(Protocol):
     async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first.
 
+        What stands behind an older one to its address that is not given here is left where it is.
         An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
         """
         ...
@@ -177,23 +178,38 @@ class OutboxStore(Protocol):
         """Return events with seq > `after`, oldest first: what a delivery refers to."""
         ...
 
-    async def settle(
+    async def settle(  # noqa: PLR0913 - all that a sender may tell of an entry
         self,
         delivery: Delivery,
         sender: str,
         state: DeliveryState,
         *,
         arrival: Arrival | None = None,
+        wait: int = 0,
+        failed: bool = False,
         audit: tuple[AuditRow, ...] = (),
     ) -> bool:
         """Record what became of a claimed entry, and what the session that it was for did with it.
 
+        PENDING gives it back: it is taken again after `wait` milliseconds, and nothing younger to its address before
+        it. With `failed` it counts as one more failure.
         Returns False if this sender does not hold it any more.
         """
         ...
 
     async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
         """Return all entries kept for the session, any state, oldest first."""
+        ...
+
+    async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
+        """Return what was not said of this generation of any session, each with its session's record."""
+        ...
+
+    async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
+        """Have a dead letter tried again, its age counted from now, or let it go.
+
+        Raises NotFoundError: it is none any more.
+        """
         ...
 
 

@@ -282,10 +282,14 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write left behind: the log head, the taint, the clock, and the audit head."""
+    """What a write left behind: the log head, the taint, the clock, and the audit head.
+
+    `behind` are the keys of deliveries that the sender was not given, since older ones to their address wait.
+    """
 
     seq: int
     taint: Label
     now: int
     audit: tuple[int, str]
     stop: bool
+    behind: frozenset[str] = frozenset()

@@ -10,7 +10,7 @@ encoding is injective.
 | `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
 | `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop |
 | `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop |
-| `lg:{<sid>}:outbox`     | hash   | 24 h after their end  | delivery key → delivery                       | write put settle  |
+| `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → delivery   | write put settle… |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
 | `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
@@ -24,6 +24,10 @@ encoding is injective.
 | `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
+| `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
+| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
+| `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when              | hush              |
+| `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
@@ -51,6 +55,7 @@ AUDIT: Final = "audit"
 
 READY: Final = "lg:ready"
 OPEN: Final = "lg:open"
+LETTERS: Final = "lg:dead"
 STATES: Final = "lg:{*}:state"
 """Pattern that finds every session's state."""
 
@@ -111,6 +116,27 @@ def held_key(principal: str) -> str:
 def slots_key(principal: str) -> str:
     """Return the key of a principal's slots; no session's tag has a bare colon in it."""
     return f"lg:{{live:{encode(principal)}}}:slots"
+
+
+@dataclass(frozen=True, slots=True)
+class PaceKeys:
+    """The keys of what is said at a place, and when."""
+
+    channel: str
+    place: str
+    gone: str
+
+
+def pace_keys(address: str) -> PaceKeys:
+    """Return the keys of the place that an address' text is in; no session's tag has a bare colon in it."""
+    channel, workspace, chat, *_ = address.split(":")
+    prefix, place = f"lg:{{pace:{encode(channel)}}}:", encode(f"{workspace}:{chat}")
+    return PaceKeys(f"{prefix}all", f"{prefix}at:{place}", f"{prefix}gone:{place}")
+
+
+def turn_field(sid: str, key: str) -> str:
+    """Return the name under which a delivery waits for its turn at a place."""
+    return f"{encode(sid)}/{encode(key)}"
 
 
 def audit_op(op: str) -> str:

@@ -8,14 +8,16 @@ class StoreOptions:
     """How the store behaves; every time is in milliseconds.
 
     A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`. Dedupe keys and settled deliveries
-    are kept `keep_ms` after their end. A session's inbox takes `inbox_limit` items; a claim hands over at most
-    `claim_items` of them. A session holds at most `held_limit` items for people to decide on. `timeout` seconds bound
-    every exchange, `connections` the pool. One sweep looks at about `sweep_keys` keys of the store.
+    are kept `keep_ms` after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes
+    `inbox_limit` items; a claim hands over at most `claim_items` of them. A session holds at most `held_limit` items
+    for people to decide on. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
+    `sweep_keys` keys of the store.
     """
 
     lease_ms: int = 30_000
     send_lease_ms: int = 60_000
     keep_ms: int = 24 * 60 * 60 * 1000
+    keep_dead_ms: int = 7 * 24 * 60 * 60 * 1000
     inbox_limit: int = 1000
     claim_items: int = 32
     held_limit: int = 50

@@ -1,16 +1,21 @@
 """The outbox part of the store: what waits to be said, and what became of it."""
 
+from typing import Final
+
 from bot.errors import NotFoundError
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.deliveries import DEAD, Delivery, DeliveryState, NewDelivery
 from bot.sessions.kin import Arrival
 from bot.sessions.records import AuditRow
+from bot.sessions.values import SessionState
 from bot.store import wire, wire_outgoing
 from bot.store.base import POLICY_ASKED, Part
-from bot.store.keys import OPEN, encode, session_keys
-from bot.store.link import Arg, Reply
+from bot.store.keys import LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
+from bot.store.link import Arg, Command, Reply
 from bot.store.scripts import Script
 from bot.store.wire import Bodies, dump, raw, text
 from bot.store.writes import channel_of
+
+_PAGE: Final = 500
 
 
 class Outbox(Part):
@@ -35,27 +40,38 @@ class Outbox(Part):
         args = [raw(sender), self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
         reply, policy = await self._link.script_asking(Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED)
         self._saw_policy(policy)
-        return await self._read(sid, reply[1:])
+        taken = await self._read(sid, reply[1:])
+        if any(one.state is DeliveryState.AMBIGUOUS for one in taken):
+            # Found even if whoever looks into it now vanishes too.
+            await self._link.commands(("SADD", LETTERS, raw(sid)))
+        return taken
 
-    async def settle(
+    async def settle(  # noqa: PLR0913 - as the port
         self,
         delivery: Delivery,
         sender: str,
         state: DeliveryState,
         *,
         arrival: Arrival | None = None,
+        wait: int = 0,
+        failed: bool = False,
         audit: tuple[AuditRow, ...] = (),
     ) -> bool:
-        """Record what became of a claimed entry; PENDING gives it back for a later try.
+        """Record what became of a claimed entry; PENDING gives it back for a try after `wait` milliseconds.
 
         Returns False if this sender does not hold it any more: nothing was written, the audit rows neither.
         """
         keys = session_keys(delivery.sid)
-        args = [raw(delivery.key), raw(sender), delivery.attempt, state.value, self._options.keep_ms]
-        args.append(arrival.value if arrival else "")
+        args: list[Arg] = [raw(delivery.key), raw(sender), delivery.attempt, state.value]
+        args += [self._options.keep_ms, self._options.keep_dead_ms, arrival.value if arrival else "", wait, int(failed)]
+        hints = list[Command]()
+        if state is not DeliveryState.PENDING:
+            hints.append(("HDEL", pace_keys(delivery.address).place, f"w:{turn_field(delivery.sid, delivery.key)}"))
+        if state in DEAD:
+            hints.append(("SADD", LETTERS, raw(delivery.sid)))
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows])
+            return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints)
 
         _, held, n, digest = await self._chaining(delivery.sid, audit, run)
         self._saw_head(delivery.sid, (int(n), text(digest)))
@@ -65,6 +81,55 @@ class Outbox(Part):
         """Return all entries kept for the session, any state, oldest first."""
         (flat,) = await self._link.commands(("HGETALL", session_keys(sid).outbox))
         return await self._read(sid, flat)
+
+    async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
+        """Return what was not said of this generation of any session, each with its session's record."""
+        found = list[tuple[SessionState, Delivery]]()
+        cursor = b"0"
+        while True:
+            ((cursor, members),) = await self._link.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
+            for member in members:
+                found += await self._dead_of(text(member))
+            if cursor == b"0":
+                return tuple(found)
+
+    async def _dead_of(self, sid: str) -> list[tuple[SessionState, Delivery]]:
+        """Return what was not said of a session; one that has nothing like it is not looked at again."""
+        keys = session_keys(sid)
+        # Taken out before looking: what becomes a dead letter after the look puts the session in again.
+        _, record, flat = await self._link.commands(
+            ("SREM", LETTERS, raw(sid)), ("HGETALL", keys.state), ("HGETALL", keys.outbox)
+        )
+        if not record:
+            return []
+        state = wire.reading(lambda: wire.state(sid, record))
+        read = await self._read(sid, flat)
+        dead = [one for one in read if one.state in DEAD and one.generation == state.generation]
+        if dead:
+            await self._link.commands(("SADD", LETTERS, raw(sid)))
+        return [(state, one) for one in dead]
+
+    async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
+        """Have a dead letter tried again, or let it go."""
+        keys, options = session_keys(delivery.sid), self._options
+        scripted = [keys.state, keys.outbox, keys.audit, keys.op(self._ids.op())]
+        args: list[Arg] = [raw(delivery.key), int(again), options.keep_ms, options.keep_dead_ms]
+        hints = list[Command]()
+        if again:
+            # Whoever has it tried again believes that somebody is there.
+            hints = [
+                self._ready_hint(delivery.sid),
+                ("SADD", OPEN, raw(delivery.sid)),
+                ("UNLINK", pace_keys(delivery.address).gone),
+            ]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._link.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
+
+        reply = await self._chaining(delivery.sid, audit, run)
+        if reply[0] == b"none":
+            raise NotFoundError
+        self._saw_head(delivery.sid, (int(reply[1]), text(reply[2])))
 
     async def _read(self, sid: str, flat: list[bytes]) -> tuple[Delivery, ...]:
         records = wire.pairs(flat)

@@ -11,6 +11,7 @@ from bot.store.link import Link
 from bot.store.listing import Listing
 from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
+from bot.store.pacing import Pacing
 from bot.store.policy import PolicyInForce
 from bot.store.rights import Rights
 from bot.store.sessions import Sessions
@@ -18,7 +19,7 @@ from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
 
 
-class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Rights):
+class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights):
     """Implements the ports of `bot.sessions.port`, and `KinStore`. Made by `open_store`."""
 
     def __init__(

@@ -31,7 +31,7 @@ from bot.sessions.values import (
 from bot.store import wire
 from bot.store.base import POLICY_ASKED, Place
 from bot.store.filing import Filing, place_of
-from bot.store.keys import AUDIT, OPEN, SessionKeys, session_keys, sid_of
+from bot.store.keys import AUDIT, OPEN, SessionKeys, pace_keys, session_keys, sid_of
 from bot.store.link import Arg, Reply
 from bot.store.questions import Questions, approvals_of
 from bot.store.scripts import Script
@@ -62,6 +62,7 @@ class Sessions(Filing, Questions):
             [*args, *bodies.large.values()],
             self._ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),
+            ("UNLINK", pace_keys(item.home).gone),
             *self._file(item.sid, likely),
         )
         if reply[0] == b"conflict":
@@ -140,12 +141,12 @@ class Sessions(Filing, Questions):
             # The hints went along with what was not written.
             await self._refile([claim.sid])
             _refuse(reply)
-        _, seq, taint, now, n, digest, stop, ready = reply
+        _, seq, taint, now, n, digest, stop, ready, behind = reply
         self._saw_now(now)
         head = (int(n), text(digest))
         self._saw_head(claim.sid, head)
         await self._mark_ready(claim.sid, ready)
-        return Written(int(seq), wire.label(taint), now, head, bool(stop))
+        return Written(int(seq), wire.label(taint), now, head, bool(stop), frozenset(map(text, behind)))
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
         """Return where a session belongs after a write: what it admits is all that can raise its visibility."""
@@ -182,7 +183,8 @@ class Sessions(Filing, Questions):
         names.append(keys.held)
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._link.script(Script.RESET, names, [raw(actor), self._options.keep_ms, *rows])
+            keep = (self._options.keep_ms, self._options.keep_dead_ms)
+            return await self._link.script(Script.RESET, names, [raw(actor), *keep, *rows])
 
         reply = await self._chaining(sid, audit, run)
         if reply[0] == b"none":

@@ -49,8 +49,8 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    more = [list(new.approved), new.hops, new.release, *filter(None, [new.asker])]
-    return dump([new.address, str(new.label), new.kind, new.turn, *more]) + b"\n" + body
+    rest = [list(new.approved), new.hops, new.release, *filter(None, [new.asker])]
+    return dump([new.address, str(new.label), new.kind, new.turn, *rest]) + b"\n" + body
 
 
 def delivery_body(stored: bytes) -> bytes:
@@ -61,7 +61,7 @@ def delivery_body(stored: bytes) -> bytes:
 def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[int, Delivery]:
     """Read a delivery and its number in the order of the outbox."""
     head, _, rest = stored.partition(b"\n")
-    version, word, number, generation, created_at, attempt, _, _, _, length, *arrival = head.split()
+    version, word, number, generation, created_at, attempt, _, _, _, length, *more = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
     read = cast("tuple[str, str, str, str, list[str], int, int, str]", (*json.loads(text(facts)), "")[:8])
@@ -82,5 +82,6 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         hops=hops,
         release=release,
         asker=asker,
-        arrival=Arrival(text(arrival[0])) if arrival else None,
+        arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
+        failures=next((int(word) for word in more if word.isdigit()), 0),
     )

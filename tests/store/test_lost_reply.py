@@ -18,6 +18,8 @@ from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Arrival, Caps
+from bot.sessions.pace import Hush, Rate
+from bot.sessions.pace import Turn as Place
 from bot.sessions.pairings import Answered
 from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
@@ -45,6 +47,7 @@ from tests.store.world import (
 )
 
 SCRIPTS = load_scripts()
+TWO = (Rate("chat", 60_000, 2),)
 
 
 @dataclass
@@ -181,6 +184,44 @@ async def settling(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
     (entry,) = await store.deliveries(claim.sid)
     return lambda store: store.settle(entry, "me", DeliveryState.SENT, arrival=Arrival.WAITING, audit=(row(),))
+
+
+async def deciding_dead(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    (entry,) = await store.deliveries(claim.sid)
+    await store.settle(entry, "me", DeliveryState.FAILED)
+
+    async def decide(store: RedisStore) -> object:
+        await store.decide_dead(entry, again=True, audit=(row(),))
+        return await store.deliveries(claim.sid)
+
+    return decide
+
+
+async def pacing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    turn = Place(f"chat:w:{fresh()}:", fresh(), "k1")
+
+    async def paced(store: RedisStore) -> object:
+        """Say something where two a minute may be said: the first, whose answer is lost, counts once."""
+        first = await store.pace(turn, TWO)
+        return first, await store.pace(turn, TWO)
+
+    return paced
+
+
+async def pacing_what_takes_no_turn(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    turn = Place(f"chat:w:{fresh()}:")
+
+    async def paced(store: RedisStore) -> object:
+        return await store.pace(turn, TWO), await store.pace(turn, TWO)
+
+    return paced
+
+
+async def hushing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    turn = Place(f"chat:w:{fresh()}:", fresh(), "k1")
+    return lambda store: store.hush(turn, Hush.PLACE, 60_000)
 
 
 async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -335,6 +376,10 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.PUT, putting),
     (Script.TAKE, taking),
     (Script.SETTLE, settling),
+    (Script.DECIDE_DEAD, deciding_dead),
+    (Script.PACE, pacing),
+    (Script.PACE, pacing_what_takes_no_turn),
+    (Script.HUSH, hushing),
     (Script.PROBE, probing),
     (Script.VANISH, vanishing),
     (Script.AUDIT_APPEND, appending),

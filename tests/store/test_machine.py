@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ LABELS = st.builds(
 WORKERS = st.sampled_from(["one", "two"])
 TERMINAL = {ItemStatus.CONSUMED, ItemStatus.CANCELLED}
 CONSOLE = ("console",)
+UNSAID = {DeliveryState.PENDING, DeliveryState.SENDING}
 
 
 @dataclass
@@ -271,7 +273,10 @@ class Machine(RuleBasedStateMachine):
             end=end,
             deliver=(answer(key),),
         )
-        self.write(name, write, commit=True, sender="me" if claimed else "", again=again)
+        behind = any(state in UNSAID for state in model.deliveries.values())
+        written = self.write(name, write, commit=True, sender="me" if claimed else "", again=again)
+        assert not claimed or bool(written.behind) == behind
+        claimed = claimed and not behind
         model.items[turn.position] = ItemStatus.CONSUMED
         model.deliveries[key] = DeliveryState.SENDING if claimed else DeliveryState.PENDING
         if claimed:
@@ -354,7 +359,9 @@ class Machine(RuleBasedStateMachine):
 
     def take(self, _data: st.DataObject) -> None:
         taken = self.run(self.store.take(self.sid, "me", CONSOLE))
-        pending = [key for key, state in self.model.deliveries.items() if state is DeliveryState.PENDING]
+        waiting = [one for one in self.model.deliveries.items() if one[1] in UNSAID]
+        # All are for one address, so nothing overtakes what somebody is sending.
+        pending = [key for key, _ in takewhile(lambda one: one[1] is DeliveryState.PENDING, waiting)]
         assert [one.key for one in taken] == pending
         for one in taken:
             self.model.deliveries[one.key] = DeliveryState.SENDING

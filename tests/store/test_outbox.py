@@ -12,7 +12,7 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
-from tests.store.world import KEY, answer, command, dump, ending, fresh, keys, row, started
+from tests.store.world import KEY, answer, command, dump, ending, fresh, keys, pass_time, row, started
 
 pytestmark = pytest.mark.anyio
 CONSOLE = ("console",)
@@ -152,7 +152,7 @@ async def test_an_entry_in_doubt_is_not_forgotten(store: RedisStore) -> None:
     await store.settle(one, "me", DeliveryState.AMBIGUOUS)
     await store.settle(other, "me", DeliveryState.SENT)
     assert await left(store, keys(sid).outbox) == -1
-    await store.settle(one, "me", DeliveryState.FAILED)
+    await store.settle(one, "me", DeliveryState.SENT)
     assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
 
 
@@ -195,3 +195,94 @@ async def test_events_of_a_turn_and_its_answer_are_one_step(store: RedisStore) -
     write = Write(fresh(), written.seq, deliver=(answer(),))
     await store.record(claim, write, sender="me")
     assert shown(await store.deliveries(claim.sid)) == [("k1", DeliveryState.SENDING, 1)]
+
+
+async def wait(store: RedisStore, sid: str, milliseconds: int, key: str = "k0") -> None:
+    """Let a sender take an entry, fail and give it back."""
+    entry = next(one for one in await store.take(sid, "me", CONSOLE) if one.key == key)
+    assert await store.settle(entry, "me", DeliveryState.PENDING, wait=milliseconds, failed=True)
+
+
+async def test_an_entry_given_back_for_later_is_left_until_then(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:")
+    await wait(store, sid, 60_000)
+    assert await store.take(sid, "you", CONSOLE) == ()
+    assert sid not in await store.sweep()
+    assert (await store.deliveries(sid))[0].failures == 1
+    await pass_time(store, sid, "k0")
+    assert sid in await store.sweep()
+    assert shown(await store.take(sid, "you", CONSOLE)) == [("k0", DeliveryState.SENDING, 2)]
+
+
+async def test_nothing_overtakes_what_waits_for_its_address(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", "console::ann:", "console::bob:")
+    first, second, other = await store.take(sid, "me", CONSOLE)
+    await store.settle(first, "me", DeliveryState.PENDING, wait=60_000)
+    await store.settle(second, "me", DeliveryState.PENDING)
+    await store.settle(other, "me", DeliveryState.PENDING)
+    assert [one.key for one in await store.take(sid, "you", CONSOLE)] == ["k2"]
+    await pass_time(store, sid, "k0")
+    assert [one.key for one in await store.take(sid, "you", CONSOLE)] == ["k0", "k1"]
+
+
+async def test_a_commit_is_not_given_what_stands_behind_an_older_one(store: RedisStore) -> None:
+    claim, written = await started(store)
+    written = await store.record(claim, Write(fresh(), written.seq, deliver=(answer("k1"),)), sender="other")
+    new = (answer("k2"), answer("k3", address="console::bob:"))
+    written = await store.commit(claim, ending(written.seq, 1, deliver=new), sender="me")
+    assert written.behind == {"k2"}
+    states = {one.key: one.state for one in await store.deliveries(claim.sid)}
+    assert states == {"k1": DeliveryState.SENDING, "k2": DeliveryState.PENDING, "k3": DeliveryState.SENDING}
+
+
+async def test_dead_letters_are_found_and_kept_for_longer(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 4), sender="me")
+    ends = (DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.AMBIGUOUS)
+    for entry, state in zip(await store.deliveries(sid), ends, strict=True):
+        await store.settle(entry, "me", state)
+    assert [one.state for state, one in await store.dead() if state.sid == sid] == list(ends[1:])
+    times: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 4, "k0", "k1", "k2", "k3")
+    day, week = StoreOptions().keep_ms, StoreOptions().keep_dead_ms
+    assert 0 < times[0] <= day < min(times[1:3]) <= week
+    assert times[3] == -1
+
+
+async def test_a_dead_letter_is_tried_again_or_let_go_once(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 2), sender="me")
+    one, other = await store.deliveries(sid)
+    await store.settle(one, "me", DeliveryState.FAILED)
+    await store.settle(other, "me", DeliveryState.EXPIRED)
+    await store.decide_dead(one, again=True, audit=(row(),))
+    await store.decide_dead(other, again=False, audit=(row(),))
+    for letter in (one, other):
+        with pytest.raises(NotFoundError):
+            await store.decide_dead(letter, again=True, audit=(row(),))
+    assert len(await store.records(sid)) == 2
+    assert sid in await store.sweep()
+    assert [again.key for again in await store.take(sid, "you", CONSOLE)] == ["k0"]
+    assert (await store.deliveries(sid))[1].state is DeliveryState.CANCELLED
+    assert await store.dead() == () or sid not in {state.sid for state, _ in await store.dead()}
+    assert await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 1, "k0") == [-1]
+
+
+async def test_a_reset_leaves_no_dead_letter_to_be_tried_again(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (entry,) = await store.deliveries(sid)
+    await store.settle(entry, "me", DeliveryState.FAILED)
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert sid not in {state.sid for state, _ in await store.dead()}
+    with pytest.raises(NotFoundError):
+        await store.decide_dead(entry, again=True, audit=())
+
+
+async def test_what_is_said_again_with_a_mark_is_not_decided_on(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=1000))
+    sid = await said(store, "console::ann:")
+    await store.take(sid, "me", CONSOLE)
+    await pass_time(store, sid, "k0")
+    (doubtful,) = await store.take(sid, "you", CONSOLE)
+    with pytest.raises(NotFoundError):
+        await store.decide_dead(doubtful, again=True, audit=())
+    await pass_time(store, sid, "k0")
+    await store.decide_dead(doubtful, again=False, audit=())
+    await store.close()

@@ -165,6 +165,15 @@ async def end_sends(store: RedisStore, sid: str) -> None:
             await command(store, "HSET", keys(sid).outbox, name, b" ".join(words) + b"\n" + rest)
 
 
+async def pass_time(store: RedisStore, sid: str, key: str) -> None:
+    """Let the time of an entry come: when it may be tried again, or when its sender counts as gone."""
+    record: bytes = await command(store, "HGET", keys(sid).outbox, key)
+    head, _, rest = record.partition(b"\n")
+    words = head.split(b" ")
+    words[6] = b"1"
+    await command(store, "HSET", keys(sid).outbox, key, b" ".join(words) + b"\n" + rest)
+
+
 def keys(sid: str) -> SessionKeys:
     """Return a session's keys."""
     return session_keys(sid)

@@ -327,22 +327,26 @@ local function stale()
 end
 
 -- Outbox -----------------------------------------------------------------------------------------------
--- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON; before the `\n` for one
--- that another session was to hear: what that did with it
+-- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON, its address first; before
+-- the `\n` for one that another session was to hear: what that did with it; then how often it failed, if it did.
+-- `until` is when a sender's hold ends, and of a pending one when it may be tried again.
 
-local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) ?(%l*)\n()'
+local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) ?(%l*) ?(%d*)\n()'
+local DEAD = {ambiguous = true, failed = true, expired = true}
 
 local function delivery(record)
-  local state, n, gen, created, attempt, till, op, channel, size, arrival, start = string.match(record, OUT)
+  local state, n, gen, created, attempt, till, op, channel, size, arrival, fails, start =
+    string.match(record, OUT)
   local split = start + tonumber(size)
   return {state = state, n = tonumber(n), gen = gen, created = created, attempt = tonumber(attempt),
-    till = tonumber(till), op = op, channel = channel, arrival = arrival,
+    till = tonumber(till), op = op, channel = channel, arrival = arrival, fails = tonumber(fails) or 0,
     sender = string.sub(record, start, split - 1), tail = string.sub(record, split)}
 end
 
 local function put_delivery(key, name, d)
   local head = {SCHEMA, d.state, d.n, d.gen, d.created, d.attempt, d.till, d.op, d.channel, #d.sender}
   if d.arrival and d.arrival ~= '' then head[#head + 1] = d.arrival end
+  if d.fails and d.fails > 0 then head[#head + 1] = d.fails end
   local record = table.concat(head, ' ') .. '\n' .. d.sender .. d.tail
   redis.call('HSET', key, name, record)
   return record
@@ -362,11 +366,38 @@ local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
 end
 
--- Let the deliveries go, when all are settled and none is in doubt; the next one holds them again.
-local function forget_deliveries(key, keep)
-  for _, record in ipairs(redis.call('HVALS', key)) do
-    local d = delivery(record)
-    if unsettled(d) or d.state == 'ambiguous' then return end
+local function address_of(d)
+  return string.match(d.tail, '^%["([^"]*)"')
+end
+
+-- All deliveries, oldest first, each with its key and record.
+local function deliveries(key)
+  local flat, list = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do
+    local d = delivery(flat[i + 1])
+    d.key, d.record = flat[i], flat[i + 1]
+    d.address = address_of(d)
+    list[#list + 1] = d
   end
-  redis.call('PEXPIRE', key, keep)
+  table.sort(list, function(a, b) return a.n < b.n end)
+  return list
+end
+
+-- Let the deliveries go, when all are settled; the next one holds them again. With dead letters among them, which stay
+-- longer, and one in doubt until people decide, each goes by itself.
+local function forget_deliveries(key, keep, keep_dead)
+  local all, dead = deliveries(key), false
+  for _, d in ipairs(all) do
+    if unsettled(d) then return end
+    dead = dead or DEAD[d.state]
+  end
+  if not dead then
+    redis.call('PEXPIRE', key, keep)
+    return
+  end
+  for _, d in ipairs(all) do
+    if d.state ~= 'ambiguous' then
+      redis.call('HPEXPIRE', key, DEAD[d.state] and keep_dead or keep, 'NX', 'FIELDS', 1, d.key)
+    end
+  end
 end

@@ -11,14 +11,15 @@ local need = wakes(KEYS[2], now) == 1 and 2 or 0
 local holders = {}
 if held(now) then holders[1] = S.owner end
 if count('out') > 0 then
-  for _, record in ipairs(redis.call('HVALS', KEYS[3])) do
-    local d = delivery(record)
+  local behind = {}
+  for _, d in ipairs(deliveries(KEYS[3])) do
     if d.state == 'sending' and d.till > now then
       holders[#holders + 1] = d.sender
-    elseif unsettled(d) then
+    elseif unsettled(d) and d.till <= now and not behind[d.address] then
       need = 2
     end
+    if unsettled(d) then behind[d.address] = true end
   end
 end
-if need == 0 and (S.turn or count('wait') > 0 or #holders > 0) then need = 1 end
+if need == 0 and (S.turn or count('wait') > 0 or count('out') > 0) then need = 1 end
 return {'ok', need, unpack(holders)}

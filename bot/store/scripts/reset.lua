@@ -1,12 +1,12 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
 -- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, held
--- ARGV: actor, keep ms, audit rows
+-- ARGV: actor, keep ms, keep ms of dead letters, audit rows
 -- Answers: ok state · none · head n hash · move before after
 
 local done = answered(KEYS[8])
 if done then return done end
 if not read_state(KEYS[1]) then return {'none'} end
-local actor, keep, now = arg(), num(), now_ms()
+local actor, keep, keep_dead, now = arg(), num(), num(), now_ms()
 local rows = read_audit()
 local refusal = moved_head(rows)
 if refusal then return refusal end
@@ -39,7 +39,7 @@ for i = 1, #flat, 2 do
     forget(KEYS[5], flat[i], keep)
   end
 end
-forget_deliveries(KEYS[5], keep)
+forget_deliveries(KEYS[5], keep, keep_dead)
 
 -- The creation label stays: that the session exists tells as much as it did before.
 for _, field in ipairs({'taint', 'typed', 'title', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end

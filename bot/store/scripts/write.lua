@@ -10,7 +10,7 @@
 --       audit rows, see prelude
 --       count of events, each: type, actor, label, visibility, admitted, turn, body
 --       large bodies, in the order of their keys
--- Answers: ok seq taint now an ah stop ready · stale · reset · cursor · head n hash · use · item · taken · move a b
+-- Answers: ok seq taint now an ah stop ready behind · stale · reset · cursor · head n hash · use · item · taken · move a b
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
@@ -111,11 +111,21 @@ local function move_items(w)
   if #w.settle > 0 then forget_inputs(KEYS[4], w.keep) end
 end
 
+-- What stands behind an older one to its address is not for this sender to say now: `w.behind` names it.
 local function put_out(w, now)
-  local sends = w.sender ~= ''
+  local behind = {}
+  w.behind = {}
+  if #w.deliver > 0 and count('out') > 0 then
+    for _, d in ipairs(deliveries(KEYS[5])) do
+      if unsettled(d) then behind[d.address] = true end
+    end
+  end
   for _, d in ipairs(w.deliver) do
+    local sends = w.sender ~= '' and not behind[address_of(d)]
+    if not sends then w.behind[#w.behind + 1] = d.key end
     add_delivery(KEYS[5], d.key, now, {state = sends and 'sending' or 'pending', attempt = sends and 1 or 0,
-      till = sends and now + w.send_lease or 0, op = w.send_op, channel = d.channel, sender = w.sender, tail = d.tail})
+      till = sends and now + w.send_lease or 0, op = sends and w.send_op or '-', channel = d.channel,
+      sender = sends and w.sender or '', tail = d.tail})
   end
 end
 
@@ -175,5 +185,5 @@ local function write(release)
   end
   save(KEYS[1])
   return answer(KEYS[8], {'ok', S.seq, S.taint or 'PUBLIC', now, S.an or '0', S.ah or '', stop,
-    wakes(KEYS[6], now)})
+    wakes(KEYS[6], now), w.behind})
 end

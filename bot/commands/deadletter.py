@@ -1,0 +1,77 @@
+"""Dead letters, for admins: what could not be said, and what nobody knows whether it was said.
+
+A text is never shown: it may be another person's. What is above the reader, or stands in a session that is, is neither
+listed nor counted nor found (law `no_read_up`). One that is tried again passes the gate again when it is sent.
+"""
+
+from typing import Final
+
+from bot.commands.base import CommandContext, Reply, UsageError
+from bot.errors import NotFoundError
+from bot.ids import letter_id
+from bot.sessions.deliveries import Delivery
+from bot.sessions.kin import SESSION
+from bot.sessions.records import AuditRow
+from channels.message import Address
+from policy.labels import Label, join_all
+
+_MINUTE: Final = 60_000
+
+
+async def deadletter(context: CommandContext, argument: str) -> Reply:
+    """List dead letters, have one tried again, or let one go."""
+    match argument.split():
+        case [] | ["list"]:
+            return await _list(context)
+        case ["retry", name]:
+            return await _decide(context, name, again=True)
+        case ["discard", name]:
+            return await _decide(context, name, again=False)
+        case _:
+            raise UsageError("")
+
+
+async def _list(context: CommandContext) -> Reply:
+    letters = await _letters(context)
+    if not letters:
+        return Reply("nothing was left unsaid")
+    lines = [
+        f"{name} {letter.kind} {letter.state.value} for {letter.address}, label {letter.label},"
+        f" {max(0, context.now - letter.created_at) // _MINUTE} min old"
+        for name, (letter, _) in letters.items()
+    ]
+    return Reply("\n".join(lines), join_all(label for _, label in letters.values()))
+
+
+async def _decide(context: CommandContext, name: str, *, again: bool) -> Reply:
+    found = (await _letters(context)).get(name.lower())
+    if found is None:
+        raise NotFoundError
+    letter, label = found
+    row = AuditRow(
+        "deadletter",
+        context.caller.principal,
+        {
+            "what": "retry" if again else "discard",
+            "key": letter.key,
+            "destination": letter.address,
+            "state": letter.state.value,
+            "address": str(context.address),
+        },
+    )
+    await context.store.decide_dead(letter, again=again, audit=(row,))
+    return Reply(f"{name.lower()} {'is tried again' if again else 'is let go'}", label)
+
+
+async def _letters(context: CommandContext) -> dict[str, tuple[Delivery, Label]]:
+    """Return the dead letters that the reader may know of by their ids, with the label of what telling of one tells.
+
+    What one session did not take from another is told by receipts alone, as far as they may.
+    """
+    readable = (await context.standing(None)).reader
+    known = {
+        letter_id(state.sid, letter.key): (letter, letter.label.join(state.visibility))
+        for state, letter in await context.store.dead()
+        if Address.parse(letter.address).channel != SESSION
+    }
+    return {name: found for name, found in known.items() if found[1].flows_to(readable)}

@@ -1,0 +1,108 @@
+"""The scripts `pace` and `hush`: how fast, in whose turn, and where not at all."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.pace import EVERYWHERE, Hush, Rate, Turn
+from bot.store.keys import pace_keys
+from bot.store.redis_store import RedisStore
+from tests.store.world import answer, command, ending, fresh, item, started
+
+pytestmark = pytest.mark.anyio
+SLOW = (Rate("chat", 60_000, 2),)
+FREE = (Rate("chat", 1, 1000),)
+
+
+def turn(key: str = "", place: str = "", channel: str = "") -> Turn:
+    return Turn(f"{channel or fresh()}:w:{place or fresh()}:", fresh() if key else "", key)
+
+
+async def test_a_rate_lets_its_burst_through_and_then_tells_how_long(store: RedisStore) -> None:
+    asked = turn()
+    assert [await store.pace(asked, SLOW) for _ in range(2)] == [0, 0]
+    assert 59_000 < (await store.pace(asked, SLOW) or 0) <= 60_000
+    assert await store.pace(replace(asked, address=turn().address), SLOW) == 0
+
+
+async def test_threads_of_a_chat_share_its_rate(store: RedisStore) -> None:
+    asked = turn()
+    thread = replace(asked, address=f"{asked.address}9")
+    assert [await store.pace(one, SLOW) for one in (asked, thread)] == [0, 0]
+    assert await store.pace(thread, SLOW)
+
+
+async def test_a_rate_of_the_channel_counts_for_all_its_chats(store: RedisStore) -> None:
+    channel, one = fresh(), (Rate(EVERYWHERE, 60_000, 1),)
+    assert await store.pace(turn(channel=channel), one) == 0
+    assert await store.pace(turn(channel=channel), one)
+    assert await store.pace(turn(), one) == 0
+
+
+async def test_all_rates_have_to_have_room(store: RedisStore) -> None:
+    asked, both = turn(), (*FREE, Rate("group", 60_000, 1))
+    assert await store.pace(asked, both) == 0
+    assert await store.pace(asked, both)
+
+
+async def test_one_at_a_time_in_a_place_until_it_is_settled(store: RedisStore) -> None:
+    claim, written = await started(store)
+    place = f"{fresh()}:w:c:"
+    await store.commit(claim, ending(written.seq, 1, deliver=(answer("k", address=place),)), sender="me")
+    (entry,) = await store.deliveries(claim.sid)
+    first, second = Turn(place, claim.sid, "k"), Turn(place, fresh(), "k")
+    assert await store.pace(first, FREE) == 0
+    assert await store.pace(second, FREE)
+    await store.settle(entry, "me", DeliveryState.SENT)
+    assert await store.pace(second, FREE) == 0
+
+
+async def test_who_waits_keeps_the_turn_before_other_sessions(store: RedisStore) -> None:
+    first, second = turn("k", "c", "x" + fresh()), fresh()
+    await store.hush(first, Hush.TEXT, 30_000)
+    later = replace(first, sid=second)
+    assert 29_000 < (await store.pace(later, FREE) or 0) <= 30_000
+    assert await store.pace(first, FREE) == 0
+
+
+async def test_a_turn_that_nobody_takes_is_over_after_a_while(store: RedisStore) -> None:
+    first = turn("k")
+    await store.hush(first, Hush.TEXT, -20_000)
+    assert await store.pace(replace(first, sid=fresh()), FREE) == 0
+
+
+async def test_a_silent_place_and_a_silent_channel(store: RedisStore) -> None:
+    channel = fresh()
+    asked, elsewhere = turn(channel=channel), turn(channel=channel)
+    await store.hush(asked, Hush.PLACE, 60_000)
+    await store.hush(asked, Hush.PLACE, 1_000)
+    assert (await store.pace(asked, FREE) or 0) > 59_000
+    assert await store.pace(elsewhere, FREE) == 0
+    await store.hush(asked, Hush.CHANNEL, 30_000)
+    assert 29_000 < (await store.pace(elsewhere, FREE) or 0) <= 30_000
+    assert await store.pace(turn(), FREE) == 0
+
+
+async def test_a_dead_address_is_dead_until_somebody_is_heard_in_its_place(store: RedisStore) -> None:
+    asked = turn("k")
+    thread = replace(asked, address=f"{asked.address}9")
+    await store.hush(asked, Hush.ADDRESS, 60_000)
+    assert await store.pace(asked, FREE) is None
+    assert await store.pace(thread, FREE) == 0
+    await store.heard(thread.address)
+    assert await store.pace(replace(asked, sid=thread.sid), FREE) == 0
+    await store.hush(asked, Hush.ADDRESS, 60_000)
+    await store.accept(replace(item(fresh()), home=asked.address))
+    assert await store.pace(asked, FREE) == 0
+
+
+async def test_all_of_it_is_forgotten(store: RedisStore) -> None:
+    asked = turn("k")
+    await store.pace(asked, (*FREE, Rate(EVERYWHERE, 1, 1000)))
+    await store.hush(replace(asked, address=asked.address), Hush.CHANNEL, 1000)
+    keys = pace_keys(asked.address)
+    for key in (keys.channel, keys.place):
+        assert 0 < await command(store, "PTTL", key) <= 3_601_000
+    await store.hush(asked, Hush.ADDRESS, 60_000)
+    assert 0 < await command(store, "PTTL", keys.gone) <= 60_000
