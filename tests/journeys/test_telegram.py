@@ -163,6 +163,8 @@ async def test_a_restart_loses_nothing_and_says_nothing_twice(tmp_path: Path) ->
         ann.says(None, "one")
         async with listening(machine, server, text):
             await hears(server, ann.private, "You said: one")
+            # A stop between what is seen and its receipt leaves it in doubt, and it is said again with a mark.
+            await asyncio.sleep(0.5)
         for number in range(10):
             ann.says(None, f"away {number}.")
         async with listening(machine, server, text):
