@@ -42,7 +42,7 @@ def compose(outbound: Outbound) -> Letter:
     verbatim = outbound.kind in _VERBATIM
     rendering = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= LONGEST_SOURCE else None
     if rendering is None or rendering.as_file:
-        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links).parts
+        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts
         return Letter(lead[:1] or _empty(), limits.clean(text).encode(), keyboard)
     return Letter(rendering.parts or _empty(), keyboard=keyboard)
 

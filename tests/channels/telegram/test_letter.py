@@ -21,3 +21,8 @@ def test_what_an_agent_writes_is_formatted(kind: OutboundKind) -> None:
     (part,) = compose(Outbound(HOME, "**all** of this", "k", kind)).parts
     assert part.text == "all of this"
     assert [entity.kind for entity in part.entities] == ["bold"]
+
+
+def test_the_line_above_the_file_of_a_question_is_as_it_is_written() -> None:
+    made = compose(Outbound(HOME, "send **~~all~~** of it\n" + "x " * 60_000, "k", OutboundKind.QUESTION))
+    assert (made.parts[0].text, bool(made.file)) == ("send **~~all~~** of it", True)
