@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import anyio
+
 from bot import events, labelling
 from bot.agent.context import assemble, prompt
 from bot.agent.loop import Agent, Ending, GivenUp
@@ -36,6 +38,7 @@ from policy.labels import PUBLIC
 from policy.request import Hook
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
     from pydantic import JsonValue
 
 STOPPED: Final = "stopped"
@@ -85,9 +88,12 @@ class Worker:
         self._turns: dict[str, OpenTurn] = {}
 
     async def serve(self) -> None:
-        """Run until cancelled: sessions marked ready, and whatever the sweep finds."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._sweep(tasks))
+        """Run until cancelled: sessions marked ready, and whatever the sweep finds.
+
+        What is being said then is said to its end: the tasks are of a group whose shields hold when it is cancelled.
+        """
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._sweep, tasks)
             while True:
                 try:
                     await self._start(tasks, await self._ready())
@@ -113,21 +119,21 @@ class Worker:
         await self._policy.current_now()
         return ()
 
-    async def _sweep(self, tasks: asyncio.TaskGroup) -> None:
+    async def _sweep(self, tasks: "TaskGroup") -> None:
         while True:
             with suppress(StoreError):
                 if await self._policy.current():
                     await self._start(tasks, await self._wake.sweep())
             await asyncio.sleep(self._interval)
 
-    async def _start(self, tasks: asyncio.TaskGroup, ready: tuple[str, ...]) -> None:
+    async def _start(self, tasks: "TaskGroup", ready: tuple[str, ...]) -> None:
         for sid in ready:
             if sid in self._busy:
                 self._again.add(sid)
                 continue
             await self._slots.acquire()
             self._busy.add(sid)
-            tasks.create_task(self._work(sid))
+            tasks.start_soon(self._work, sid)
 
     async def _work(self, sid: str) -> None:
         """Run a session's turns until nothing is left of them; a hint that came meanwhile counts."""

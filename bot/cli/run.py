@@ -9,12 +9,15 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.cli.reloading import reloading
 from bot.config.model import Config
-from bot.errors import ConfigError
+from bot.errors import ConfigError, OperatorError
 from channels.console import visible
+
+if TYPE_CHECKING:
+    from bot.app import App
 
 LISTENING: Final = "listening to {}"
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -32,18 +35,30 @@ async def run(config: Config) -> None:
     from bot.app import open_app
 
     async with open_app(config, [], listening=True) as app:
-        ended = asyncio.Event()
-        with _ended_by_signals(ended):
-            async with asyncio.TaskGroup() as tasks:
-                work = [
-                    tasks.create_task(app.serve(_tell)),
-                    tasks.create_task(app.listen()),
-                    tasks.create_task(reloading(app, _tell)),
-                ]
-                await _tell(LISTENING.format(", ".join(config.channels.listened)))
-                await ended.wait()
-                for task in work:
-                    task.cancel()
+        try:
+            await _until_ended(app)
+        except* OSError as broken:
+            unbound = broken
+        else:
+            return
+    raise OperatorError(
+        f"cannot listen, {unbound.exceptions[0]}", next_step="see `webhook` of the platform in config.yaml"
+    )
+
+
+async def _until_ended(app: "App") -> None:
+    ended = asyncio.Event()
+    with _ended_by_signals(ended):
+        async with asyncio.TaskGroup() as tasks:
+            work = [
+                tasks.create_task(app.serve(_tell)),
+                tasks.create_task(app.listen()),
+                tasks.create_task(reloading(app, _tell)),
+            ]
+            await _tell(LISTENING.format(", ".join(app.config.channels.listened)))
+            await ended.wait()
+            for task in work:
+                task.cancel()
 
 
 async def _tell(line: str) -> None:

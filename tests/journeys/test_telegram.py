@@ -163,8 +163,6 @@ async def test_a_restart_loses_nothing_and_says_nothing_twice(tmp_path: Path) ->
         ann.says(None, "one")
         async with listening(machine, server, text):
             await hears(server, ann.private, "You said: one")
-            # A stop between what is seen and its receipt leaves it in doubt, and it is said again with a mark.
-            await asyncio.sleep(0.5)
         for number in range(10):
             ann.says(None, f"away {number}.")
         async with listening(machine, server, text):
@@ -185,3 +183,22 @@ async def test_reset_and_send_and_stop(tmp_path: Path) -> None:
             await hears(server, ann.private, "a new conversation begins, taint PUBLIC")
             ann.says(None, "/stop")
             await hears(server, ann.private, "nothing to stop here")
+
+
+async def test_a_port_that_is_taken_is_told_in_one_sentence(tmp_path: Path) -> None:
+    """An operator whose webhook cannot listen learns what to mend, and gets no traceback."""
+    async with telegram() as server:
+        machine, text = Machine(tmp_path), json.loads(config(server, server.user("Ann")))
+        text["channels"]["telegram"]["webhook"] = {"url": "https://bot.example", "secret": "HOOK", "port": server.port}
+        (machine.folder / "config.yaml").write_text(json.dumps(text))
+        more = {"BOT_TOKEN": server.token, "HOOK": "s" * 20}
+        ended = await asyncio.to_thread(lambda: machine.run("run", **more))
+        assert ended.code == 2
+        assert "cannot listen" in ended.err
+        assert "Traceback" not in ended.err
+
+
+def test_there_must_be_something_to_listen_to(machine: Machine) -> None:
+    """Nothing is listened to as shipped, and the operator is told so."""
+    ended = machine.run("run")
+    assert (ended.code, "no platform is configured" in ended.err) == (2, True)
