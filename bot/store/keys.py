@@ -129,8 +129,8 @@ class PaceKeys:
 
 def pace_keys(address: str) -> PaceKeys:
     """Return the keys of the place that an address' text is in; no session's tag has a bare colon in it."""
-    channel, workspace, chat, *_ = address.split(":")
-    prefix, place = f"lg:{{pace:{encode(channel)}}}:", encode(f"{workspace}:{chat}")
+    channel, *rest = address.split(":")
+    prefix, place = f"lg:{{pace:{encode(channel)}}}:", encode(":".join(rest[:2]))
     return PaceKeys(f"{prefix}all", f"{prefix}at:{place}", f"{prefix}gone:{place}")
 
 

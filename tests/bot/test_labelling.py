@@ -1,7 +1,7 @@
 import pytest
 
 from bot import labelling
-from channels.base import Audience, Reader
+from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
@@ -110,3 +110,18 @@ def test_a_bounded_answer_has_the_integrity_of_who_asked_and_the_level_of_all_th
 
 def test_a_guests_place_is_public() -> None:
     assert labelling.classification(document(), GUEST) == PUBLIC
+
+
+def test_unknown_is_worst_for_a_shared_chat_nobody_classified() -> None:
+    square = Address("console", "square")
+    assert labelling.inbound(document(), square, Role.OWNER, authored=True, shared=True) == TOP
+    assert labelling.classification(document(), square) is None
+    assert labelling.destination(document(), square, Audience.of("console:owner", shared=True)).clearance is None
+
+
+def test_members_of_a_platform_may_know_what_its_channel_says() -> None:
+    policy = document(channels={"console": {"classification": "top", "members": "INTERNAL"}})
+    assert labelling.reader(policy, Reader("console:mallory", ReaderKind.MEMBER)) == INTERNAL
+    for kind in (ReaderKind.GUEST, ReaderKind.STRANGER, ReaderKind.BOT):
+        assert labelling.reader(policy, Reader("console:mallory", kind)) == PUBLIC
+    assert labelling.reader(policy, Reader("pigeon:mallory", ReaderKind.MEMBER)) == PUBLIC
