@@ -281,3 +281,12 @@ def test_a_request_that_breaks_the_types_is_blocked_not_raised() -> None:
 )
 def test_tells_whether_a_rule_that_may_concern_a_request_looks_inside(rule: Rule, inside: bool) -> None:  # noqa: FBT001
     assert engine(rule).looks_inside(replace(BASE, hook=Hook.PRE_OUTPUT, destination=GUEST)) is inside
+
+
+@pytest.mark.parametrize("may_release", [True, False])
+def test_a_release_is_offered_where_the_document_gives_somebody_the_right(*, may_release: bool) -> None:
+    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": may_release}
+    made = Engine.from_document(load({"principals": {"owner": owner}}, tools=()))
+    message = Tool("message", Effect.SEND, PUBLIC, PUBLIC)
+    sends = replace(BASE, hook=Hook.PRE_TOOL_CALL, taint=CONFIDENTIAL, tool=message)
+    assert (Remedy.RELEASE in made.decide(sends, NOW).remedies) is may_release
