@@ -212,8 +212,10 @@ class _Reader:
                 if spans := _trimmed(_spans(token.children or ())):
                     yield self._placed(Shape.HEADING if self.heading else Shape.TEXT, spans)
             case "fence" | "code_block":
-                if token.content.strip():
-                    code = clean(token.content).strip("\n")
+                # A fence with nothing in it says what stands behind its ticks.
+                content = token.content if token.content.strip() else token.info
+                if content.strip():
+                    code = clean(content).strip("\n")
                     yield self._placed(Shape.CODE, (Span(code),), clean(token.info).strip())
             case "hr":
                 yield self._placed(Shape.RULE, ())

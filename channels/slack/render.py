@@ -252,5 +252,6 @@ def _framed(kind: str, elements: list[_Json], leaf: Leaf) -> _Json:
 
 
 def _weight(leaf: Leaf) -> int:
-    """Return the most that a leaf adds to the blocks."""
-    return _FRAME + sum(2 + size(json.dumps(_element(span), ensure_ascii=False)) for span in leaf.spans)
+    """Return the most that a leaf adds to the blocks; one that opens an item may open a list, too."""
+    frame = 2 * _FRAME if leaf.bullet or leaf.number is not None else _FRAME
+    return frame + sum(2 + size(json.dumps(_element(span), ensure_ascii=False)) for span in leaf.spans)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from channels.slack import limits
@@ -41,6 +41,7 @@ def letters(text: str) -> list[str]:
 
 
 @given(MARKDOWN, st.booleans())
+@example(markdown="> - - a\n" * 60, links=False)
 def test_every_part_is_within_limits(markdown: str, links: bool) -> None:  # noqa: FBT001 - Hypothesis passes it
     rendered = render(markdown, links=links)
     for part in rendered.parts:
@@ -90,10 +91,16 @@ def test_links_are_web_or_mail_addresses(markdown: str) -> None:
 
 @given(st.text(alphabet="ab *_~#>-\n\t😀漢é<!@\\", max_size=300), st.sampled_from([1, 40]), st.booleans())
 def test_the_letters_of_the_input_are_kept(bit: str, times: int, links: bool) -> None:  # noqa: FBT001 - Hypothesis
+    # But for the language that a fence names, which is not shown.
+    assume("~~~" not in bit * times)
     rendered = render(bit * times, links=links)
     assert letters(shown(rendered)) == letters(bit * times)
     text = "".join(part.text for part in rendered.parts)
     assert letters(text.replace("&lt;", "<").replace("&gt;", ">")) == letters(bit * times)
+
+
+def test_a_fence_with_nothing_in_it_says_what_stands_behind_its_ticks() -> None:
+    assert letters(shown(render("~~~a", links=False))) == ["a"]
 
 
 # What reading costs is counted in tests/channels/test_markdown.py; here is what makes many or long leaves of it.
