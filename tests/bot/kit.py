@@ -340,7 +340,7 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         yield owner, turn
 
 
-async def eventually(holds: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def eventually(holds: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while True:
