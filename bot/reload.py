@@ -121,6 +121,11 @@ class Reloader:
         return self._file.digest
 
     @property
+    def following(self) -> bool:
+        """Whether this process began to serve, and follows the policy in force since."""
+        return self._tell is not None
+
+    @property
     def behind(self) -> bool:
         """Whether this process found another policy in force than its own; it does nothing then."""
         return self._behind is not None

@@ -100,8 +100,8 @@ async def process(folder: Path, name: str, config: str, made: Parts | None = Non
         try:
 
             async def begun() -> bool:
-                head = await app.store.read_policy()
-                return head is not None and head.digest == app.reloader.digest
+                # Not what the store says: another process may have put the same policy there before this one began.
+                return app.reloader.following
 
             await eventually(begun)
             yield Process(app, output, told=told)
