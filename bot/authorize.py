@@ -11,6 +11,7 @@ from typing import Final
 from bot.principals import is_chat
 from policy.document import Document
 from policy.labels import Label
+from policy.overrides import lower
 from policy.request import Role
 
 _RANK: Final = tuple(Role)
@@ -53,7 +54,7 @@ def role(document: Document, principal: str, asker: str) -> Role:
     person = document.principals.get(asker)
     if person is None:
         return Role.STRANGER
-    return max(Role.MEMBER, person.role, key=_RANK.index) if is_chat(principal) else person.role
+    return lower(Role.MEMBER, person.role) if is_chat(principal) else person.role
 
 
 def authorize(document: Document, account: str, ingress: Ingress, needed: Role = Role.MEMBER) -> Caller | Refusal:

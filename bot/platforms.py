@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from channels.base import Lease
     from channels.telegram.webhook import Webhook
 
-_TELEGRAM: Final = "https://api.telegram.org"
 _HIDDEN: Final = frozenset({"quit"})
 """Commands that are only a console's."""
 
@@ -27,18 +26,16 @@ def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease:
     """
     made = list[Platform]()
     if settings.telegram is not None:
-        from channels.telegram.adapter import Telegram
+        from channels.telegram.adapter import SERVER, Telegram
 
-        base = (settings.telegram.base_url or _TELEGRAM).rstrip("/")
-        webhook = settings.telegram.webhook
+        base, webhook = settings.telegram.base_url, settings.telegram.webhook
         made.append(
             Telegram(
                 _token(environment, settings.telegram.token),
                 lease,
                 commands=[(command.name, command.help) for command in COMMANDS if command.name not in _HIDDEN],
                 webhook=None if webhook is None else _webhook(environment, webhook),
-                base_url=f"{base}/bot",
-                base_file_url=f"{base}/file/bot",
+                server=base or SERVER,
             )
         )
     return tuple(made)

@@ -3,22 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from bot.config.fields import Block, Variable, WebAddress
 from policy.document import Document
 from policy.errors import Problem
-
-
-def _variable(name: str) -> str:
-    if not (name.isascii() and name.isidentifier()):
-        raise ValueError("this is the name of an environment variable, the token itself stands there")
-    return name
-
-
-def _base_url(url: str | None) -> str | None:
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise ValueError("a server's address begins with `https://` or `http://`")
-    return url
 
 
 def _public_url(url: str) -> str:
@@ -27,34 +16,30 @@ def _public_url(url: str) -> str:
     return url
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-
-class WebhookSettings(_Block):
+class WebhookSettings(Block):
     """Where Telegram reaches us: `url` as it is on the internet, `host` and `port` to listen at on this machine.
 
     `secret` names the environment variable that holds what Telegram proves itself by.
     """
 
     url: Annotated[str, AfterValidator(_public_url)]
-    secret: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_SECRET"  # noqa: S105 - the name of a variable
+    secret: Variable = "TELEGRAM_SECRET"  # noqa: S105 - the name of a variable
     host: str = "127.0.0.1"
     port: int = Field(ge=1, le=65535)
 
 
-class TelegramSettings(_Block):
+class TelegramSettings(Block):
     """A Telegram bot: `token` names the environment variable that holds its token.
 
     With a `webhook` Telegram calls us, else we ask it. `base_url` is another Bot API server than Telegram's own.
     """
 
-    token: Annotated[str, AfterValidator(_variable)] = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
+    token: Variable = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
     webhook: WebhookSettings | None = None
-    base_url: Annotated[str | None, AfterValidator(_base_url)] = None
+    base_url: WebAddress | None = None
 
 
-class ChannelsSettings(_Block):
+class ChannelsSettings(Block):
     """The platforms, None for those that are not listened to."""
 
     telegram: TelegramSettings | None = Field(default=None)

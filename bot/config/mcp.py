@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from bot.config.fields import Block
 from bot.config.references import OPENING, REFERENCE
 from policy.errors import Problem
 from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
@@ -34,10 +35,6 @@ _SIMPLE: Final[Mapping[str, str]] = MappingProxyType(
     {"string": STRING, "integer": INT, "number": DOUBLE, "boolean": BOOL}
 )
 """What conditions call the types of arguments that they can look at."""
-
-
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 def _matching(pattern: re.Pattern[str], kind: str) -> AfterValidator:
@@ -77,7 +74,7 @@ _Handed = Annotated[str, AfterValidator(_handed)]
 _ArgumentName = Annotated[str, _matching(_ARGUMENT, "an argument")]
 
 
-class McpArgument(_Block):
+class McpArgument(Block):
     """One argument of a tool: `values` are the only texts allowed, `items` describes a list's, `fields` an object's."""
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
@@ -100,7 +97,7 @@ class McpArgument(_Block):
         return self
 
 
-class McpToolSettings(_Block):
+class McpToolSettings(Block):
     """One tool that may be called; what is not said about it is the worst."""
 
     description: str = Field(min_length=1, max_length=4000)
@@ -110,7 +107,7 @@ class McpToolSettings(_Block):
     repeatable: bool = False
 
 
-class McpServerSettings(_Block):
+class McpServerSettings(Block):
     """One server: a `command` that is started here, or a `url` that is there."""
 
     command: str | None = Field(default=None, min_length=1)

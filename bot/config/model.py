@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bot.config.channels import ChannelsSettings
+from bot.config.fields import Block, Variable, WebAddress
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
 from policy.document import Document
@@ -27,10 +28,6 @@ OFFLINE: Final = "offline"
 """The model that needs neither key nor network."""
 
 _STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://", "valkey://", "valkeys://")
-
-
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 def _store_url(url: str | None) -> str | None:
@@ -49,32 +46,18 @@ def _model_name(name: str) -> str:
     return name
 
 
-class StoreSettings(_Block):
+class StoreSettings(Block):
     """Where sessions are kept: `url` null starts the embedded server in the data directory."""
 
     url: Annotated[str | None, AfterValidator(_store_url)] = None
     lease_seconds: int = Field(default=30, ge=2, le=3600)
 
 
-def _base_url(url: str | None) -> str | None:
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise ValueError("a provider's address begins with `https://` or `http://`")
-    if url is not None and "@" in url:
-        raise ValueError("a password does not belong in the configuration, name the key's variable as `key`")
-    return url
-
-
-def _variable(name: str | None) -> str | None:
-    if name is not None and not (name.isascii() and name.isidentifier()):
-        raise ValueError("`key` is the name of an environment variable, the key itself stands there")
-    return name
-
-
 _ModelName = Annotated[str, AfterValidator(_model_name)]
 _Price = Annotated[float | None, Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
-class ProviderSettings(_Block):
+class ProviderSettings(Block):
     """What one model needs beside its name.
 
     `base_url` is another server that speaks the provider's protocol, `key` the environment variable that holds its
@@ -82,8 +65,8 @@ class ProviderSettings(_Block):
     the currency the operator counts in; null is unknown, which is not free.
     """
 
-    base_url: Annotated[str | None, AfterValidator(_base_url)] = None
-    key: Annotated[str | None, AfterValidator(_variable)] = None
+    base_url: WebAddress | None = None
+    key: Variable | None = None
     stream: bool = True
     context_tokens: int | None = Field(default=None, ge=1000, le=100_000_000)
     output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
@@ -91,7 +74,7 @@ class ProviderSettings(_Block):
     output_price: _Price = None
 
 
-class ModelSettings(_Block):
+class ModelSettings(Block):
     """Who thinks: `offline` needs no key and no network.
 
     `fallback` names the models that are asked in turn when the one before does not answer. Times are in seconds:
@@ -130,7 +113,7 @@ class ModelSettings(_Block):
         return self
 
 
-class Limits(_Block):
+class Limits(Block):
     """How much of anything: per turn, per session, per message."""
 
     model_steps: int = Field(default=20, ge=1, le=1000)
@@ -157,7 +140,7 @@ def _private(entry: str) -> str:
     return entry
 
 
-class WebSettings(_Block):
+class WebSettings(Block):
     """Fetching pages: all of a fetch takes at most `seconds`, a page has at most `kilobytes`.
 
     `unsafe_allow_private_addresses` lets every session reach these addresses of the machine or its network.
@@ -174,7 +157,7 @@ class WebSettings(_Block):
         return frozenset((str(ipaddress.ip_address(host.strip("[]"))), int(port)) for host, _, port in parts)
 
 
-class Settings(_Block):
+class Settings(Block):
     """Everything but the policy, as written."""
 
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)

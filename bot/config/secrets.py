@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from bot.config.fields import Block
 from bot.config.mcp import McpServerSettings, offered_name
 from bot.config.references import NAME, REFERENCE
 from policy.errors import Problem, nearest
@@ -28,13 +29,11 @@ def _name(name: str) -> str:
     return name
 
 
-class SecretSettings(BaseModel):
+class SecretSettings(Block):
     """A secret by its name: where its value is, and which tools may use it for which hosts.
 
     `tools` may name all tools of an MCP server, as `server__*`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     env: str | None = Field(default=None, min_length=1, max_length=256)
     file: str | None = Field(default=None, min_length=1, max_length=4096)

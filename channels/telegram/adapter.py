@@ -27,8 +27,7 @@ from channels.telegram.webhook import Endpoint, Webhook
 if TYPE_CHECKING:
     from telegram import User, WebhookInfo
 
-API: Final = "https://api.telegram.org/bot"
-FILE_API: Final = "https://api.telegram.org/file/bot"
+SERVER: Final = "https://api.telegram.org"
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
 _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
@@ -41,23 +40,22 @@ class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `commands` are names and helps for the menu; only what Telegram takes as a name is in it.
-    `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen. `base_url` and
-    `base_file_url` lead to the Bot API, up to the token.
+    `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen. `server` is where the Bot
+    API is.
     """
 
     name = wire.NAME
     marks_repeats = True
     previews = True
 
-    def __init__(  # noqa: PLR0913 - what an operator sets
+    def __init__(
         self,
         token: str,
         lease: Lease,
         *,
         commands: Sequence[tuple[str, str]] = (),
         webhook: Webhook | None = None,
-        base_url: str = API,
-        base_file_url: str = FILE_API,
+        server: str = SERVER,
         timing: Timing | None = None,
     ) -> None:
         # Else the library warns at every wait that it will tell its length in another way some day.
@@ -65,7 +63,8 @@ class Telegram:
         quiet()
         self._timing = timing or Timing()
         self._request, self._polling = (_request(number, self._timing) for number in (_CONNECTIONS, 1))
-        self._bot = Bot(token, base_url, base_file_url, self._request, self._polling)
+        api = server.rstrip("/")
+        self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
         self._commands = tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
         self._me = wire.Identity(own, "", frozenset(name for name, _ in self._commands))

@@ -63,7 +63,7 @@ def test_what_is_missing_is_told_without_any_value(
         ("channels: {telegram: {}}", "1: the policy says nothing of it, add `telegram` to `policy.channels`"),
         (
             "channels: {telegram: {token: 1:a}}",
-            "1: this is the name of an environment variable, the token itself stands",
+            "1: this is the name of an environment variable, the secret itself stands",
         ),
         ("channels: {telegram: {base_url: x}}", "1: a server's address begins with `https://` or `http://`"),
         ("channels: {telegram: {webhook: {url: http://x, port: 1}}}", "1: Telegram calls addresses that begin with"),

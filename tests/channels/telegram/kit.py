@@ -55,8 +55,7 @@ class TelegramStage(Stage):
         return Telegram(
             token or self.server.token,
             leases or self.leases,
-            base_url=self.server.base_url,
-            base_file_url=self.server.base_file_url,
+            server=f"http://127.0.0.1:{self.server.port}",
             **more,
         )
 

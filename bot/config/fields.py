@@ -1,0 +1,32 @@
+"""What the blocks of config.yaml share: their strictness, and fields that several have."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+class Block(BaseModel):
+    """A block of fields: frozen, without unknown fields, and no value of one stands in an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def _variable(name: str) -> str:
+    if not (name.isascii() and name.isidentifier()):
+        raise ValueError("this is the name of an environment variable, the secret itself stands there")
+    return name
+
+
+def _web_address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("a server's address begins with `https://` or `http://`")
+    if "@" in url:
+        raise ValueError("a password does not belong in the configuration, name the variable that holds it")
+    return url
+
+
+Variable = Annotated[str, AfterValidator(_variable)]
+"""The name of an environment variable that holds a secret."""
+
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+"""Another server than the usual one."""
