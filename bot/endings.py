@@ -5,19 +5,18 @@ usage, the input's terminal status, what is to be said, and the lease given back
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
-from bot import approvals, bounded, events, labelling, principals, questions
-from bot.agent.calls import INTERRUPTED, answered
+from bot import approvals, bounded, events, labelling, principals
+from bot.agent.calls import INTERRUPTED
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Waiting
+from bot.asking import Asking
 from bot.crossings import Prepared
-from bot.gate.calls import NOBODY
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
-from bot.sessions.approvals import Approval
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key
 from bot.sessions.events import NewEvent
 from bot.sessions.kin import Bounded
 from bot.sessions.records import AuditRow
@@ -28,9 +27,6 @@ from channels.message import Address, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 NO_ANSWER: Final = "the model gave no answer"
 WENT_WRONG: Final = "something went wrong here; the operator finds it under reference {reference}"
@@ -48,7 +44,7 @@ class Endings:
     def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
         self._gate = gate
         self._ids = ids
-        self._approval_life = approval_life
+        self._asking = Asking(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
         """Commit an ending and return what is to be delivered, claimed by this process.
@@ -84,7 +80,7 @@ class Endings:
             spoken = self._gate.speak(standing, standing.destination, text, approved=approval.rules)
         decision = spoken.decision
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
-            refusal = self._refusal(turn, decision, call)
+            refusal = self._asking.refusal(turn, decision, call)
             if refusal is None:
                 if not answer.logged:
                     turn.note(events.thinking(standing, response_body(answer.response)))
@@ -131,64 +127,10 @@ class Endings:
         key = f"{turn.record.id}-copy"
         return NewDelivery(key, str(address), spoken.text, standing.taint, OutboundKind.MESSAGE, turn.record.id)
 
-    def _refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
-        """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
-        if approvals.someone_may_answer(self._gate.document, decision, turn.standing):
-            return answered(turn, call.id)
-        return NOBODY
-
     async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
-        """Ask people, in one question for the whole step, and wait without holding a worker.
-
-        Whoever answers must be cleared for the complete arguments where they are asked; if the question may
-        not be said here, nobody is asked and the turn ends.
-        """
-        standing = turn.standing
-        asked = self._approvals(turn, calls)
-        question = questions.wording(asked)
-        label = join_all((approval.label for approval in asked), standing.taint)
-        spoken = self._gate.speak(standing, standing.destination, question, approved=OURS, carried=label)
-        if spoken.decision.verdict is not Verdict.ALLOW:
-            return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED))
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
-        rows = tuple(
-            self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
-            for prepared in calls
-        )
-        deliver = NewDelivery(
-            key=question_key(turn.record.id, asked[0].asked_in),
-            address=str(standing.home),
-            text=question,
-            label=label,
-            kind=OutboundKind.QUESTION,
-            turn=turn.record.id,
-            approved=OURS,
-        )
-        elsewhere, told = await self._asked_elsewhere(turn, asked, deliver)
-        return await turn.end(
-            events=(
-                *(self._asked(turn, prepared) for prepared in calls),
-                *(events.approval_requested(standing, approval) for approval in asked),
-            ),
-            audit=(*rows, row, *told),
-            ask=asked,
-            turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
-            status=Status.AWAITING_INPUT,
-            deliver=(deliver, *elsewhere),
-        )
-
-    async def _asked_elsewhere(
-        self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
-    ) -> tuple[list[NewDelivery], list[AuditRow]]:
-        """Return the question for the places where people who may answer are known to be, if it may be said there."""
-        deliver, rows = list[NewDelivery](), list[AuditRow]()
-        for address in questions.places(self._gate.document, asked, turn.standing.home):
-            destination = await self._gate.destination(address)
-            spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
-            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
-            if spoken.decision.verdict is Verdict.ALLOW:
-                deliver.append(replace(question, key=f"{question.key}-{address}", address=str(address)))
-        return deliver, rows
+        """Ask people; if the question may not be said here, nobody is asked and the turn ends."""
+        asked = await self._asking.ask(turn, calls)
+        return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED)) if asked is None else asked
 
     async def _give_up(self, turn: OpenTurn, ending: GivenUp) -> tuple[Delivery, ...]:
         """End without an answer: open calls get a result, the asker a notice, operators the error."""
@@ -307,42 +249,6 @@ class Endings:
             hops=turn.record.hops + 1,
         )
 
-    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
-        """Return what is asked, as one question: it has one id, and one time for all."""
-        name = self._ids.approval()
-        names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
-        asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
-        until = min(approval.expires_at for approval in asked)
-        return tuple(replace(approval, expires_at=until) for approval in asked)
-
-    def _approval(self, turn: OpenTurn, prepared: Prepared, name: str) -> Approval:
-        standing, call = turn.standing, prepared.call
-        rules = approvals.asking(prepared.decision)
-        question: dict[str, JsonValue] = {
-            "tool": call.tool,
-            "arguments": dict(prepared.shown or call.arguments or {}),
-            "rules": list(rules),
-        }
-        return Approval(
-            id=name,
-            sid=standing.sid,
-            generation=standing.generation,
-            turn=turn.record.id,
-            call=call.id,
-            tool=call.tool,
-            binding=prepared.binding,
-            label=standing.taint.join(prepared.carried),
-            principal=standing.asker,
-            question=question,
-            rules=rules,
-            expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
-        )
-
-    def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:
-        decision, tool = prepared.decision, prepared.call.tool
-        why = self._gate.explained(decision, turn.standing.taint, tool)
-        return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
-
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
@@ -356,10 +262,6 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
-
-
-def _hook(prepared: Prepared) -> Hook:
-    return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else prepared.hook
 
 
 def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:

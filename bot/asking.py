@@ -1,0 +1,139 @@
+"""How a turn's end asks people: one question for all calls of a step, bound to exactly what it shows.
+
+The question is told where the session lives, and in the private chats of people who may answer but are not there.
+The turn then waits in the store, without a worker.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bot import approvals, events, questions
+from bot.agent.calls import answered
+from bot.crossings import Prepared
+from bot.gate.calls import NOBODY
+from bot.gate.gate import Gate
+from bot.ids import Ids
+from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
+from bot.sessions.events import NewEvent
+from bot.sessions.records import AuditRow
+from bot.sessions.values import Status
+from bot.standing import Call
+from bot.turn import OpenTurn
+from channels.message import OutboundKind
+from policy.decision import Decision, Verdict
+from policy.labels import join_all
+from policy.request import Hook
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class Asking:
+    """Asks people. `approval_life` is how long a question to them stands, in milliseconds."""
+
+    def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
+        self._gate = gate
+        self._ids = ids
+        self._approval_life = approval_life
+
+    async def ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...] | None:
+        """Ask people, in one question for the whole step, and wait without holding a worker.
+
+        Whoever answers must be cleared for the complete arguments where they are asked. Returns what is to be
+        delivered, None if the question may not be said here: then nobody was asked, and nothing was written.
+
+        Raises LeaseLostError: the session is somebody else's now.
+        """
+        standing = turn.standing
+        asked = self._approvals(turn, calls)
+        question = questions.wording(asked)
+        label = join_all((approval.label for approval in asked), standing.taint)
+        spoken = self._gate.speak(standing, standing.destination, question, approved=OURS, carried=label)
+        if spoken.decision.verdict is not Verdict.ALLOW:
+            return None
+        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+        rows = tuple(
+            self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
+            for prepared in calls
+        )
+        deliver = NewDelivery(
+            key=question_key(turn.record.id, asked[0].asked_in),
+            address=str(standing.home),
+            text=question,
+            label=label,
+            kind=OutboundKind.QUESTION,
+            turn=turn.record.id,
+            approved=OURS,
+        )
+        elsewhere, told = await self._elsewhere(turn, asked, deliver)
+        return await turn.end(
+            events=(
+                *(self._asked(turn, prepared) for prepared in calls),
+                *(events.approval_requested(standing, approval) for approval in asked),
+            ),
+            audit=(*rows, row, *told),
+            ask=asked,
+            turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
+            status=Status.AWAITING_INPUT,
+            deliver=(deliver, *elsewhere),
+        )
+
+    async def _elsewhere(
+        self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
+    ) -> tuple[list[NewDelivery], list[AuditRow]]:
+        """Return the question for the places where people who may answer are known to be, if it may be said there."""
+        deliver, rows = list[NewDelivery](), list[AuditRow]()
+        for address in questions.places(self._gate.document, asked, turn.standing.home):
+            destination = await self._gate.destination(address)
+            spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
+            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
+            if spoken.decision.verdict is Verdict.ALLOW:
+                deliver.append(replace(question, key=f"{question.key}-{address}", address=str(address)))
+        return deliver, rows
+
+    def refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
+        """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
+        if approvals.someone_may_answer(self._gate.document, decision, turn.standing):
+            return answered(turn, call.id)
+        return NOBODY
+
+    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
+        """Return what is asked, as one question: it has one id, and one time for all."""
+        name = self._ids.approval()
+        names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
+        asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
+        until = min(approval.expires_at for approval in asked)
+        return tuple(replace(approval, expires_at=until) for approval in asked)
+
+    def _approval(self, turn: OpenTurn, prepared: Prepared, name: str) -> Approval:
+        standing, call = turn.standing, prepared.call
+        rules = approvals.asking(prepared.decision)
+        question: dict[str, JsonValue] = {
+            "tool": call.tool,
+            "arguments": dict(prepared.shown or call.arguments or {}),
+            "rules": list(rules),
+        }
+        return Approval(
+            id=name,
+            sid=standing.sid,
+            generation=standing.generation,
+            turn=turn.record.id,
+            call=call.id,
+            tool=call.tool,
+            binding=prepared.binding,
+            label=standing.taint.join(prepared.carried),
+            principal=standing.asker,
+            question=question,
+            rules=rules,
+            expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
+        )
+
+    def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:
+        decision, tool = prepared.decision, prepared.call.tool
+        why = self._gate.explained(decision, turn.standing.taint, tool)
+        return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
+
+
+def _hook(prepared: Prepared) -> Hook:
+    return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else prepared.hook
