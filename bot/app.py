@@ -7,18 +7,18 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 import platform
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from bot import audit
 from bot.authorize import Caller
+from bot.chains import Chains
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
 from bot.config.model import Config
-from bot.errors import StoreError, StoreGoneError
+from bot.errors import StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.ids import Ids, session_id
@@ -37,7 +37,6 @@ from bot.seed import FILES, WORKSPACES, seed
 from bot.sessions.events import Event
 from bot.sessions.kin import Caps
 from bot.sessions.port import SessionStore
-from bot.sessions.records import AuditRecord
 from bot.sessions.summaries import Recapped
 from bot.spawning import Spawner
 from bot.standing import Standing
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
 
-_ANCHOR_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 2.0
 
 
@@ -101,7 +99,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.anchors = audit.AnchorFile(config.data_dir / "anchors", secrets.audit)
+        self.chains = Chains(store, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
         self._environment = environment
@@ -157,28 +155,6 @@ class App:
             strangers=self.strangers,
         )
 
-    async def verify(self, chain: str) -> audit.Intact | audit.Broken:
-        """Check an audit chain against the store's head and the newest anchor."""
-        anchor = (await asyncio.to_thread(self.anchors.heads)).get(chain, audit.EMPTY)
-        head = await self.store.head(chain)
-        records = [record async for record in self.records(chain)]
-        if await self.store.head(chain) != head:
-            # It grew while it was read: what came after the head that is compared is for the next time.
-            records = records[: head[0]]
-        return audit.verify(chain, records, head, anchor, self._secrets.audit)
-
-    async def records(self, chain: str, after: int = 0) -> AsyncIterator[AuditRecord]:
-        """Walk a chain's records with n > `after`, oldest first."""
-        while page := await self.store.records(chain, after=after):
-            for record in page:
-                yield record
-            after = page[-1].n
-
-    async def anchor(self) -> None:
-        """Keep the heads of all audit chains outside the store."""
-        heads = {chain: head async for chain, head in self.store.heads()}
-        await asyncio.to_thread(self.anchors.record, heads)
-
     async def serve(self, tell: Tell = _nobody) -> None:
         """Put this process's policy in force, then run the worker, the anchoring and the MCP servers that are called.
 
@@ -195,7 +171,7 @@ class App:
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._anchoring())
+                tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.servers.serve())
                 self._serving = self._worker(keeper, thinking)
                 tasks.create_task(self._serving.serve())
@@ -272,15 +248,6 @@ class App:
     def _interrupt(self, sid: str) -> None:
         if self._serving is not None:
             self._serving.interrupt(sid)
-
-    async def _anchoring(self) -> None:
-        while True:
-            await asyncio.sleep(_ANCHOR_SECONDS)
-            try:
-                await self.anchor()
-            except StoreError:
-                # The store is away; the heads are anchored when it is back.
-                continue
 
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
@@ -368,7 +335,7 @@ async def open_app(
             yield app
         finally:
             await app.close()
-            await app.anchor()
+            await app.chains.anchor()
     finally:
         await store.close()
 

@@ -37,9 +37,8 @@ async def verify(config: Config, *, as_json: bool) -> int:
     """Check every chain and print what was found; return 3 if one does not hold."""
     found: list[dict[str, JsonValue]] = []
     async with as_owner(config) as (app, _):
-        chains = {OUTSIDE, *app.anchors.heads()} | {chain async for chain, _head in app.store.heads()}
-        for chain in sorted(chains):
-            result = await app.verify(chain)
+        for chain in sorted({OUTSIDE, *await app.chains.names()}):
+            result = await app.chains.verify(chain)
             if isinstance(result, Intact):
                 found.append({"chain": chain, "intact": True, "records": result.records})
             else:

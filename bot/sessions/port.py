@@ -228,6 +228,10 @@ class AuditStore(Protocol):
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         ...
 
+    def heads(self) -> AsyncIterator[tuple[str, tuple[int, str]]]:
+        """Walk the heads of all chains that are not empty, in no order."""
+        ...
+
 
 class PolicyStore(Protocol):
     """Which policy is in force, for all processes of one store."""

@@ -91,7 +91,7 @@ async def _outside(stage: Stage, then: Then) -> None:
         assert found == text, f"{name}: {found!r}"
     for name, label in then.labels.items():
         _same(await asyncio.to_thread(stage.label, name), label)
-    rows = [record for chain in _known(stage) async for record in stage.app.records(chain)]
+    rows = [record for chain in _known(stage) async for record in stage.app.chains.records(chain)]
     for kind in then.audited:
         assert kind in {row.kind for row in rows}
     if then.refused is not None:
@@ -103,7 +103,7 @@ async def sound(stage: Stage) -> None:
     if stage.refused is not None:
         return
     for chain in _known(stage):
-        assert isinstance(await stage.app.verify(chain), Intact), f"the audit chain {chain} is broken"
+        assert isinstance(await stage.app.chains.verify(chain), Intact), f"the audit chain {chain} is broken"
     state, log = await stage.state(), await stage.events()
     if state is None:
         return
@@ -147,7 +147,7 @@ def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
 
 async def _sent_after_decision(stage: Stage) -> None:
     """Whatever left has a decision in the audit that let it, made for that address."""
-    rows = [record.body async for record in stage.app.records(stage.sid)]
+    rows = [record.body async for record in stage.app.chains.records(stage.sid)]
     allowed = {
         str(row.get("destination"))
         for row in rows

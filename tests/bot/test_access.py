@@ -55,7 +55,7 @@ async def code_of(person: Person) -> str:
 
 
 async def rows(owner: Person, kind: str = "access") -> list[tuple[str, dict[str, object]]]:
-    found = [row async for row in owner.app.records("audit")]
+    found = [row async for row in owner.app.chains.records("audit")]
     return [(row.actor, {**row.body}) for row in found if row.kind == kind]
 
 
@@ -70,7 +70,7 @@ async def test_a_stranger_is_given_a_code_once_and_told_nothing_else(tmp_path: P
         assert await owner.app.store.state(zoe.sid) is None
         stored = await owner.app.store._link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
         assert code.encode() not in b"".join(stored[0])
-        audit = [row async for row in owner.app.records("audit")]
+        audit = [row async for row in owner.app.chains.records("audit")]
         assert not [row for row in audit if code in str(row.body)]
 
 

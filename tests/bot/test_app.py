@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.app import open_app
-from bot.audit import Broken, Intact
+from bot.audit import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
 from bot.errors import OperatorError
 from bot.installation import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets
@@ -45,23 +45,26 @@ async def test_secrets_may_come_from_the_environment(tmp_path: Path) -> None:
 async def test_the_audit_of_a_conversation_is_intact_and_anchored(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
-        assert isinstance(await owner.app.verify(owner.sid), Intact)
-        await owner.app.anchor()
-        heads = await asyncio.to_thread(owner.app.anchors.heads)
+        assert isinstance(await owner.app.chains.verify(owner.sid), Intact)
+        await owner.app.chains.anchor()
+        heads = await owner.app.chains.anchored()
         assert heads[owner.sid][0] == 3
-        records = [record async for record in owner.app.records(owner.sid, after=1)]
+        records = [record async for record in owner.app.chains.records(owner.sid, after=1)]
         assert [record.n for record in records] == [2, 3]
+
+
+def _anchor(data: Path, chain: str, head: Head) -> None:
+    AnchorFile(data / "anchors", (data / "keys/audit").read_bytes()).record({chain: head})
 
 
 async def test_a_chain_that_lost_records_is_broken(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
-        await owner.app.anchor()
-        found = await owner.app.verify("nobody")
+        await owner.app.chains.anchor()
+        found = await owner.app.chains.verify("nobody")
         assert isinstance(found, Intact)
-        heads = await asyncio.to_thread(owner.app.anchors.heads)
-        await asyncio.to_thread(owner.app.anchors.record, {**heads, "nobody": (3, "x")})
-        assert isinstance(await owner.app.verify("nobody"), Broken)
+        await asyncio.to_thread(_anchor, tmp_path / "data", "nobody", (3, "x"))
+        assert isinstance(await owner.app.chains.verify("nobody"), Broken)
 
 
 async def test_a_chain_that_grows_while_it_is_checked_is_whole(tmp_path: Path) -> None:
@@ -74,4 +77,4 @@ async def test_a_chain_that_grows_while_it_is_checked_is_whole(tmp_path: Path) -
         async with asyncio.TaskGroup() as tasks:
             growing = tasks.create_task(grow())
             while not growing.done():
-                assert isinstance(await owner.app.verify("audit"), Intact)
+                assert isinstance(await owner.app.chains.verify("audit"), Intact)

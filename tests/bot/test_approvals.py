@@ -340,7 +340,7 @@ async def test_an_approver_finds_and_answers_a_question_at_his_own_chat(tmp_path
         assert f"{asked.id} approved" in await there.say(f"/approve {asked.id}")
         await owner.settled()
         assert results(await owner.events()) == [("current_time", "ok")]
-        rows = [record.body async for record in owner.app.records(owner.sid) if record.kind == "approval"]
+        rows = [record.body async for record in owner.app.chains.records(owner.sid) if record.kind == "approval"]
         assert [(row["approval"], row["address"]) for row in rows] == [(asked.id, str(there.address))]
 
 

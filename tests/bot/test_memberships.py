@@ -38,7 +38,7 @@ async def test_an_uncleared_join_drops_what_was_vouched_for(
         assert (await owner.app.gate.destination(CREW)).clearance == INTERNAL
         await owner.app.receive(Membership(CREW, account, joined, "m1"))
         assert (await owner.app.gate.destination(CREW)).clearance == (INTERNAL if stays else None)
-        rows = [row async for row in owner.app.records("audit") if row.kind == "classify"]
+        rows = [row async for row in owner.app.chains.records("audit") if row.kind == "classify"]
         assert [row.body["joined"] for row in rows] == ([] if stays else [account])
 
 
@@ -47,7 +47,7 @@ async def test_a_chat_nobody_vouched_for_stays_as_it_is(tmp_path: Path) -> None:
     config = policy(principals=PEOPLE, channels=CHANNELS, chats={"crew": plain})
     async with running(tmp_path, config, serve=False, channels=[Rooms()]) as owner:
         await owner.app.receive(Membership(CREW, "room:eve", joined=True, dedupe="m1"))
-        assert [row async for row in owner.app.records("audit") if row.kind == "classify"] == []
+        assert [row async for row in owner.app.chains.records("audit") if row.kind == "classify"] == []
 
 
 async def test_a_chat_with_another_id_is_another_chat(tmp_path: Path) -> None:
@@ -57,5 +57,5 @@ async def test_a_chat_with_another_id_is_another_chat(tmp_path: Path) -> None:
     async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
         await owner.app.receive(Moved(CREW, moved, "m1"))
         assert (await owner.app.gate.destination(moved)).clearance is None
-        (row,) = [row async for row in owner.app.records("audit") if row.kind == "moved"]
+        (row,) = [row async for row in owner.app.chains.records("audit") if row.kind == "moved"]
         assert row.body == {"from": str(CREW), "to": str(moved)}

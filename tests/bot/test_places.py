@@ -48,7 +48,7 @@ async def said(owner: Person, text: str) -> str:
 
 
 async def rows(owner: Person) -> list[tuple[object, ...]]:
-    found = [row async for row in owner.app.records("audit") if row.kind == "classify"]
+    found = [row async for row in owner.app.chains.records("audit") if row.kind == "classify"]
     return [(row.actor, row.body["chat"], row.body["before"], row.body["after"]) for row in found]
 
 

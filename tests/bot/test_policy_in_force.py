@@ -70,7 +70,7 @@ class Process(Person):
         return found.digest
 
     async def policy_rows(self) -> list[tuple[str, object]]:
-        rows = [row async for row in self.app.records("audit")]
+        rows = [row async for row in self.app.chains.records("audit")]
         return [(row.actor, row.body["in_force"]) for row in rows if row.kind == "policy"]
 
 

@@ -48,7 +48,7 @@ async def page(folder: Path, config: str = "{}", wire: Wire | None = None) -> As
 
 
 async def decisions(app: App) -> list[object]:
-    return [record.body["verdict"] async for record in app.records("audit") if record.body.get("preview")]
+    return [record.body["verdict"] async for record in app.chains.records("audit") if record.body.get("preview")]
 
 
 async def test_what_is_written_is_shown_at_most_once_a_second_and_never_twice(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: 
         assert f"released under {code(shown)}: sent" in told
         (sent,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
         assert (sent.text, sent.state) == (f"You said: {TEXT}", DeliveryState.SENT)
-        rows = [record async for record in owner.app.records(owner.sid)]
+        rows = [record async for record in owner.app.chains.records(owner.sid)]
         (let,) = [row.body for row in rows if row.body.get("release") == code(shown)]
         assert (let["verdict"], let["released"]) == ("ALLOW", ["released by owner"])
         steps = [row.body["step"] for row in rows if row.kind == "release"]

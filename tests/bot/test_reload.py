@@ -38,7 +38,7 @@ async def verdicts(owner: Person) -> list[object]:
 
 async def reloads(owner: Person) -> list[object]:
     """Return what the audit tells of reloads: every change of the policy but that of the start."""
-    rows = [record async for record in owner.app.records("audit")]
+    rows = [record async for record in owner.app.chains.records("audit")]
     return [row.body for row in rows if row.kind == "policy" and row.actor != "start"]
 
 
@@ -59,7 +59,7 @@ async def test_a_reload_decides_from_then_on_and_is_audited(tmp_path: Path) -> N
         by = owner.app.store.policy_head
         assert by is not None
         assert await reloads(owner) == [{"before": before, "in_force": after, "refused": False, "process": by.process}]
-        decided = [record async for record in owner.app.records(owner.sid)]
+        decided = [record async for record in owner.app.chains.records(owner.sid)]
         assert {before, after} <= {str(row.body.get("policy")) for row in decided}
 
 

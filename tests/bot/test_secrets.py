@@ -234,7 +234,7 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
         shown = await owner.say(bang("read_file", text="Bearer ${secret:weather}"))
         assert "sent Bearer [secret: weather]" in shown
         log = await owner.events()
-        records = [record async for record in owner.app.records(owner.sid)]
+        records = [record async for record in owner.app.chains.records(owner.sid)]
         everything = f"{shown}{log}{records}{await owner.app.store.deliveries(owner.sid)}"
         assert TRACE not in everything
         hooks = [(row.body.get("hook"), row.body.get("secret")) for row in records]
@@ -249,10 +249,10 @@ async def test_the_decision_is_in_the_audit_before_the_value_is_given(tmp_path: 
     probe = user()
 
     async def look(arguments: TextArguments, scene: Scene) -> Result:
-        before = [record async for record in owner.app.records(owner.sid)]
+        before = [record async for record in owner.app.chains.records(owner.sid)]
         assert not any(row.body.get("hook") == "SECRET_ACCESS" for row in before)
         filled = await scene.reveal(arguments.text, HOST)
-        after = [record async for record in owner.app.records(owner.sid)]
+        after = [record async for record in owner.app.chains.records(owner.sid)]
         assert any(row.body.get("hook") == "SECRET_ACCESS" for row in after)
         return Result("seen" if filled == VALUE else "not seen")
 
@@ -265,7 +265,7 @@ async def test_the_decision_is_in_the_audit_before_the_value_is_given(tmp_path: 
 async def test_another_host_than_declared_is_refused_while_it_runs(tmp_path: Path) -> None:
     async with running(tmp_path, config(tmp_path), parts=parts_of(user("evil.example"))) as owner:
         assert "not revealed" in await owner.say(bang("read_file", text="${secret:weather}"))
-        records = [record async for record in owner.app.records(owner.sid)]
+        records = [record async for record in owner.app.chains.records(owner.sid)]
         asked = [row.body for row in records if row.body.get("hook") == "SECRET_ACCESS"]
         assert [(row["verdict"], row["secret"]) for row in asked] == [("BLOCK", None)]
         assert "secret_is_granted" in await owner.say("/why")

@@ -121,7 +121,7 @@ async def test_a_chat_is_a_principal_with_its_own_session(tmp_path: Path) -> Non
         assert state.principal == of_chat(TEAM) == "chat:town::square:"
         assert state.taint == CONFIDENTIAL
         assert square.town.heard(TEAM) == ["You said: hello"]
-        rows = [row async for row in square.app.records(receipt.sid) if row.kind == "decision"]
+        rows = [row async for row in square.app.chains.records(receipt.sid) if row.kind == "decision"]
         assert {row.actor for row in rows} == {"ann"}
         # Nobody finds it among his own.
         await square.say("ann", "/sessions")

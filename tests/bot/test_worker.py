@@ -346,7 +346,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         assert "You said: hello" in await owner.say("hello")
 
         async def failures() -> list[JsonObject]:
-            rows = [record async for record in owner.app.records("audit")]
+            rows = [record async for record in owner.app.chains.records("audit")]
             return [row.body for row in rows if row.kind == "failed"]
 
         async def told() -> bool:

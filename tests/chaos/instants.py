@@ -128,7 +128,7 @@ class Installation:
             events = await self.app.store.events(state.sid, limit=10_000)
             assert [event.seq for event in events] == list(range(1, state.seq + 1))
             assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
-            assert isinstance(await self.app.verify(state.sid), Intact)
+            assert isinstance(await self.app.chains.verify(state.sid), Intact)
             ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
             begun = Counter(event.turn for event in events if event.type is EventType.USER_MESSAGE)
             assert set(ended.values()) == set(begun.values()) == {1}
@@ -136,7 +136,7 @@ class Installation:
             assert _once(event for event in events if event.type is EventType.TOOL_RESULT)
             states = [one.state for one in await self.app.store.deliveries(state.sid)]
             assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
-        assert isinstance(await self.app.verify("audit"), Intact)
+        assert isinstance(await self.app.chains.verify("audit"), Intact)
         # Whoever wants a slot next frees those of the dead.
         await self.app.spawner.free("owner")
         assert not any(slot.live for slot in await self.app.store.slots("owner"))

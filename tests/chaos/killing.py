@@ -128,7 +128,7 @@ class Chaos:
         events = await app.store.events(sid, limit=100_000)
         _check_log(state, events, self.sent)
         for chain in (sid, "audit"):
-            assert isinstance(await app.verify(chain), Intact)
+            assert isinstance(await app.chains.verify(chain), Intact)
         statuses = await _statuses(app, sid)
         assert len(statuses) == self.sent
         assert not _OPEN.intersection(statuses)

@@ -186,7 +186,7 @@ async def test_what_a_failing_provider_says_reaches_no_chat_log_or_audit(tmp_pat
         config = policy(models={PROVIDED: {"clearance": "top"}}, blocks={"model": model})
         async with running(tmp_path, config) as owner:
             assert "answered with status 400" in await owner.say("hello")
-            rows = [record.body async for record in owner.app.records(owner.sid)]
+            rows = [record.body async for record in owner.app.chains.records(owner.sid)]
             assert MARK not in f"{owner.shown}{await owner.events()}{rows}"
 
 

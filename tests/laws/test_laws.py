@@ -210,7 +210,7 @@ def test_every_effect_has_a_decision(dialogue: list[str]) -> None:
     async def law(stage: Stage) -> None:
         before = await asyncio.to_thread(stage.on_disk)
         await _talk(stage, dialogue)
-        rows = [record.body async for record in stage.app.records(stage.sid)]
+        rows = [record.body async for record in stage.app.chains.records(stage.sid)]
         allowed = [row for row in rows if row.get("verdict") in {"ALLOW", "REDACT"}]
         calls = {str(row["call"]) for row in allowed if row.get("hook") == "PRE_TOOL_CALL"}
         places = {str(row["destination"]) for row in allowed if row.get("hook") == "PRE_OUTPUT"}
@@ -222,7 +222,7 @@ def test_every_effect_has_a_decision(dialogue: list[str]) -> None:
                 assert one.address in places
         written = [row for row in allowed if row.get("hook") == "PRE_TOOL_CALL" and row.get("tool") == "write_file"]
         assert written or await asyncio.to_thread(stage.on_disk) == before
-        assert isinstance(await stage.app.verify(stage.sid), Intact)
+        assert isinstance(await stage.app.chains.verify(stage.sid), Intact)
 
     _played(law)
 
@@ -296,9 +296,9 @@ async def _simulated_and_made(
     assert after == before, "a simulation changed something"
     results = [event for event in await stage.events() if event.type is EventType.TOOL_RESULT]
     told = json.loads(str(results[-1].body["text"]))
-    records = len([record async for record in stage.app.records(stage.sid)])
+    records = len([record async for record in stage.app.chains.records(stage.sid)])
     await stage.play(Step(say=_line(tool, arguments)))
-    done = [record.body async for record in stage.app.records(stage.sid, records)]
+    done = [record.body async for record in stage.app.chains.records(stage.sid, records)]
     (real, *_) = [row for row in done if row.get("hook") == "PRE_TOOL_CALL"]
     return told, dict(real)
 

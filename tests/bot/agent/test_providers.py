@@ -93,7 +93,7 @@ async def test_a_key_comes_from_the_environment_and_goes_nowhere_else(name: str,
         await person.say("again")
         assert KEY in json.dumps(played.seen[0].headers)
         told = str([event.body for event in await person.events()]) + person.shown
-        chain = [str(record.body) async for record in person.app.records(person.sid)]
+        chain = [str(record.body) async for record in person.app.chains.records(person.sid)]
         assert KEY not in told + str(chain)
         assert "the model's provider answered with status 401" in person.shown
 
@@ -281,7 +281,7 @@ async def test_a_fall_back_answers_when_the_first_does_not(tmp_path: Path) -> No
     async with provider(*[Act(status=500, retry_after="0")] * 3) as first, provider("here I am") as second:
         async with talking(tmp_path, configured({KINDS[0]: first, KINDS[2]: second})) as person:
             assert "here I am" in await person.say("hello")
-            rows = [record.body async for record in person.app.records(person.sid)]
+            rows = [record.body async for record in person.app.chains.records(person.sid)]
             decided = [row for row in rows if row.get("model") == KINDS[2]]
             assert [row["verdict"] for row in decided] == ["ALLOW"]
             assert (await person.state()).usage.requests == 4
@@ -296,7 +296,7 @@ async def test_a_fall_back_that_is_not_cleared_is_passed_over_and_the_decision_i
         blocks["policy"]["models"][KINDS[2]] = {"clearance": "INTERNAL"}
         async with talking(tmp_path, blocks) as person:
             assert "me too" in await person.say("read it")
-            rows = [record.body async for record in person.app.records(person.sid)]
+            rows = [record.body async for record in person.app.chains.records(person.sid)]
             decided = {row["model"]: row["verdict"] for row in rows if "model" in row}
             assert decided == {KINDS[2]: "BLOCK", KINDS[1]: "ALLOW"}
         assert not second.seen

@@ -50,7 +50,7 @@ async def looked(
 
 async def decided(config: Config) -> list[tuple[object, ...]]:
     async with as_owner(config) as (app, _):
-        rows = [record.body async for record in app.records("audit")]
+        rows = [record.body async for record in app.chains.records("audit")]
     return [(row["verdict"], row["tool"], row["secret"]) for row in rows if row.get("hook") == "SECRET_ACCESS"]
 
 

@@ -35,7 +35,7 @@ def config(entry: Mapping[str, JsonValue], *hosts: str, **sections: object) -> s
 
 
 async def hooks(owner: Person) -> list[tuple[object, object]]:
-    bodies = [row.body async for row in owner.app.records(owner.sid)]
+    bodies = [row.body async for row in owner.app.chains.records(owner.sid)]
     return [(body.get("hook"), body.get("secret")) for body in bodies if "tool" in body]
 
 
@@ -49,7 +49,7 @@ async def test_a_process_is_given_the_value_and_whatever_it_says_of_it_is_scrubb
             ("POST_TOOL_RESPONSE", None),
         ]
         assert VALUE not in owner.shown + str(await owner.events())
-        assert VALUE not in str([row async for row in owner.app.records(owner.sid)])
+        assert VALUE not in str([row async for row in owner.app.chains.records(owner.sid)])
 
 
 async def test_a_header_is_sent_with_the_value_to_the_host_it_is_for(tmp_path: Path) -> None:

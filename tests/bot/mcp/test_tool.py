@@ -204,5 +204,6 @@ async def test_a_session_calls_a_real_server_and_what_it_heard_decides_where_it_
         assert str((await owner.state()).taint) == "INTERNAL~"
         assert "no_write_down" in await owner.say(note("guest", "10 notes"))
         assert "this tool is not known" in await owner.say(bang("notes__crash"))
-        hooks = [row.body.get("hook") async for row in owner.app.records(owner.sid) if row.body.get("tool") == NAME]
+        rows = [row.body async for row in owner.app.chains.records(owner.sid)]
+        hooks = [row.get("hook") for row in rows if row.get("tool") == NAME]
         assert hooks == ["MCP_TOOL_CALL", "POST_TOOL_RESPONSE"]

@@ -53,7 +53,7 @@ async def test_a_command_and_a_call_recap_the_conversation_and_keep_it(tmp_path:
         assert [event.body["topic"] for event in kept] == ["", "canals", "", "canals"]
         assert {str(event.label) for event in kept} == {"CONFIDENTIAL~"}
         assert all(event.admitted for event in kept)
-        chain = [record.body async for record in owner.app.records("audit")]
+        chain = [record.body async for record in owner.app.chains.records("audit")]
         assert [row["verdict"] for row in chain if row.get("hook") == "AGENT_INVOCATION"] == ["ALLOW"] * 4
 
 

@@ -354,7 +354,7 @@ async def test_a_redirect_is_decided_and_audited_before_it_is_followed(tmp_path:
         server.leads("/a", "b?x=1")
         server.page("/b", "arrived")
         assert "arrived" in await owner.say(fetch(f"{server.base}/a"))
-        rows = [row.body async for row in owner.app.records(owner.sid)]
+        rows = [row.body async for row in owner.app.chains.records(owner.sid)]
         calls = [(row.get("onward"), row["verdict"]) for row in rows if row.get("hook") == "PRE_TOOL_CALL"]
         assert calls == [(None, "ALLOW"), (True, "ALLOW")]
         digests = {str(row["arguments"]) for row in rows if row.get("hook") == "PRE_TOOL_CALL"}
@@ -499,7 +499,7 @@ async def test_a_secret_goes_to_its_host_and_no_echo_comes_back(tmp_path: Path) 
         shown = await owner.say(fetch(f"http://api.test:{server.port}/a", Authorization=BEARER))
         assert f"authorization: bearer {KEY}" in server.asked[0].lower()
         assert "you sent [secret: key]" in shown
-        records = [record async for record in owner.app.records(owner.sid)]
+        records = [record async for record in owner.app.chains.records(owner.sid)]
         assert KEY not in f"{owner.shown}{await owner.events()}{records}"
 
 
@@ -536,7 +536,7 @@ async def test_a_redirect_within_the_host_asks_for_the_secret_again(tmp_path: Pa
         server.page("/b", "arrived")
         assert "arrived" in await owner.say(fetch(f"http://api.test:{server.port}/a", Authorization=BEARER))
         assert KEY in server.asked[1]
-        rows = [row.body async for row in owner.app.records(owner.sid)]
+        rows = [row.body async for row in owner.app.chains.records(owner.sid)]
         hooks = [str(row["hook"]) for row in rows if row.get("call") and row["hook"] != "POST_TOOL_RESPONSE"]
         assert hooks == ["PRE_TOOL_CALL", "SECRET_ACCESS", "PRE_TOOL_CALL", "SECRET_ACCESS"]
 

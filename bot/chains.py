@@ -1,0 +1,66 @@
+"""The audit chains of an installation: read, checked, and their heads kept outside the store.
+
+What a chain is and when it holds is said in `bot.audit`; here the store's records and the file of anchors come
+together. Nothing is written to a chain from here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from bot import audit
+from bot.errors import StoreError
+from bot.sessions.port import AuditStore
+from bot.sessions.records import AuditRecord
+
+_ANCHOR_SECONDS: Final = 10.0
+
+
+class Chains:
+    """The chains of a store, the anchors in a file, and the key that both are made with."""
+
+    def __init__(self, store: AuditStore, anchors: Path, key: bytes) -> None:
+        self._store = store
+        self._anchors = audit.AnchorFile(anchors, key)
+        self._key = key
+
+    async def anchored(self) -> Mapping[str, audit.Head]:
+        """Return the newest anchored head of every chain. Raises OperatorError: the file was tampered with."""
+        return await asyncio.to_thread(self._anchors.heads)
+
+    async def names(self) -> frozenset[str]:
+        """Return the chains that the store or the anchors know of."""
+        return frozenset({*await self.anchored(), *[chain async for chain, _head in self._store.heads()]})
+
+    async def records(self, chain: str, after: int = 0) -> AsyncIterator[AuditRecord]:
+        """Walk a chain's records with n > `after`, oldest first."""
+        while page := await self._store.records(chain, after=after):
+            for record in page:
+                yield record
+            after = page[-1].n
+
+    async def verify(self, chain: str) -> audit.Intact | audit.Broken:
+        """Check a chain against the store's head and the newest anchor."""
+        anchor = (await self.anchored()).get(chain, audit.EMPTY)
+        head = await self._store.head(chain)
+        records = [record async for record in self.records(chain)]
+        if await self._store.head(chain) != head:
+            # It grew while it was read: what came after the head that is compared is for the next time.
+            records = records[: head[0]]
+        return audit.verify(chain, records, head, anchor, self._key)
+
+    async def anchor(self) -> None:
+        """Keep the heads of all chains outside the store."""
+        heads = {chain: head async for chain, head in self._store.heads()}
+        await asyncio.to_thread(self._anchors.record, heads)
+
+    async def anchoring(self) -> None:
+        """Anchor the heads every few seconds until cancelled."""
+        while True:
+            await asyncio.sleep(_ANCHOR_SECONDS)
+            try:
+                await self.anchor()
+            except StoreError:
+                # The store is away; the heads are anchored when it is back.
+                continue
