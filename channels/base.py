@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from channels.message import Address, Event, Outbound, Signal
+from channels.message import Address, Attachment, Event, Outbound, Signal
 
 
 class ChannelError(Exception):
@@ -28,6 +28,10 @@ class BusyChannelError(ChannelError):
 
 class GoneError(ChannelError):
     """Nothing can be said there any more: the bot was blocked or removed, or the chat or thread is gone."""
+
+
+class LargeFileError(ChannelError):
+    """A file is larger than what was asked for; nothing of it is kept."""
 
 
 class ReaderKind(StrEnum):
@@ -134,6 +138,13 @@ class Platform(Channel, Protocol):
 
     async def serve(self, receive: Receive) -> None:
         """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
+        ...
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Return a file that came with a message, of at most `most` bytes.
+
+        Raises LargeFileError: it is larger, or than what the platform hands out. ChannelError: it cannot be had.
+        """
         ...
 
     async def close(self) -> None:

@@ -53,14 +53,27 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, as its sender and the platform describe it: none of that need be true.
+
+    `handle` is what the platform's adapter fetches it by, for days. `size` is in bytes, 0 where nobody said.
+    """
+
+    handle: str
+    name: str
+    media_type: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Inbound:
     """Something a person sent.
 
     `account` is who sent it, as `channel:id` and verbatim; the application finds the principal. `dedupe`
     is the platform's identity of the update: the same update again has the same. `authored` is true only
     for text the account typed itself: forwards, quotes and files are not. `quoted` is text of others that came with
-    it. `private` tells that nobody else reads at the address, `addressed` that it was meant for this bot: in a private
-    chat always, elsewhere by a mention, a reply to the bot or a command.
+    it, `files` what came beside it. `private` tells that nobody else reads at the address, `addressed` that it was
+    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command.
     """
 
     address: Address
@@ -72,6 +85,7 @@ class Inbound:
     private: bool = True
     addressed: bool = True
     how: How = How.TEXT
+    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

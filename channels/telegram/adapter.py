@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 from telegram import Bot, BotCommand
-from telegram.error import InvalidToken, TelegramError
+from telegram.error import BadRequest, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
-from channels.base import Audience, Lease, Receive, Trouble
-from channels.message import Address, Moved, Outbound, Signal
+from channels.base import Audience, ChannelError, LargeFileError, Lease, Receive, Trouble
+from channels.download import download
+from channels.message import Address, Attachment, Moved, Outbound, Signal
 from channels.telegram import poll, wire
 from channels.telegram.crowd import Crowd
 from channels.telegram.logs import quiet
@@ -34,6 +35,8 @@ _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
 _COMMANDS: Final = 100
 _HELP: Final = 256
 _CONNECTIONS: Final = 64
+_FETCHED_CALLS: Final = 4
+"""How many calls' time a file may take."""
 
 
 class Telegram:
@@ -94,6 +97,24 @@ class Telegram:
                 await Endpoint(self._webhook, self._timing.call).run(self._take)
         finally:
             self._receive = None
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Return a file that came with a message, of at most `most` bytes; Telegram hands out 20 MB at most.
+
+        Raises LargeFileError: it is larger. ChannelError: it cannot be had.
+        """
+        try:
+            path = (await self._bot.get_file(attachment.handle)).file_path or ""
+        except BadRequest as error:
+            if "too big" in error.message.lower():
+                raise LargeFileError("Telegram does not hand out files of more than 20 MB") from None
+            raise ChannelError("Telegram does not have the file any more") from None
+        except TelegramError:
+            raise ChannelError("Telegram cannot be asked for the file") from None
+        # A server of one's own may name a path on its disk, which is no business of whoever sends a file.
+        if not path.startswith(f"{self._bot.base_file_url}/"):
+            raise ChannelError("the Bot API server keeps its files where they cannot be fetched")
+        return await download(path, most, _FETCHED_CALLS * self._timing.call)
 
     async def close(self) -> None:
         """Close the connections; nothing can be said any more."""

@@ -157,7 +157,8 @@ class Query:
 class State:
     """All of it. `privacy` is the bot's privacy mode, `ephemeral` whether the server knows ephemeral messages.
 
-    `query_life` is how long, in seconds, a press can be answered.
+    `query_life` is how long, in seconds, a press can be answered. `kept_at` is the folder where a server of one's
+    own says its files are, where it hands out none.
     """
 
     token: str = TOKEN
@@ -165,6 +166,7 @@ class State:
     privacy: bool = True
     ephemeral: bool = False
     query_life: float = 60.0
+    kept_at: str = ""
     people: dict[int, Json] = field(default_factory=dict[int, Json])
     chats: dict[int, Chat] = field(default_factory=dict[int, Chat])
     updates: list[Json] = field(default_factory=list[Json])

@@ -1,0 +1,58 @@
+"""Files that people send on Telegram are fetched within bounds, and from Telegram's server alone."""
+
+import logging
+
+import pytest
+
+from channels.base import ChannelError, LargeFileError
+from channels.message import Attachment
+from tests.channels.telegram.kit import staged
+
+pytestmark = pytest.mark.anyio
+
+MOST = 20_000_000
+
+
+async def test_a_file_is_fetched_by_its_handle(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with staged() as played:
+        handle = played.server.state.store("a.txt", b"content")
+        assert await played.adapter.fetch(Attachment(handle, "a.txt"), 7) == b"content"
+    assert played.server.token not in caplog.text
+
+
+async def test_no_more_than_asked_for_is_read() -> None:
+    async with staged() as played:
+        handle = played.server.state.store("a.txt", b"content")
+        with pytest.raises(LargeFileError):
+            await played.adapter.fetch(Attachment(handle, "a.txt", size=1), 6)
+
+
+async def test_what_telegram_does_not_hand_out_is_too_large() -> None:
+    async with staged() as played:
+        handle = played.server.state.store("a.bin", bytes(MOST + 1))
+        with pytest.raises(LargeFileError, match="20 MB"):
+            await played.adapter.fetch(Attachment(handle, "a.bin"), 100_000_000)
+
+
+async def test_a_file_that_is_gone_is_a_channel_error() -> None:
+    async with staged() as played:
+        with pytest.raises(ChannelError, match="does not have the file"):
+            await played.adapter.fetch(Attachment("nothing", "a.txt"), 100)
+
+
+async def test_a_server_that_does_not_answer_is_a_channel_error() -> None:
+    async with staged() as played:
+        handle = played.server.state.store("a.txt", b"content")
+        played.server.fails("getFile")
+        with pytest.raises(ChannelError, match="cannot be asked"):
+            await played.adapter.fetch(Attachment(handle, "a.txt"), 100)
+
+
+async def test_a_path_on_the_disk_of_a_server_is_not_followed() -> None:
+    async with staged() as played:
+        handle = played.server.state.store("hostname", b"content")
+        for place in ("/etc/", "file:///etc/", "https://files.example/"):
+            played.server.state.kept_at = place
+            with pytest.raises(ChannelError, match=r"cannot be fetched|did not hand out"):
+                await played.adapter.fetch(Attachment(handle, "a.txt"), 100)
