@@ -198,7 +198,7 @@ class Outbox:
             _buttons(delivery),
         )
         try:
-            await self._send(outbound)
+            receipt = await self._send(outbound)
         except AmbiguousSendError:
             return _Fate(DeliveryState.AMBIGUOUS)
         except BusyChannelError as error:
@@ -211,7 +211,7 @@ class Outbox:
             if wait:
                 return _back(delivery, wait, failed=True)
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
-        return _Fate(DeliveryState.SENT)
+        return _Fate(DeliveryState.SENT, receipt=receipt)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""
@@ -228,6 +228,7 @@ class Outbox:
             arrival=fate.arrival,
             wait=fate.wait,
             failed=fate.failed,
+            receipt=fate.receipt,
             audit=fate.audit,
         )
 
@@ -241,8 +242,8 @@ class Outbox:
                 return releases.read(event.body)
         return None
 
-    async def _send(self, outbound: Outbound) -> None:
-        await self._channels[outbound.address.channel].send(outbound)
+    async def _send(self, outbound: Outbound) -> str:
+        return await self._channels[outbound.address.channel].send(outbound)
 
     def _row(self, delivery: Delivery, decision: Decision) -> AuditRow:
         body = self._gate.facts(Hook.PRE_OUTPUT, decision, destination=delivery.address, key=delivery.key)
@@ -261,6 +262,7 @@ class _Fate:
     arrival: Arrival | None = None
     wait: int = 0
     failed: bool = False
+    receipt: str = ""
     audit: tuple[AuditRow, ...] = ()
 
 

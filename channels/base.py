@@ -84,9 +84,10 @@ class Channel(Protocol):
         """Whether it can show a text again with a mark that it may have been seen; otherwise it is reported."""
         ...
 
-    async def send(self, outbound: Outbound) -> None:
-        """Say it.
+    async def send(self, outbound: Outbound) -> str:
+        """Say it, and return what the platform calls what was said, of several messages the last one.
 
+        Whoever keeps that does not look into it; it is empty where nothing that was said can be changed any more.
         Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
         """
         ...

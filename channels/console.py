@@ -55,17 +55,20 @@ class Console:
         self._status = ""
         self._writing = asyncio.Lock()
 
-    async def send(self, outbound: Outbound) -> None:
-        """Show a text.
+    async def send(self, outbound: Outbound) -> str:
+        """Show a text, for ever.
 
         Raises ChannelError: it cannot be shown here. AmbiguousSendError: the stream broke while it was shown.
         """
+        if outbound.replaces:
+            raise ChannelError("what a console showed stays as it is")
         chat = outbound.address.chat
         if outbound.address != Address(NAME, chat) or (self._person not in {OWNER, chat}):
             raise ChannelError("nobody of that address is at this console")
         if self.before is not None:
             await self.before()
         await self.show(self._rendered(outbound), _STYLES.get(outbound.kind, ""))
+        return ""
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show the status on a terminal's last line; a pipe shows nothing."""

@@ -137,7 +137,9 @@ class Outbound:
 
     `key` is its idempotency key, the same at every attempt. `repeated` tells that an earlier attempt may
     have been seen already, which the adapter marks. Only with `links` may an address in it be followed: fetching what
-    a link names, which some platforms do by themselves, would carry the text to whoever owns it.
+    a link names, which some platforms do by themselves, would carry the text to whoever owns it. `replaces` is what
+    `Channel.send` called something said before, in whose place this is to stand, with its buttons and no others; where
+    that cannot be any more nothing is said.
     """
 
     address: Address
@@ -147,6 +149,7 @@ class Outbound:
     repeated: bool = False
     links: bool = False
     buttons: tuple[Button, ...] = ()
+    replaces: str = ""
 
 
 class Signal(StrEnum):

@@ -68,7 +68,7 @@ class Delivery:
     """An outbox entry, as its sender claimed it.
 
     `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
-    `failures` is how often sending it failed for certain.
+    `failures` is how often sending it failed for certain, `receipt` what its channel calls what was said.
     """
 
     sid: str
@@ -88,6 +88,7 @@ class Delivery:
     asker: str = ""
     arrival: Arrival | None = None
     failures: int = 0
+    receipt: str = ""
 
     @property
     def asked(self) -> str:

@@ -187,9 +187,10 @@ class OutboxStore(Protocol):
         arrival: Arrival | None = None,
         wait: int = 0,
         failed: bool = False,
+        receipt: str = "",
         audit: tuple[AuditRow, ...] = (),
     ) -> bool:
-        """Record what became of a claimed entry, and what the session that it was for did with it.
+        """Record what became of a claimed entry, what the session that it was for did with it, and its `receipt`.
 
         PENDING gives it back: it is taken again after `wait` milliseconds, and nothing younger to its address before
         it. With `failed` it counts as one more failure.

@@ -55,6 +55,7 @@ class Outbox(Part):
         arrival: Arrival | None = None,
         wait: int = 0,
         failed: bool = False,
+        receipt: str = "",
         audit: tuple[AuditRow, ...] = (),
     ) -> bool:
         """Record what became of a claimed entry; PENDING gives it back for a try after `wait` milliseconds.
@@ -64,6 +65,7 @@ class Outbox(Part):
         keys = session_keys(delivery.sid)
         args: list[Arg] = [raw(delivery.key), raw(sender), delivery.attempt, state.value]
         args += [self._options.keep_ms, self._options.keep_dead_ms, arrival.value if arrival else "", wait, int(failed)]
+        args.append(encode(receipt) if receipt else "")
         hints = list[Command]()
         if state is not DeliveryState.PENDING:
             hints.append(("HDEL", pace_keys(delivery.address).place, f"w:{turn_field(delivery.sid, delivery.key)}"))

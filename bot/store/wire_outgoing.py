@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.kin import Arrival
+from bot.store.keys import decode
 from bot.store.wire import Fetched, check_version, dump, text, whole
 from policy.labels import parse
 
@@ -84,4 +85,5 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         asker=asker,
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
+        receipt=next((decode(text(word[1:])) for word in more if word.startswith(b"=")), ""),
     )

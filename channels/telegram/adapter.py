@@ -121,12 +121,12 @@ class Telegram:
         await self._polling.shutdown()
         await self._request.shutdown()
 
-    async def send(self, outbound: Outbound) -> None:
-        """Say it.
+    async def send(self, outbound: Outbound) -> str:
+        """Say it, and return which message that is.
 
         Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
         """
-        await self._speaker.send(outbound)
+        return await self._speaker.send(outbound)
 
     async def preview(self, outbound: Outbound) -> None:
         """Show a text as far as it is written.

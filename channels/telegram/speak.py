@@ -60,14 +60,15 @@ class Speaker:
         self._quiet: dict[Address, float] = {}
         self._knows_ephemeral: bool | None = None
 
-    async def send(self, outbound: Outbound) -> None:
-        """Say it. Raises ChannelError and its kinds, as `Channel.send`."""
+    async def send(self, outbound: Outbound) -> str:
+        """Say it. Returns and raises as `Channel.send`."""
         place = _place(outbound.address)
         letter = await _composed(outbound)
+        if outbound.replaces:
+            return await self._replace(outbound, letter)
         if outbound.address.recipient:
-            await self._aside(outbound, letter, place)
-        else:
-            await self._say(outbound, letter, place)
+            return await self._aside(outbound, letter, place)
+        return await self._say(outbound, letter, place)
 
     async def preview(self, outbound: Outbound) -> None:
         """Show a text as far as it is written. Raises ChannelError: it was not shown."""
@@ -106,20 +107,43 @@ class Speaker:
             with suppress(TelegramError):
                 await self._bot.delete_message(_place(address).chat, shown.message)
 
-    async def _aside(self, outbound: Outbound, letter: Letter, place: Place) -> None:
+    async def _replace(self, outbound: Outbound, letter: Letter) -> str:
+        """Let a text stand in the place of a message; one that is gone stays gone."""
+        chat, _, message = outbound.replaces.partition("/")
+        part, *others = letter.parts
+        if letter.file or others:
+            raise ChannelError("one message cannot hold it")
+        try:
+            await self._edit(Place(_number(chat)), part, letter.keyboard, _number(message))
+        except TelegramError as error:
+            raise await self._failure(error, outbound.address) from None
+        return outbound.replaces
+
+    async def _edit(self, place: Place, part: "Part", keyboard: InlineKeyboardMarkup | None, old: int) -> None:
+        """Edit a message, or what stands below a file."""
+        try:
+            await self._put(place, part.text, part.entities, keyboard, old)
+        except BadRequest as error:
+            told = error.message.lower()
+            if "no text in the message" in told:
+                await self._bot.edit_message_caption(place.chat, old, caption=part.plain, reply_markup=keyboard)
+            elif "entit" in told:
+                await self._put(place, part.plain, (), keyboard, old)
+            elif "not modified" not in told:
+                raise
+
+    async def _aside(self, outbound: Outbound, letter: Letter, place: Place) -> str:
         """Say it to one alone: in the group if the API can hide it there, in private otherwise, never to the group."""
         alone = _number(outbound.address.recipient)
         if place.chat < 0 and not letter.file and await self._ephemeral(place.chat):
             try:
-                await self._say(outbound, letter, replace(place, only=alone))
+                return await self._say(outbound, letter, replace(place, only=alone))
             except (AmbiguousSendError, BusyChannelError):
                 raise
             except ChannelError:
                 pass  # not a member any more, perhaps; the private chat is still there
-            else:
-                return
         try:
-            await self._say(outbound, letter, Place(alone))
+            return await self._say(outbound, letter, Place(alone))
         except GoneError:
             # The chat that was addressed is not gone.
             raise ChannelError("whom it is for cannot be spoken to in private") from None
@@ -141,7 +165,7 @@ class Speaker:
                 self._knows_ephemeral = False
         return self._knows_ephemeral
 
-    async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> None:
+    async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> str:
         address, mark = outbound.address, (outbound.address, outbound.key, outbound.repeated)
         shown = self._previews.get(address)
         begun = self._done.pop(mark, 0)
@@ -152,15 +176,16 @@ class Speaker:
             else:
                 del self._previews[address]
                 editing = shown.message
+        last = 0
         for number, part in enumerate(letter.parts):
             if number < begun:
                 continue
-            last = number == len(letter.parts) - 1
+            keyboard = letter.keyboard if number == len(letter.parts) - 1 else None
             try:
                 if letter.file:
-                    await self._document(place, letter, part)
+                    last = await self._document(place, letter, part)
                 else:
-                    await self._part(place, part, letter.keyboard if last else None, None if number else editing)
+                    last = await self._part(place, part, keyboard, None if number else editing)
             except TelegramError as error:
                 failed = await self._failure(error, address)
                 if isinstance(failed, BusyChannelError):
@@ -170,6 +195,8 @@ class Speaker:
                 elif number and not isinstance(failed, AmbiguousSendError | GoneError):
                     failed = AmbiguousSendError("only a part of it was shown")
                 raise failed from None
+        # What only one sees has no number by which it could be edited as others are.
+        return f"{place.chat}/{last}" if place.only is None else ""
 
     def _keep(self, mark: tuple[Address, str, bool], done: int) -> None:
         while len(self._done) >= _REMEMBERED:
@@ -225,23 +252,25 @@ class Speaker:
             await self._bot.delete_message(sent.chat_id, sent.message_id)
         raise AmbiguousSendError("what was for one alone was shown to all for a moment")
 
-    async def _document(self, place: Place, letter: Letter, lead: "Part") -> None:
-        for text, entities in ((lead.text, lead.entities), (lead.plain, ())):
-            try:
-                await self._bot.send_document(
-                    place.chat,
-                    letter.file,
-                    filename=FILE,
-                    caption=text,
-                    caption_entities=_entities(entities),
-                    reply_markup=letter.keyboard,
-                    message_thread_id=place.thread,
-                )
-            except BadRequest as error:
-                if not entities or "entit" not in error.message.lower():
-                    raise
-            else:
-                return
+    async def _document(self, place: Place, letter: Letter, lead: "Part") -> int:
+        try:
+            return await self._upload(place, letter, lead.text, lead.entities)
+        except BadRequest as error:
+            if not lead.entities or "entit" not in error.message.lower():
+                raise
+        return await self._upload(place, letter, lead.plain, ())
+
+    async def _upload(self, place: Place, letter: Letter, caption: str, entities: "tuple[Entity, ...]") -> int:
+        sent = await self._bot.send_document(
+            place.chat,
+            letter.file,
+            filename=FILE,
+            caption=caption,
+            caption_entities=_entities(entities),
+            reply_markup=letter.keyboard,
+            message_thread_id=place.thread,
+        )
+        return sent.message_id
 
     async def _failure(self, error: TelegramError, address: Address) -> ChannelError:
         """Return what to raise, after noting what a failure tells of the chat."""

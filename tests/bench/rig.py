@@ -75,9 +75,10 @@ class Mouth:
     said: asyncio.Event = field(default_factory=asyncio.Event)
     moment: float = 0.0
 
-    async def send(self, outbound: Outbound) -> None:  # noqa: ARG002 - the port's signature
+    async def send(self, outbound: Outbound) -> str:  # noqa: ARG002 - the port's signature
         self.moment = time.perf_counter()
         self.said.set()
+        return ""
 
     async def preview(self, outbound: Outbound) -> None:
         pass

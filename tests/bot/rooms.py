@@ -18,8 +18,9 @@ class Rooms:
     shared: bool = True
     complete: bool = True
 
-    async def send(self, outbound: Outbound) -> None:
+    async def send(self, outbound: Outbound) -> str:
         self.said.append(outbound.text)
+        return ""
 
     async def preview(self, outbound: Outbound) -> None:
         """Show nothing before it is finished."""

@@ -41,10 +41,11 @@ class Wire:
     previews: bool = True
     shown: list[Outbound] = field(default_factory=list[Outbound])
 
-    async def send(self, outbound: Outbound) -> None:
+    async def send(self, outbound: Outbound) -> str:
         if self.fails is not None:
             raise self.fails
         self.sent.append(outbound)
+        return ""
 
     async def preview(self, outbound: Outbound) -> None:
         self.shown.append(outbound)

@@ -49,8 +49,9 @@ class Town:
     previews: bool = False
     said: list[Outbound] = field(default_factory=list[Outbound])
 
-    async def send(self, outbound: Outbound) -> None:
+    async def send(self, outbound: Outbound) -> str:
         self.said.append(outbound)
+        return ""
 
     async def preview(self, outbound: Outbound) -> None:
         raise NotImplementedError

@@ -44,6 +44,23 @@ class ChannelContract(ABC):
         await stage.channel.send(Outbound(stage.home, "the tide turns at nine", "k1", kind))
         assert stage.shown().count("the tide turns at nine") == 1
 
+    async def test_what_was_said_can_be_replaced_by_its_receipt_or_never(self, stage: Stage) -> None:
+        receipt = await stage.channel.send(Outbound(stage.home, "which way", "k1"))
+        if not receipt:
+            with pytest.raises(ChannelError):
+                await stage.channel.send(Outbound(stage.home, "that way", "k2", replaces="1"))
+            assert "that way" not in stage.shown()
+            return
+        for _ in range(2):
+            assert await stage.channel.send(Outbound(stage.home, "that way", "k2", replaces=receipt)) == receipt
+        assert "which way" not in stage.shown()
+        assert stage.shown().count("that way") == 1
+
+    async def test_what_never_was_said_is_not_said_anew_in_its_place(self, stage: Stage) -> None:
+        with pytest.raises(ChannelError):
+            await stage.channel.send(Outbound(stage.home, "late", "k1", replaces="none of its receipts"))
+        assert "late" not in stage.shown()
+
     async def test_texts_are_shown_in_the_order_they_were_sent(self, stage: Stage) -> None:
         for place, word in enumerate(("first", "second", "third")):
             await stage.channel.send(Outbound(stage.home, word, f"k{place}"))

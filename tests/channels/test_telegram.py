@@ -184,6 +184,53 @@ async def test_a_migrated_group_is_told_before_the_send_fails(played: TelegramSt
     assert new.said == ["there"]
 
 
+# --- in the place of what was said
+
+
+async def test_the_last_message_of_what_was_said_is_edited_and_loses_its_buttons(played: TelegramStage) -> None:
+    buttons = (Button("Yes", "/approve 1"),)
+    receipts = [
+        await played.channel.send(says(played.home, LONG, buttons=buttons)),
+        await played.channel.send(says(played.home, "# Title of it\n\n" + "x\n" * 50_000, "k2", buttons=buttons)),
+    ]
+    for number, receipt in enumerate(receipts):
+        assert await played.channel.send(says(played.home, "**no** _", f"no{number}", replaces=receipt)) == receipt
+    shows = played.alice.private.shows
+    assert [shown.text.split()[:2] for shown in shows[: PARTS - 1]] == [["paragraph", str(n)] for n in range(PARTS - 1)]
+    assert [shown.text for shown in shows[PARTS - 1 :]] == ["no _", "no _"]
+    assert not any(shown.buttons for shown in shows)
+    assert len(shows) == PARTS + 1
+
+
+async def test_what_cannot_be_edited_any_more_is_not_said_anew(played: TelegramStage) -> None:
+    receipt = await played.channel.send(says(played.home, "sure?"))
+    with pytest.raises(ChannelError):
+        await played.channel.send(says(played.home, LONG, "k2", replaces=receipt))
+    played.alice.private.shows[0].deleted = True
+    with pytest.raises(ChannelError):
+        await played.channel.send(says(played.home, "no", "k2", replaces=receipt))
+    assert played.alice.private.shows == []
+
+
+async def test_refused_entities_of_an_edit_become_the_plain_text(played: TelegramStage) -> None:
+    receipt = await played.channel.send(says(played.home, "sure?"))
+    played.server.fails("editMessageText", status=400, told="Bad Request: can't parse entities: so it is")
+    await played.channel.send(says(played.home, "**no**", "k2", replaces=receipt))
+    played.server.fails("editMessageText", retry_after=7)
+    with pytest.raises(BusyChannelError):
+        await played.channel.send(says(played.home, "yes", "k3", replaces=receipt))
+    (shown,) = played.alice.private.shows
+    assert (shown.text, shown.entities) == ("no", [])
+
+
+async def test_what_is_for_one_is_edited_where_that_one_saw_it(played: TelegramStage) -> None:
+    group = played.server.supergroup("Team", played.alice)
+    aside = at(group, recipient=played.alice.id)
+    receipt = await played.channel.send(says(aside, "sure?"))
+    await played.channel.send(says(aside, "no", "k2", replaces=receipt))
+    assert (group.said, played.alice.private.said) == ([], ["no"])
+
+
 # --- for one alone
 
 
@@ -203,8 +250,9 @@ async def test_what_is_for_one_is_ephemeral_where_the_server_knows_how() -> None
     async with staged() as played:
         played.server.state.ephemeral = True
         group = played.server.supergroup("Team", played.alice)
-        await played.channel.send(says(at(group, recipient=played.alice.id), "psst"))
+        receipt = await played.channel.send(says(at(group, recipient=played.alice.id), "psst"))
         assert [(shown.text, shown.seen_by) for shown in group.shows] == [("psst", played.alice.id)]
+        assert receipt == ""
         played.server.state.ephemeral = False
         with pytest.raises(AmbiguousSendError):
             await played.channel.send(says(at(group, recipient=played.alice.id), "psst", "k2"))

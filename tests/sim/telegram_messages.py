@@ -60,6 +60,16 @@ def edit_text(state: State, args: Args) -> Json:
     return _edited(shown, {"text": text, "entities": entities}, args)
 
 
+def edit_caption(state: State, args: Args) -> Json:
+    """`editMessageCaption`."""
+    shown = _own(state, args)
+    if "text" in shown.json:
+        raise bad("there is no caption in the message to edit")
+    given, mode = args.values.get("caption_entities"), args.text("parse_mode")
+    text, entities = checked(state, args.text("caption"), given, mode, CAPTION_LIMIT)
+    return _edited(shown, {"caption": text, **({"caption_entities": entities} if entities else {})}, args)
+
+
 def edit_markup(state: State, args: Args) -> Json:
     """`editMessageReplyMarkup`."""
     return _edited(_own(state, args), {}, args)
@@ -225,6 +235,7 @@ METHODS: Final[Mapping[str, Callable[[State, Args], Any]]] = MappingProxyType(
         "sendDocument": send_document,
         "sendPhoto": send_photo,
         "editMessageText": edit_text,
+        "editMessageCaption": edit_caption,
         "editMessageReplyMarkup": edit_markup,
         "deleteMessage": delete_message,
         "sendChatAction": send_action,

@@ -55,6 +55,19 @@ async def test_claimed_with_the_commit(store: RedisStore) -> None:
     assert shown(await store.deliveries(sid)) == [("k0", DeliveryState.SENT, 1)]
 
 
+async def test_what_the_channel_calls_it_is_kept_with_it(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", "slack:w:c:t", "town::b:")
+    first, second, third = await store.take(sid, "me", ("console", "slack", "town"))
+    assert (first.receipt, second.receipt) == ("", "")
+    await store.settle(first, "me", DeliveryState.SENT, receipt="-100/7 = a")
+    await store.settle(second, "me", DeliveryState.PENDING, failed=True)
+    (again,) = await store.take(sid, "me", ("slack",))
+    await store.settle(again, "me", DeliveryState.SENT, arrival=Arrival.WAITING, receipt="17.5")
+    await store.settle(third, "me", DeliveryState.FAILED)
+    kept = [(one.receipt, one.failures, one.arrival) for one in await store.deliveries(sid)]
+    assert kept == [("-100/7 = a", 0, None), ("17.5", 1, Arrival.WAITING), ("", 0, None)]
+
+
 async def test_settling_needs_the_hold(store: RedisStore) -> None:
     sid = await said(store, "console::ann:")
     (entry,) = await store.take(sid, "me", CONSOLE)

@@ -1,12 +1,12 @@
 -- Record what became of a delivery its sender holds.
 -- KEYS: state, outbox, audit
 -- ARGV: key, sender, attempt, state, keep ms, keep ms of dead letters, what another session did with it or '',
---       ms after which a pending one may be tried again, 1 if it failed, audit rows
+--       ms after which a pending one may be tried again, 1 if it failed, what its channel calls it, audit rows
 -- Answers: ok held an ah · head n hash
 
 if not read_state(KEYS[1]) then return {'ok', 0, '0', ''} end
 local key, sender, attempt, state, keep, keep_dead = arg(), arg(), num(), arg(), num(), num()
-local arrival, wait, failed = arg(), num(), num()
+local arrival, wait, failed, receipt = arg(), num(), num(), arg()
 local rows = read_audit()
 local record = redis.call('HGET', KEYS[2], key)
 local d = record and delivery(record)
@@ -16,7 +16,8 @@ if d.state ~= state then
   local refusal = moved_head(rows)
   if refusal then return refusal end
   local before = unsettled(d) and 1 or 0
-  d.state, d.till, d.op, d.arrival, d.fails = state, wait > 0 and now_ms() + wait or 0, '-', arrival, d.fails + failed
+  d.state, d.till, d.op, d.arrival = state, wait > 0 and now_ms() + wait or 0, '-', arrival
+  d.fails, d.receipt = d.fails + failed, receipt
   put_delivery(KEYS[2], key, d)
   if not unsettled(d) then
     if state ~= 'ambiguous' then forget(KEYS[2], key, DEAD[state] and keep_dead or keep) end
