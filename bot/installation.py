@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from bot import audit
@@ -10,14 +11,19 @@ from bot.secrets import Keyring
 
 AUDIT_KEY_VARIABLE: Final = "LOCKGATE_AUDIT_KEY"
 SESSION_KEY_VARIABLE: Final = "LOCKGATE_SESSION_KEY"
+VAULT_KEY_VARIABLE: Final = "LOCKGATE_VAULT_KEY"
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`."""
+    """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`.
+
+    The first of `vault` encrypts what adapters keep; the others, which came before it, still open it.
+    """
 
     audit: bytes
     session: bytes
+    vault: tuple[bytes, ...]
     keyring: Keyring
 
     @staticmethod
@@ -35,5 +41,15 @@ class Secrets:
         return Secrets(
             secret(AUDIT_KEY_VARIABLE, "audit"),
             secret(SESSION_KEY_VARIABLE, "session"),
+            _vault(environment.get(VAULT_KEY_VARIABLE, ""), folder),
             Keyring.load(config.secrets, environment, config.folder),
         )
+
+
+def _vault(written: str, folder: Path) -> tuple[bytes, ...]:
+    """Return the keys in an environment value, separated by commas, else the one in its file and the one before it."""
+    if written:
+        return tuple(audit.parse_key(key.strip()) for key in written.split(","))
+    before = folder / "vault.old"
+    newest = audit.load_or_create_key(folder / "vault")
+    return (newest, audit.load_or_create_key(before)) if before.exists() else (newest,)

@@ -34,6 +34,10 @@ class LargeFileError(ChannelError):
     """A file is larger than what was asked for; nothing of it is kept."""
 
 
+class VaultError(ChannelError):
+    """What an adapter keeps cannot be read or written now, so what needs it was not done either."""
+
+
 class ReaderKind(StrEnum):
     """What the platform says of a reader: of this workspace, its guest, of somewhere else, or a program."""
 
@@ -162,4 +166,36 @@ class Lease(Protocol):
 
     def hold(self, name: str) -> AbstractAsyncContextManager[Callable[[], bool]]:
         """Wait for a right, hold it, and give it back; the value tells whether it is still held."""
+        ...
+
+
+class Vault(Protocol):
+    """What an adapter must keep for all processes and over restarts, such as tokens: encrypted, each under a name.
+
+    Names are opaque, and stand in the store as they are; values do not. A time is in seconds, None for ever. Every
+    method raises VaultError: the store does not answer, or what it holds cannot be read with the keys of this
+    installation.
+    """
+
+    async def get(self, name: str) -> bytes | None:
+        """Return what is kept, None if nothing is or its time is over."""
+        ...
+
+    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
+        """Keep a value, in place of what was kept there before."""
+        ...
+
+    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
+        """Put `new` in the place of `old` and say whether that was there; None stands for nothing kept.
+
+        Of all who swap the same, in whatever process, one is told so.
+        """
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Keep nothing there any more."""
+        ...
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        """Return the names that begin so and under which something is kept, sorted."""
         ...

@@ -23,6 +23,8 @@ encoding is injective.
 | `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
 | `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
+| `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
+| `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
@@ -71,6 +73,9 @@ OVERRIDES: Final = "lg:{audit}:overrides"
 """What people changed about who may what and which chat is what."""
 
 PAIRINGS: Final = "lg:{audit}:pairings"
+
+VAULT: Final = "lg:{vault}:values"
+"""What adapters keep, by encoded name; no session's id is that short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,11 @@ def turn_field(sid: str, key: str) -> str:
 def audit_op(op: str) -> str:
     """Return the key of the answer to one operation on the chain outside sessions."""
     return f"lg:{{audit}}:op:{encode(op)}"
+
+
+def vault_op(op: str) -> str:
+    """Return the key of the answer to one operation on what adapters keep."""
+    return f"lg:{{vault}}:op:{encode(op)}"
 
 
 def labels_key(principal: str) -> str:

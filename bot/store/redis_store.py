@@ -1,5 +1,8 @@
 """The store on the Redis protocol: all ports on one connection pool."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from bot.clock import Clock
 from bot.errors import StoreRefusedError
 from bot.ids import Ids
@@ -17,6 +20,9 @@ from bot.store.rights import Rights
 from bot.store.sessions import Sessions
 from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
+
+if TYPE_CHECKING:
+    from bot.store.vault import Vault
 
 
 class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights):
@@ -40,6 +46,12 @@ class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyI
     def server(self) -> Supervisor | None:
         """The embedded server this process is attached to, if it is the embedded store."""
         return self._server
+
+    def vault(self, keys: Sequence[bytes]) -> "Vault":
+        """Return what adapters keep, under these keys, the newest first; only who has adapters loads the library."""
+        from bot.store.vault import Vault
+
+        return Vault(self._link, self._ids, keys)
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, see `fitness`; doctor shows them."""

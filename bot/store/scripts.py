@@ -44,6 +44,7 @@ class Script(StrEnum):
     OVERRIDE = "override"
     PAIR = "pair"
     HOLD = "hold"
+    SWAP = "swap"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

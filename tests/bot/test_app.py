@@ -9,7 +9,7 @@ from bot.app import open_app
 from bot.audit import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
 from bot.errors import OperatorError
-from bot.installation import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, Secrets
+from bot.installation import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, VAULT_KEY_VARIABLE, Secrets
 from bot.sessions.records import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME
@@ -24,7 +24,7 @@ async def test_secrets_are_made_once_and_kept(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         assert owner.sid == first
     keys = tmp_path / "data/keys"
-    assert sorted(path.name for path in keys.iterdir()) == ["audit", "session"]
+    assert sorted(path.name for path in keys.iterdir()) == ["audit", "session", "vault"]
     assert {path.stat().st_mode & 0o777 for path in keys.iterdir()} == {0o600}
 
 
@@ -32,7 +32,7 @@ async def test_secrets_may_come_from_the_environment(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("{}\n")
     environment = {"LOCKGATE_DATA_DIR": str(tmp_path / "data")}
     config = await asyncio.to_thread(load_config, tmp_path / "config.yaml", environment, catalogue.NAMES)
-    given = {AUDIT_KEY_VARIABLE: "11" * 32, SESSION_KEY_VARIABLE: "22" * 32}
+    given = {AUDIT_KEY_VARIABLE: "11" * 32, SESSION_KEY_VARIABLE: "22" * 32, VAULT_KEY_VARIABLE: "44" * 32}
     async with open_app(config, [], given) as app:
         sid = app.session_id(HOME)
     assert not (tmp_path / "data/keys").exists()
@@ -40,6 +40,19 @@ async def test_secrets_may_come_from_the_environment(tmp_path: Path) -> None:
         assert app.session_id(HOME) != sid
     with pytest.raises(OperatorError):
         Secrets.load(config, {AUDIT_KEY_VARIABLE: "short"})
+
+
+def test_the_key_before_still_opens_what_is_kept(tmp_path: Path) -> None:
+    """A key that was moved aside is read beside the new one; from the environment they come in one value."""
+    (tmp_path / "config.yaml").write_text("{}\n")
+    config = load_config(tmp_path / "config.yaml", {"LOCKGATE_DATA_DIR": str(tmp_path)}, catalogue.NAMES)
+    (first,) = Secrets.load(config, {}).vault
+    (tmp_path / "keys/vault").rename(tmp_path / "keys/vault.old")
+    newest, before = Secrets.load(config, {}).vault
+    assert before == first != newest
+    assert Secrets.load(config, {VAULT_KEY_VARIABLE: f"{'11' * 32}, {'22' * 32}"}).vault == (b"\x11" * 32, b"\x22" * 32)
+    with pytest.raises(OperatorError):
+        Secrets.load(config, {VAULT_KEY_VARIABLE: f"{'11' * 32},"})
 
 
 async def test_the_audit_of_a_conversation_is_intact_and_anchored(tmp_path: Path) -> None:

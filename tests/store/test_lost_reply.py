@@ -360,6 +360,12 @@ async def having(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return have
 
 
+async def swapping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    await store.vault([KEY]).put(name, b"once")
+    return lambda store: store.vault([KEY]).swap(name, b"once", None)
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
     (Script.CLAIM, claiming),
@@ -393,6 +399,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RESERVE, reserving),
     (Script.FREE, freeing),
     (Script.HOLD, having),
+    (Script.SWAP, swapping),
 )
 
 

@@ -1,0 +1,130 @@
+"""What adapters keep, encrypted: whoever reads the store, its backups or its traffic learns names and lengths alone.
+
+A value is encrypted together with its name, so that nobody who can write the store can hand one thing out as another.
+The first key encrypts, all decrypt; `renew` writes everything anew under the first, after which the others may go.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from bot.errors import StoreError
+from bot.ids import Ids
+from bot.sessions.values import SCHEMA
+from bot.store import wire
+from bot.store.keys import VAULT, decode, encode, vault_op
+from bot.store.link import Link
+from bot.store.scripts import Script
+from channels.base import VaultError
+
+_AS_BEFORE: Final = -1
+"""Lets a value go on for as long as the one in whose place it is put."""
+
+
+class Vault:
+    """Implements the port `Vault` of `channels.base`. `keys` have 32 bytes each; the first is the newest."""
+
+    def __init__(self, link: Link, ids: Ids, keys: Sequence[bytes]) -> None:
+        self._link = link
+        self._ids = ids
+        made = [Fernet(urlsafe_b64encode(key)) for key in keys]
+        self._newest, self._keys = made[0], MultiFernet(made)
+
+    async def get(self, name: str) -> bytes | None:
+        """Return what is kept, None if nothing is or its time is over."""
+        return self._opened(name, await self._stored(name))
+
+    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
+        """Keep a value, in place of what was kept there before."""
+        await self._write(name, None, self._sealed(name, value), _life(seconds))
+
+    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
+        """Put `new` in the place of `old` and say whether that was there."""
+        stored = await self._stored(name)
+        if self._opened(name, stored) != old:
+            return False
+        # No two encryptions of anything are the same, so whatever was put there meanwhile is another.
+        sealed = b"" if new is None else self._sealed(name, new)
+        return await self._write(name, stored or b"", sealed, _life(seconds))
+
+    async def delete(self, name: str) -> None:
+        """Keep nothing there any more."""
+        await self._write(name, None, b"", 0)
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        """Return the names that begin so and under which something is kept, sorted."""
+        with _told():
+            (fields,) = await self._link.commands(("HKEYS", VAULT))
+        found = (decode(field.decode("ascii")) for field in fields)
+        return tuple(sorted(name for name in found if name.startswith(prefix)))
+
+    async def renew(self) -> None:
+        """Write anew under the first key what is encrypted under another; what no key opens stays as it is."""
+        for name in await self.names(""):
+            stored = await self._stored(name)
+            if stored is None or self._reads(self._newest, stored) or not self._reads(self._keys, stored):
+                continue
+            value = self._opened(name, stored)
+            if value is not None:
+                await self._write(name, stored, self._sealed(name, value), _AS_BEFORE)
+
+    async def _stored(self, name: str) -> bytes | None:
+        with _told():
+            (stored,) = await self._link.commands(("HGET", VAULT, encode(name)))
+        return stored
+
+    async def _write(self, name: str, seen: bytes | None, value: bytes, life: int) -> bool:
+        """Write, if what is there is what was `seen`, or in any case if that is None; say whether it was."""
+        keys = [vault_op(self._ids.op()), VAULT]
+        with _told():
+            reply = await self._link.script(
+                Script.SWAP, keys, [encode(name), int(seen is not None), seen or b"", value, life]
+            )
+        return reply[0] == b"ok"
+
+    def _sealed(self, name: str, value: bytes) -> bytes:
+        return b"%d %s" % (SCHEMA, self._newest.encrypt(_bound(name) + value))
+
+    def _opened(self, name: str, stored: bytes | None) -> bytes | None:
+        if stored is None:
+            return None
+        with _told():
+            written = self._keys.decrypt(_token(stored))
+        if not written.startswith(_bound(name)):
+            raise VaultError(f"what is kept as `{name}` was put there under another name")
+        return written[len(_bound(name)) :]
+
+    def _reads(self, keys: Fernet | MultiFernet, stored: bytes) -> bool:
+        try:
+            keys.decrypt(_token(stored))
+        except (InvalidToken, StoreError):
+            return False
+        return True
+
+
+def _token(stored: bytes) -> bytes:
+    version, _, token = stored.partition(b" ")
+    wire.reading(lambda: wire.check_version(version))
+    return token
+
+
+def _bound(name: str) -> bytes:
+    return encode(name).encode("ascii") + b" "
+
+
+def _life(seconds: float | None) -> int:
+    return 0 if seconds is None else max(1, round(seconds * 1000))
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Say in one way that nothing can be read or written."""
+    try:
+        yield
+    except StoreError as error:
+        raise VaultError(str(error)) from error
+    except InvalidToken:
+        raise VaultError("no key of this installation opens what is kept") from None
