@@ -8,6 +8,12 @@ TEXT: Final = 4_000
 BLOCKS: Final = 12_000
 """Of all blocks of a message as JSON, in UTF-16 units: `msg_blocks_too_long` comes a little above that."""
 
+ACTIONS: Final = 2_000
+"""Of the blocks with buttons, as JSON in UTF-16 units, which what is written above them leaves free in `BLOCKS`."""
+
+LABEL: Final = 75
+"""Of a button's label, in characters."""
+
 BLOCK_COUNT: Final = 50
 """Of blocks in one message."""
 
@@ -30,3 +36,8 @@ INDENT: Final = 8
 def size(text: str) -> int:
     """Return the length of a text in UTF-16 units, the larger of the ways it might be counted."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def visible(text: str) -> bool:
+    """Tell whether there is anything to see."""
+    return any(character.isprintable() and not character.isspace() for character in text)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from channels.markdown import Leaf, Shape, Span, clean, linked, parsed, unlinked
-from channels.slack.limits import BLOCKS, INDENT, LINK, PARTS, TEXT, size
+from channels.slack.limits import ACTIONS, BLOCKS, INDENT, LINK, PARTS, TEXT, size, visible
 
 QUIET: Final[Mapping[str, Any]] = MappingProxyType(
     {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
@@ -48,19 +48,19 @@ class Rendered:
     as_file: bool
 
 
-def render(markdown: str, *, links: bool) -> Rendered:
-    """Return the messages that show a text.
+def render(markdown: str, *, links: bool, verbatim: bool = False) -> Rendered:
+    """Return the messages that show a text, or with `verbatim` show it as it is written.
 
     Without `links` every address is shown as code and the plain text is preformatted: nothing can be clicked.
     """
     made = [_Message(links=links)]
-    for leaf in parsed(markdown):
+    for leaf in (Leaf(Shape.TEXT, (Span(clean(markdown)),)),) if verbatim else parsed(markdown):
         shown = replace(leaf, spans=tuple(linked(leaf.spans) if links else unlinked(leaf.spans)))
         for piece in _pieces(_drawn(shown), links=links):
             if not made[-1].takes(piece):
                 made.append(_Message(links=links))
             made[-1].add(piece)
-    parts = tuple(message.part() for message in made if message.text.strip())
+    parts = tuple(message.part() for message in made if visible(message.text))
     return Rendered(parts, as_file=len(parts) > PARTS)
 
 
@@ -106,7 +106,10 @@ class _Message:
         """Return whether a piece has room; an empty message takes any."""
         if not self.text:
             return True
-        return self.used + _weight(piece.leaf) <= BLOCKS and self.length + self._measured(self._added(piece)) <= TEXT
+        return (
+            self.used + _weight(piece.leaf) <= BLOCKS - ACTIONS
+            and self.length + self._measured(self._added(piece)) <= TEXT
+        )
 
     def add(self, piece: _Piece) -> None:
         """Put a piece at the end."""

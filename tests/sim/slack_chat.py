@@ -47,13 +47,15 @@ def _body(state: State, token: Token, channel: Channel, args: Json, most: int) -
 
 
 def root(state: State, channel: Channel, ts: str) -> str:
-    """Return the message that a thread hangs on.
+    """Return the message that a thread hangs on; the real one is said to post outside it, at times, when it is gone.
 
     Raises SlackError: it is gone.
     """
     try:
         message = state.message(channel, ts)
     except SlackError:
+        if not state.strict_threads:
+            return ""
         raise SlackError("thread_not_found") from None
     return message.thread or ts
 
@@ -106,13 +108,15 @@ def _own(state: State, token: Token, args: Json, refusal: str) -> tuple[Channel,
 
 
 def update(state: State, token: Token, args: Json) -> Json:
-    """`chat.update`: text without blocks takes the blocks away."""
+    """`chat.update`: only blocks take the place of blocks, also none of them."""
     channel, message = _own(state, token, args, "cant_update_message")
     if _streams(state, message):
         raise SlackError("streaming_state_conflict")
     body = _body(state, token, channel, {**args, "thread_ts": None}, UPDATE)
     before = dict(message.body)
     kept = {name: before[name] for name in ("type", "ts", "user", "thread_ts", "metadata") if name in before}
+    if "blocks" not in args and "blocks" in before:
+        kept["blocks"] = before["blocks"]
     message.body = kept | body | {"edited": {"user": token.user, "ts": state.ts()}}
     state.changed(channel, message, before)
     return {"channel": channel.id, "ts": message.ts, "text": message.text, "message": message.body}

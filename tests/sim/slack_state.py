@@ -186,6 +186,7 @@ class State:
     prompts: dict[tuple[str, str], list[Json]] = field(default_factory=dict[tuple[str, str], list[Json]])
     skew: float = 0
     stream_life: float = 300
+    strict_threads: bool = True
     tell: Callable[[Event], None] = lambda _: None
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 

@@ -1,0 +1,90 @@
+"""What is to be said, as the messages that say it: parts, or a file under a first line, and buttons. Pure functions."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from channels.markdown import clean
+from channels.message import Button, Outbound, OutboundKind
+from channels.slack import limits
+from channels.slack.render import Part, escaped, render
+
+REPEATED: Final = "(may have been shown before)"
+EMPTY: Final = "(nothing to show)"
+FILE: Final = "answer.md"
+ACTION: Final = "lockgate.command"
+"""What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
+
+_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.QUESTION})
+"""What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
+_LONGEST: Final = limits.PARTS * limits.TEXT
+"""Of the characters that can be shown as messages at all."""
+_LEAD: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One message: its blocks, the text that stands for them, and the text to send instead if Slack refuses them."""
+
+    blocks: tuple[dict[str, Any], ...]
+    text: str
+    plain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Messages in order, buttons below the last; with `file`, the single one is what stands above it."""
+
+    sheets: tuple[Sheet, ...]
+    file: bytes = b""
+
+
+def compose(outbound: Outbound) -> Letter:
+    """Return the messages; rendering a long text takes a while."""
+    fitting, others = _sorted(outbound.buttons)
+    mark = f"{REPEATED}\n\n" if outbound.repeated else ""
+    text = f"{mark}{outbound.text}{_typed(others)}"
+    verbatim = outbound.kind in _VERBATIM
+    rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
+    if rendered is None or rendered.as_file:
+        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts
+        return Letter(_sheets(lead[:1], fitting), clean(text).encode())
+    return Letter(_sheets(rendered.parts, fitting))
+
+
+def _sheets(parts: tuple[Part, ...], buttons: list[Button]) -> tuple[Sheet, ...]:
+    *before, last = parts or render(EMPTY, links=True).parts
+    ended = Sheet(last.blocks + _actions(buttons), last.text, last.text + escaped(_typed(buttons)))
+    return (*(Sheet(part.blocks, part.text, part.text) for part in before), ended)
+
+
+def _first_line(text: str) -> str:
+    line = next((line for line in text[:_LONGEST].splitlines() if limits.visible(clean(line))), "")
+    return line if len(line) <= _LEAD else f"{line[:_LEAD]}…"
+
+
+def _sorted(buttons: tuple[Button, ...]) -> tuple[list[Button], list[Button]]:
+    """Return the buttons that can be pressed, and those that have no room and are written below the text."""
+    fitting, others = list[Button](), list[Button]()
+    for button in buttons:
+        whole = clean(button.command) == button.command and limits.visible(clean(button.label))
+        room = limits.size(json.dumps(_actions([*fitting, button]), ensure_ascii=False)) <= limits.ACTIONS
+        (fitting if whole and room else others).append(button)
+    return fitting, others
+
+
+def _actions(buttons: list[Button]) -> tuple[dict[str, Any], ...]:
+    keys = [
+        {
+            "type": "button",
+            "action_id": f"{ACTION}.{number}",
+            "text": {"type": "plain_text", "text": clean(button.label)[: limits.LABEL], "emoji": False},
+            "value": button.command,
+        }
+        for number, button in enumerate(buttons)
+    ]
+    return ({"type": "actions", "elements": keys},) if keys else ()
+
+
+def _typed(buttons: list[Button]) -> str:
+    return "".join(f"\n\n{button.label}: `{button.command}`" for button in buttons)

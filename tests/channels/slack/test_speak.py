@@ -1,0 +1,273 @@
+"""What is said on Slack: where it was to be said, once, readable, and what became of it is told."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
+from channels.message import Address, Button, Outbound, OutboundKind
+from channels.slack.speak import Speaker
+from tests.sim.slack import Slack, slack
+from tests.sim.slack_people import Person
+from tests.sim.slack_state import Channel, Message
+
+pytestmark = pytest.mark.anyio
+
+LONG = "\n\n".join(f"paragraph {number} " + "word " * 600 for number in range(5))
+PARTS = 5
+
+
+class Installed:
+    """The client of the one workspace."""
+
+    def __init__(self, played: Slack, api: str = "") -> None:
+        self._team = played.team.id
+        self._client = AsyncWebClient(played.bot.value, api or played.api, timeout=1, retry_handlers=[])
+
+    async def of(self, team: str) -> AsyncWebClient:
+        if team != self._team:
+            raise GoneError("nobody installed it there")
+        return self._client
+
+
+class Scene:
+    """A Slack with somebody in a channel and in a direct message, and who speaks there."""
+
+    def __init__(self, played: Slack) -> None:
+        self.played = played
+        self.speaker = Speaker(Installed(played))
+        self.alice, self.bob = played.user("alice"), played.user("bob")
+        self.general = played.channel("general", self.alice, self.bob)
+        self.home = self.at(self.alice.dm())
+
+    def at(self, channel: Channel | str, thread: Message | str = "", recipient: str = "") -> Address:
+        chat = channel if isinstance(channel, str) else channel.id
+        ts = thread if isinstance(thread, str) else thread.ts
+        return Address("slack", chat, self.played.team.id, ts, recipient)
+
+    async def says(self, address: Address, text: str = "x", key: str = "k", **more: Any) -> str:  # noqa: ANN401 - fields
+        return await self.speaker.send(Outbound(address, text, key, **more))
+
+    def private(self, person: Person | None = None) -> list[Message]:
+        who = person or self.alice
+        return who.messages(who.dm())
+
+    def asked(self, method: str) -> int:
+        return sum(call.method == method for call in self.played.calls)
+
+
+@pytest.fixture
+async def scene() -> AsyncGenerator[Scene]:
+    async with slack() as played:
+        yield Scene(played)
+
+
+async def test_a_text_is_shown_by_blocks_and_mentions_nobody(scene: Scene) -> None:
+    await scene.says(scene.home, "**bold** <!channel> @everyone http://a.example", links=True)
+    await scene.says(scene.home, "http://a.example", "k2")
+    first, second = scene.private()
+    assert scene.alice.sees(scene.alice.dm())[0].strip() == "bold <!channel> @everyone http://a.example"
+    assert (scene.alice.can_click(first), scene.alice.can_click(second)) == ({"http://a.example"}, set())
+    assert not scene.alice.notified_by(first)
+    calls = [call.args for call in scene.played.calls]
+    assert [(call["unfurl_links"], call["unfurl_media"], call["link_names"]) for call in calls] == [(False,) * 3] * 2
+
+
+async def test_refused_blocks_become_the_plain_text_and_its_buttons_are_written(scene: Scene) -> None:
+    scene.played.fails("chat.postMessage", error="invalid_blocks")
+    await scene.says(scene.home, "**bold** <!here>", buttons=(Button("Yes", "/approve 1"),), links=True)
+    (message,) = scene.private()
+    assert (message.text, message.blocks) == ("bold &lt;!here&gt;\n\nYes: `/approve 1`", [])
+
+
+@pytest.mark.parametrize("kind", [OutboundKind.QUESTION, OutboundKind.NOTICE])
+async def test_what_people_are_asked_about_is_shown_as_it_is_written(scene: Scene, kind: OutboundKind) -> None:
+    asked = 'May `message` run?\n{"text": "**all** of [this](https://a.example) `really`"}'
+    await scene.says(scene.home, asked, kind=kind)
+    assert scene.alice.sees(scene.alice.dm())[0].strip() == asked
+
+
+async def test_a_long_text_is_said_in_parts_and_the_last_has_the_buttons(scene: Scene) -> None:
+    far = [Button("Far", f"/{letter} {letter * 860}") for letter in "xy"]
+    buttons = (Button("Yes", "/approve 1"), *far, Button("No", "/deny 1"))
+    await scene.says(scene.home, LONG, buttons=buttons)
+    shown = scene.private()
+    assert [message.text.split()[1:3] for message in shown] == [["paragraph", str(n)] for n in range(PARTS)]
+    assert [len(message.blocks) for message in shown] == [1, 1, 1, 1, 2]
+    keys = shown[-1].blocks[-1]["elements"]
+    assert [key["value"][:10] for key in keys] == ["/approve 1", "/x xxxxxxx", "/deny 1"]
+    assert "Far: /y yyy" in scene.alice.sees(scene.alice.dm())[-1]
+
+
+async def test_what_is_very_long_is_a_file_below_a_first_line_with_the_buttons(scene: Scene) -> None:
+    text = "# Title of it\n\n" + "@everyone <!channel> http://a.example " * 8_000
+    asked = await scene.alice.says(scene.general, "go")
+    thread = scene.at(scene.general, asked)
+    receipt = await scene.says(thread, text, buttons=(Button("Yes", "/yes"),))
+    _, lead, file = scene.alice.messages(scene.general, asked)
+    assert (lead.text, receipt.partition("/")[2]) == ("```\nTitle of it\n```", lead.ts)
+    assert [block["type"] for block in lead.blocks] == ["rich_text", "actions"]
+    (kept,) = scene.played.state.uploads.values()
+    assert (kept.data.decode(), kept.name, file.body["files"][0]["id"]) == (text, "answer.md", kept.id)
+    assert len(scene.alice.messages(scene.general)) == 1
+
+
+async def test_a_file_that_slack_does_not_take_is_not_announced(scene: Scene) -> None:
+    scene.played.fails("files.getUploadURLExternal", error="missing_scope")
+    with pytest.raises(ChannelError):
+        await scene.says(scene.home, "x\n" * 50_000)
+    assert scene.private() == []
+
+
+async def test_a_wait_in_the_middle_goes_on_where_it_stopped(scene: Scene) -> None:
+    texts = (LONG, "title\n" + "x\n" * 50_000)
+    for text, method, shown in zip(texts, ("chat.postMessage", "files.completeUploadExternal"), (2, 1), strict=True):
+        before = len(scene.private())
+        fault = scene.played.fails(method, status=429, retry_after=7)
+        fault.meets = lambda asked, _args, before=before, fault=fault, method=method, shown=shown: (  # type: ignore[method-assign]
+            asked == method and len(scene.private()) == before + shown and fault.times > 0
+        )
+        with pytest.raises(BusyChannelError) as raised:
+            await scene.says(scene.home, text, method)
+        assert raised.value.seconds == 7
+        fault.times = 0
+        assert len(scene.private()) == before + shown
+        receipt = await scene.says(scene.home, text, method)
+        assert receipt.partition("/")[2] in {message.ts for message in scene.private()}
+        said = [message.text for message in scene.private()[before:]]
+        assert len(said) == len(set(said)) == (PARTS if text == LONG else 2)
+
+
+async def test_a_gone_thread_is_no_reason_to_say_it_in_the_channel(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.general, "go")
+    await scene.says(scene.at(scene.general, asked), "answer")
+    await scene.alice.deletes(asked)
+    for strict in (True, False):
+        scene.played.state.strict_threads = strict
+        with pytest.raises(GoneError):
+            await scene.says(scene.at(scene.general, asked), "late", f"late {strict}")
+    assert scene.alice.messages(scene.general) == []
+
+
+async def test_where_nothing_can_be_said_is_gone(scene: Scene) -> None:
+    private = scene.played.channel("private", scene.alice, kind="private", bot=False)
+    outside = scene.played.channel("outside", scene.alice, bot=False)
+    archived = scene.played.channel("archived", scene.alice)
+    archived.archived = True
+    elsewhere = Address("slack", scene.general.id, "T404")
+    for address in (*map(scene.at, (private, outside, archived)), elsewhere):
+        with pytest.raises(GoneError):
+            await scene.says(address)
+    scene.played.bot.revoked = True
+    with pytest.raises(GoneError):
+        await scene.says(scene.home)
+
+
+@pytest.mark.parametrize("address", [Address("telegram", "5", "T"), Address("slack", "C1"), Address("slack", "", "T")])
+async def test_an_address_of_somewhere_else_is_an_error(scene: Scene, address: Address) -> None:
+    with pytest.raises(ChannelError):
+        await scene.says(address)
+    assert scene.played.calls == []
+
+
+@pytest.mark.parametrize("thread", [False, True])
+async def test_what_was_said_though_nobody_heard_is_found_again(scene: Scene, thread: bool) -> None:  # noqa: FBT001 - parametrized
+    asked = await scene.alice.says(scene.general, "go")
+    address = scene.at(scene.general, asked if thread else "")
+    scene.played.fails("chat.postMessage", cut="after")
+    receipt = await scene.says(address, "answer")
+    shown = scene.alice.messages(scene.general, asked if thread else None)
+    assert [message.ts for message in shown][1:] == [receipt.partition("/")[2]]
+    assert scene.asked("chat.postMessage") == 1
+
+
+@pytest.mark.parametrize("fault", [{"cut": "before"}, {"status": 503}, {"delay": 2.0}, {"error": "fatal_error"}])
+async def test_what_may_have_been_said_is_ambiguous_and_not_repeated(scene: Scene, fault: dict[str, Any]) -> None:
+    scene.played.fails("chat.postMessage", **fault)
+    with pytest.raises(AmbiguousSendError):
+        await scene.says(scene.home)
+    assert scene.asked("chat.postMessage") <= 1
+
+
+async def test_what_is_repeated_is_marked_unless_it_is_found(scene: Scene) -> None:
+    scene.played.fails("conversations.history", error="missing_scope")
+    scene.played.fails("chat.postMessage", cut="after")
+    with pytest.raises(AmbiguousSendError):
+        await scene.says(scene.home, LONG)
+    assert len(scene.private()) == 1
+    await scene.says(scene.home, "once", "k2")
+    found = await scene.says(scene.home, "once", "k2", repeated=True)
+    assert found.partition("/")[2] == scene.private()[-1].ts
+    assert len(scene.private()) == 2
+    await scene.says(scene.home, LONG, repeated=True)
+    assert "may have been shown before" in scene.private()[2].text
+    assert len(scene.private()) == 2 + PARTS
+
+
+async def test_what_was_never_sent_is_not_ambiguous(scene: Scene) -> None:
+    nobody = Speaker(Installed(scene.played, "http://127.0.0.1:1/api/"))
+    with pytest.raises(ChannelError) as raised:
+        await nobody.send(Outbound(scene.home, "x", "k"))
+    assert not isinstance(raised.value, AmbiguousSendError)
+
+
+# --- for one alone
+
+
+async def test_what_is_for_one_is_hidden_from_the_others_of_a_channel(scene: Scene) -> None:
+    receipt = await scene.says(scene.at(scene.general, recipient=scene.alice.id), "psst")
+    assert (receipt, scene.alice.sees(scene.general), scene.bob.sees(scene.general)) == ("", ["\npsst"], [])
+    with pytest.raises(ChannelError) as raised:
+        await scene.says(scene.at(scene.general, recipient=scene.played.user("carol").id), "psst")
+    assert not isinstance(raised.value, GoneError)
+    assert len(scene.general.messages) == 1
+
+
+async def test_what_is_for_one_in_private_is_said_only_if_it_is_theirs(scene: Scene) -> None:
+    await scene.says(scene.at(scene.alice.dm(), recipient=scene.alice.id), "yours")
+    with pytest.raises(ChannelError):
+        await scene.says(scene.at(scene.alice.dm(), recipient=scene.bob.id), "not hers")
+    assert [message.text for message in scene.private()] == ["```\nyours\n```"]
+    assert scene.private(scene.bob) == []
+
+
+async def test_a_file_for_one_goes_to_their_private_conversation(scene: Scene) -> None:
+    await scene.says(scene.at(scene.general, recipient=scene.alice.id), "x\n" * 50_000)
+    assert scene.general.messages == []
+    assert len(scene.private()) == 2
+
+
+async def test_an_account_stands_for_the_conversation_with_it(scene: Scene) -> None:
+    receipt = await scene.says(scene.at(scene.alice.id), "hello")
+    assert receipt == f"{scene.alice.dm().id}/{scene.private()[0].ts}"
+    scene.bob.member.deleted = True
+    with pytest.raises(ChannelError):
+        await scene.says(scene.at(scene.bob.id), "hello")
+
+
+# --- in the place of what was said
+
+
+async def test_the_last_message_of_what_was_said_is_edited_and_loses_its_buttons(scene: Scene) -> None:
+    receipt = await scene.says(scene.home, LONG, buttons=(Button("Yes", "/approve 1"),))
+    scene.played.fails("chat.update", cut="after")
+    assert await scene.says(scene.home, "**no**", "k2", replaces=receipt) == receipt
+    *_, last = scene.private()
+    assert scene.alice.sees(scene.alice.dm())[-1].strip() == "no"
+    assert [block["type"] for block in last.blocks] == ["rich_text"]
+    scene.played.fails("chat.update", error="invalid_blocks")
+    await scene.says(scene.home, "plain", "k3", replaces=receipt)
+    assert scene.private()[-1].blocks == []
+    assert len(scene.private()) == PARTS
+
+
+async def test_what_cannot_be_edited_any_more_is_not_said_anew(scene: Scene) -> None:
+    receipt = await scene.says(scene.home, "sure?")
+    with pytest.raises(ChannelError):
+        await scene.says(scene.home, LONG, "k2", replaces=receipt)
+    scene.private()[0].deleted = True
+    with pytest.raises(ChannelError):
+        await scene.says(scene.home, "no", "k2", replaces=receipt)
+    assert scene.private() == []
