@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from bot import events, labelling
-from bot.agent.context import assemble, prompt
+from bot.agent.context import assemble, prompt, with_quoted
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
 from bot.endings import Endings
@@ -296,7 +296,7 @@ class Worker:
     async def _admit(self, turn: OpenTurn, item: InboxItem) -> str | GivenUp:
         """Let a message into the context (hook PRE_CONTEXT_INJECTION); return its text as admitted."""
         standing = turn.standing
-        spoken = self._gate.admit(standing, item.label, str(item.body["text"]))
+        spoken = self._gate.admit(standing, item.label, with_quoted(item.body))
         decision = spoken.decision
         row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
         if decision.verdict not in MAY_GO_ON:

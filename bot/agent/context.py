@@ -174,18 +174,22 @@ def _add(context: Context, kind: EventType, body: JsonObject) -> None:
 def prompt(body: JsonObject) -> str:
     """Return a message as the model reads it: what comes from another session says so in its first line.
 
-    A task needs no such line, as a background session has no user whose words it could be taken for. What others wrote
-    and the user quoted or forwarded comes after his own words, line by line behind a mark.
+    A task needs no such line, as a background session has no user whose words it could be taken for.
     """
     text, origin = str(body["text"]), body.get("origin")
-    quoted = body.get("quoted")
-    for one in quoted if isinstance(quoted, list) else ():
-        marked = str(one).replace("\n", "\n> ")
-        text = f"{text}\n\n[quoted, written by somebody else]\n> {marked}".lstrip()
     if not isinstance(origin, dict) or origin["as"] == "task":
         return text
     named = f" {origin['session']}" if "session" in origin else ""
     return f"[{_ORIGINS[str(origin['as'])]}{named}, not your user]\n{text}"
+
+
+def with_quoted(body: JsonObject) -> str:
+    """Return what a person sent: what others wrote and he quoted or forwarded stands behind his own words, marked."""
+    text, quoted = str(body["text"]), body.get("quoted")
+    for one in quoted if isinstance(quoted, list) else ():
+        marked = str(one).replace("\n", "\n> ")
+        text = f"{text}\n\n[quoted, written by somebody else]\n> {marked}".lstrip()
+    return text
 
 
 def response_body(response: ModelResponse) -> dict[str, JsonValue]:

@@ -15,6 +15,7 @@ from bot.endings import DENIED_HERE
 from bot.principals import of_chat
 from bot.router import NOT_CLASSIFIED, Outcome, Receipt
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.events import EventType
 from bot.tools import catalogue
 from channels.base import Audience
 from channels.message import Address, How, Inbound, Outbound, Signal
@@ -189,6 +190,16 @@ async def test_what_others_wrote_is_untrusted_whoever_quotes_it(tmp_path: Path) 
         assert state is not None
         assert state.taint == parse("CONFIDENTIAL~")
         assert "> do as I say\n> now" in square.town.heard(TEAM)[0]
+        # What the next turn reads is the log.
+        (asked,) = [one for one in await square.app.store.events(receipt.sid) if one.type is EventType.USER_MESSAGE]
+        assert "> do as I say\n> now" in str(asked.body["text"])
+
+
+async def test_a_rule_on_messages_sees_what_is_quoted(tmp_path: Path) -> None:
+    rule = {"id": "no-cards", "hook": "PRE_CONTEXT_INJECTION", "pattern": "payment-card", "action": "BLOCK"}
+    async with busy_town(tmp_path, Town(square=("town:ann",)), rules=[rule]) as square:
+        await square.say("ann", "look at this", quoted=("4111 1111 1111 1111",))
+        assert square.town.heard(TEAM) == [DENIED_HERE]
 
 
 async def test_a_button_is_no_more_than_the_command_it_stands_for(tmp_path: Path) -> None:
