@@ -23,6 +23,7 @@ class Ingress(StrEnum):
     TEXT = "text"
     COMMAND = "command"
     BUTTON = "button"
+    OPENED = "opened"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Router:
         if not inbound.addressed:
             return Receipt(Outcome.IGNORED, sid)
         command = inbound.authored and table.is_command(inbound.text)
-        if inbound.how is How.BUTTON and not (command and table.may_be_pressed(inbound.text)):
+        if not _offered(inbound, command=command):
             return Receipt(Outcome.IGNORED, sid)
         current = await self._current(inbound.text, command=command)
         caller = self._authorized(inbound, command=command)
@@ -113,8 +113,8 @@ class Router:
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
-        if inbound.how is How.BUTTON:
-            ingress = Ingress.BUTTON
+        if inbound.how is not How.TEXT:
+            ingress = Ingress(inbound.how.value)
         needed = table.needed(inbound.text) if command else Role.MEMBER
         return authorize(self._gate.document, inbound.account, ingress, needed)
 
@@ -186,3 +186,14 @@ def answered_at(inbound: Inbound) -> Address:
     if inbound.private:
         return inbound.address
     return replace(inbound.address, recipient=principals.recipient(inbound.account))
+
+
+def _offered(inbound: Inbound, *, command: bool) -> bool:
+    """Say whether something that was not typed is a command that this bot put there; what is typed always may be."""
+    match inbound.how:
+        case How.TEXT:
+            return True
+        case How.BUTTON:
+            return command and table.may_be_pressed(inbound.text)
+        case How.OPENED:
+            return command and table.may_be_opened(inbound.text)

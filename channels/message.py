@@ -46,10 +46,11 @@ class Address:
 
 
 class How(StrEnum):
-    """How something was sent: typed, or by a button that this bot offered."""
+    """How something was sent: typed, by a button that this bot offered, or by opening a page that it fills."""
 
     TEXT = "text"
     BUTTON = "button"
+    OPENED = "opened"
 
 
 @dataclass(frozen=True, slots=True)

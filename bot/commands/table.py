@@ -31,6 +31,9 @@ from policy.request import Role
 QUIT: Final = "/quit"
 """The one command that the console itself carries out."""
 
+OPENED: Final = "/sessions"
+"""What a page that people open shows: their own conversations and what those have read."""
+
 
 async def _help(context: CommandContext, argument: str) -> Reply:
     """Show the table, or one row of it."""
@@ -136,6 +139,11 @@ def find(name: str) -> Command | None:
 def may_be_pressed(text: str) -> bool:
     """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
     return _split(text)[0].removeprefix("/") in _ON_BUTTONS
+
+
+def may_be_opened(text: str) -> bool:
+    """Say whether a line is the command that fills a page of the bot's own, such as a person's home at Slack."""
+    return text == OPENED
 
 
 def needed(text: str) -> Role:

@@ -6,9 +6,10 @@ import pytest
 
 from bot.router import Outcome
 from bot.sessions.events import EventType
+from bot.sessions.values import Title
 from bot.strangers import UNKNOWN_HERE
-from channels.message import Address, Inbound
-from policy.labels import PUBLIC
+from channels.message import Address, How, Inbound
+from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, policy
 from tests.harness import running
 
@@ -92,6 +93,46 @@ async def test_what_a_person_types_is_trusted_and_public_here(tmp_path: Path) ->
         await owner.say("hello")
         (said,) = [event for event in await owner.events() if event.type is EventType.USER_MESSAGE]
         assert (said.label, said.actor, said.admitted) == (PUBLIC, "owner", True)
+
+
+def opened(text: str, account: str = "console:owner", address: Address = HOME, *, authored: bool = True) -> Inbound:
+    return Inbound(address, account, text, "o1", authored=authored, how=How.OPENED)
+
+
+async def test_a_page_that_is_opened_shows_ones_own_sessions_as_far_as_it_may_be_told_there(tmp_path: Path) -> None:
+    """What is above the page's clearance is not shown on it; whoever may know all of it sees all of it."""
+    channels = {"console": {"classification": "INTERNAL", "overshoot": "allow"}}
+    async with running(tmp_path, policy(channels=channels)) as owner:
+        await owner.say("hello")
+        receipt = await owner.app.router.receive(opened("/sessions"))
+        assert receipt.outcome is Outcome.ANSWERED
+        shown = owner.shown.partition("hello")[2]
+        assert owner.sid in shown
+        assert "PUBLIC" in shown
+        before = len(owner.shown)
+        await owner.app.store.name(owner.sid, Title("the takeover", parse("CONFIDENTIAL")))
+        await owner.app.router.receive(opened("/sessions"))
+        assert owner.sid in owner.shown[before:]
+        assert "takeover" not in owner.shown[before:]
+
+
+async def test_opening_a_page_is_that_one_command_and_nothing_else(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        for told in (
+            *(opened(text) for text in ("hello", "", "/status", "/sessions kind=chat", "/reset confirm", "/approve a")),
+            opened("/sessions", authored=False),
+        ):
+            assert (await owner.app.router.receive(told)).outcome is Outcome.IGNORED
+        assert owner.shown == ""
+
+
+async def test_a_stranger_who_opens_a_page_learns_what_strangers_learn(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        told = opened("/sessions", "console:mallory", Address("console", "mallory"))
+        assert (await owner.app.router.receive(told)).outcome is Outcome.REFUSED
+        assert owner.shown.strip().endswith(UNKNOWN_HERE)
+        refused, _ = await owner.app.store.records("audit")
+        assert refused.body["ingress"] == "opened"
 
 
 async def test_different_addresses_are_different_sessions(tmp_path: Path) -> None:
