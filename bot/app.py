@@ -18,6 +18,7 @@ from bot.chains import Chains
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
 from bot.config.model import Config
+from bot.courier import Courier
 from bot.errors import StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
@@ -160,12 +161,7 @@ class App:
 
         Runs until cancelled. `tell` is told when this process stops serving because another policy was put in force.
         """
-        while True:
-            try:
-                await self.reloader.start(tell)
-                break
-            except StoreGoneError:
-                await asyncio.sleep(_SWEEP_SECONDS)
+        await self._start(tell)
         await asyncio.to_thread(import_module, "bot.worker")
         thinking = await self.thinking()
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
@@ -179,8 +175,15 @@ class App:
             self._serving = None
             await keeper.close()
 
+    async def deliver(self, tell: Tell = _nobody) -> None:
+        """As `serve`, in a process that runs no turns: what waits to be said is said."""
+        await self._start(tell)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.chains.anchoring())
+            tasks.create_task(Courier(self.store, self.outbox, self.reloader, _SWEEP_SECONDS).serve())
+
     async def listen(self) -> None:
-        """Listen to the platforms of this process until cancelled; what they tell is taken in beside `serve`."""
+        """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`."""
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive))
@@ -244,6 +247,14 @@ class App:
             await self.router.receive(event)
         else:
             await self._memberships.heard(event)
+
+    async def _start(self, tell: Tell) -> None:
+        while True:
+            try:
+                await self.reloader.start(tell)
+                break
+            except StoreGoneError:
+                await asyncio.sleep(_SWEEP_SECONDS)
 
     def _interrupt(self, sid: str) -> None:
         if self._serving is not None:

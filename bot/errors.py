@@ -13,6 +13,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   └── IllegalMoveError     a status that may not follow another
+├── ElsewhereError           the session's channel is served by another process, which is left its work
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
     └── ResetError           the session was reset while the turn ran
 """
@@ -115,6 +116,15 @@ class IllegalMoveError(RequestError):
 
     def __init__(self, before: str, after: str) -> None:
         super().__init__(f"a session that is `{before}` cannot become `{after}`")
+
+
+class ElsewhereError(LockgateError):
+    """The session's home is on a channel that this process does not serve."""
+
+    code = "elsewhere"
+
+    def __init__(self) -> None:
+        super().__init__("the channel of this session is served by another process")
 
 
 class LeaseLostError(LockgateError):

@@ -91,8 +91,12 @@ class Outbox:
 
     def serves(self, address: str) -> bool:
         """Say whether an address belongs to a channel of this process; a session is served by every process."""
-        channel = Address.parse(address).channel
-        return channel == SESSION or channel in self._channels
+        return Address.parse(address).channel in self.channels
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels of this process; sessions are served by every process."""
+        return (*self._channels, SESSION)
 
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
         """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does."""
@@ -109,7 +113,7 @@ class Outbox:
     async def collect(self, sid: str) -> None:
         """Claim and say what waits in a session's outbox: after a crash, or committed by another process."""
         if await self._in_force():
-            await self.deliver(await self._store.take(sid, self.sender, (*self._channels, SESSION)))
+            await self.deliver(await self._store.take(sid, self.sender, self.channels))
 
     async def reply(self, standing: Standing, text: str, label: Label) -> None:
         """Answer a command at its address, now or never: a command is asked again if its answer is lost.

@@ -18,7 +18,7 @@ from bot.agent.context import assemble, prompt, with_quoted
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
 from bot.endings import Endings
-from bot.errors import LeaseLostError, StoreError, StoreGoneError
+from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError
 from bot.gate.decisions import MAY_GO_ON, NOT_KNOWN
 from bot.gate.gate import Gate
 from bot.ids import Ids
@@ -48,6 +48,9 @@ ATTEMPTS: Final = 3
 
 _WAIT: Final = 1.0
 """Seconds a worker waits for a hint before it looks again."""
+
+_MOMENT: Final = 0.2
+"""Seconds within which whoever waits for hints takes one."""
 
 
 class Worker:
@@ -86,6 +89,7 @@ class Worker:
         self._busy = set[str]()
         self._again = set[str]()
         self._turns: dict[str, OpenTurn] = {}
+        self._left: dict[str, float] = {}
 
     async def serve(self) -> None:
         """Run until cancelled: sessions marked ready, and whatever the sweep finds.
@@ -123,7 +127,7 @@ class Worker:
         while True:
             with suppress(StoreError):
                 if await self._policy.current():
-                    await self._start(tasks, await self._wake.sweep())
+                    await self._start(tasks, await self._wake.sweep(self._outbox.channels))
             await asyncio.sleep(self._interval)
 
     async def _start(self, tasks: "TaskGroup", ready: tuple[str, ...]) -> None:
@@ -166,7 +170,13 @@ class Worker:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
         if not await self._policy.current():
             return
-        claim = await self._store.claim(sid, f"{self._store.process}.{self._ids.owner()}")
+        try:
+            owner = f"{self._store.process}.{self._ids.owner()}"
+            claim = await self._store.claim(sid, owner, channels=self._outbox.channels)
+        except ElsewhereError:
+            await self._outbox.collect(sid)
+            await self._leave(sid)
+            return
         # The claim read it along, so no turn begins by a policy that was replaced a moment ago.
         current = await self._policy.current()
         if current and (claim is None or claim.state.undelivered):
@@ -180,6 +190,14 @@ class Worker:
                 return
         # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
         await self._store.release(claim)
+
+    async def _leave(self, sid: str) -> None:
+        """Mark a session ready for who serves its channel; if this process is told of it again at once, nobody does."""
+        now = anyio.current_time()
+        self._left = {one: until for one, until in self._left.items() if until > now}
+        if sid not in self._left:
+            self._left[sid] = now + _MOMENT
+            await self._wake.again((sid,))
 
     async def _turn(self, claim: Claim) -> None:
         """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bot.cli.roles import Role
+
 if TYPE_CHECKING:
     from bot.config.model import Config
 
@@ -57,11 +59,14 @@ def _chat(context: typer.Context) -> None:
 
 
 @app.command("run")
-def _serve(context: typer.Context) -> None:
+def _serve(
+    context: typer.Context,
+    role: Annotated[Role, typer.Option(help="What this process does of it; several may share one store.")] = Role.ALL,
+) -> None:
     """Listen to the configured platforms and answer there, until ended by a signal."""
     from bot.cli.run import run
 
-    _run(run(_config(context)))
+    _run(run(_config(context), role))
 
 
 @app.command("check")

@@ -1,5 +1,8 @@
 """`lockgate run`: the bot in the places where people are, until it is told to end.
 
+Every role has the platforms' adapters, also a worker's: who reads in a chat is asked there before anything is read for
+it, and what is said is said by whoever has it. A worker does not listen.
+
 SIGTERM and SIGINT end it in order: what was taken in stays in the store, and a turn that is cut goes on at the next
 start. SIGHUP reads the policy again. What operators are told goes to standard error, a line each.
 """
@@ -12,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from bot.cli.reloading import reloading
+from bot.cli.roles import Role
 from bot.config.model import Config
 from bot.errors import ConfigError, OperatorError
 from channels.console import visible
@@ -20,11 +24,12 @@ if TYPE_CHECKING:
     from bot.app import App
 
 LISTENING: Final = "listening to {}"
+WORKING: Final = "running turns of {}"
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-async def run(config: Config) -> None:
-    """Listen to the configured platforms until a signal ends the process.
+async def run(config: Config, role: Role = Role.ALL) -> None:
+    """Do a role's part of serving the configured platforms until a signal ends the process.
 
     Raises OperatorError: no platform is configured, a token is missing, or the store cannot be used.
     """
@@ -36,7 +41,7 @@ async def run(config: Config) -> None:
 
     async with open_app(config, [], listening=True) as app:
         try:
-            await _until_ended(app)
+            await _until_ended(app, role)
         except* OSError as broken:
             unbound = broken
         else:
@@ -46,16 +51,16 @@ async def run(config: Config) -> None:
     )
 
 
-async def _until_ended(app: "App") -> None:
+async def _until_ended(app: "App", role: Role) -> None:
     ended = asyncio.Event()
     with _ended_by_signals(ended):
         async with asyncio.TaskGroup() as tasks:
-            work = [
-                tasks.create_task(app.serve(_tell)),
-                tasks.create_task(app.listen()),
-                tasks.create_task(reloading(app, _tell)),
-            ]
-            await _tell(LISTENING.format(", ".join(app.config.channels.listened)))
+            work = [tasks.create_task(reloading(app, _tell))]
+            work.append(tasks.create_task(app.deliver(_tell) if role is Role.CHANNELS else app.serve(_tell)))
+            if role is not Role.WORKER:
+                work.append(tasks.create_task(app.listen()))
+            told = WORKING if role is Role.WORKER else LISTENING
+            await _tell(told.format(", ".join(app.config.channels.listened)))
             await ended.wait()
             for task in work:
                 task.cancel()

@@ -39,13 +39,18 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def claim(self, sid: str, owner: str, *, after: int = 0, idle: bool = False) -> Claim | None:
+    async def claim(
+        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = ()
+    ) -> Claim | None:
         """Take a session with a lease, if there is work and nobody holds it.
 
         `owner` is a nonce: claiming again with the owner of the live lease answers with the same fence.
         `after` is the log cursor the caller already has of this generation. With `idle` the session is
-        taken even when nothing waits (for a command that writes). Returns None when there is nothing to
-        take: no such session, no work, or somebody else's lease.
+        taken even when nothing waits (for a command that writes). `channels` are those that the caller serves, none
+        standing for all. Returns None when there is nothing to take: no such session, no work, or somebody else's
+        lease.
+
+        Raises ElsewhereError: there is work, and the session's home is on another channel.
         """
         ...
 
@@ -151,8 +156,8 @@ class Wake(Protocol):
         """Mark sessions ready that `ready` returned and that this process leaves to another."""
         ...
 
-    async def sweep(self) -> tuple[str, ...]:
-        """Find sessions with work and no live lease, mark them ready and return them."""
+    async def sweep(self, channels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Find sessions with work on these channels, none standing for all, and no live lease; mark and return them."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 from bot.errors import (
     BusyError,
     DedupeConflictError,
+    ElsewhereError,
     IllegalMoveError,
     LeaseLostError,
     NotFoundError,
@@ -31,7 +32,7 @@ from bot.sessions.values import (
 from bot.store import wire
 from bot.store.base import POLICY_ASKED, Place
 from bot.store.filing import Filing, place_of
-from bot.store.keys import AUDIT, OPEN, SessionKeys, pace_keys, session_keys, sid_of
+from bot.store.keys import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
 from bot.store.link import Arg, Reply
 from bot.store.questions import Questions, approvals_of
 from bot.store.scripts import Script
@@ -77,15 +78,20 @@ class Sessions(Filing, Questions):
             await self._link.commands(*self._file(item.sid, place))
         return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]))
 
-    async def claim(self, sid: str, owner: str, *, after: int = 0, idle: bool = False) -> Claim | None:
-        """Take a session with a lease, if there is work and nobody holds it."""
+    async def claim(
+        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = ()
+    ) -> Claim | None:
+        """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._options
-        args = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
+        args: list[Arg] = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
+        args += map(encode, channels)
         names = [keys.state, keys.log, keys.inbox, keys.approvals]
         reply, policy = await self._link.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
         self._saw_policy(policy)
         if reply[0] == b"none":
             return None
+        if reply[0] == b"elsewhere":
+            raise ElsewhereError
         _, now, flat, items, entries, approvals = reply
         self._saw_now(now)
         state = wire.reading(lambda: wire.state(sid, flat))

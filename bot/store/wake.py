@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.store.base import POLICY_ASKED
 from bot.store.filing import Filing
-from bot.store.keys import OPEN, PROCESS, READY, STATES, session_keys, sid_of
+from bot.store.keys import OPEN, PROCESS, READY, STATES, encode, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
 
@@ -56,21 +56,25 @@ class WakeHints(Filing):
         alive = await self._alive()
         return self.process not in alive or any(name.startswith(PROCESS) for name in alive - {self.process})
 
-    async def sweep(self) -> tuple[str, ...]:
-        """Find sessions with work and no live lease, or with something to send; mark them ready, return them."""
+    async def sweep(self, channels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Find sessions with work and no live lease, or with something to send; mark them ready, return them.
+
+        Only what is for these channels, none standing for all: the rest is left to who serves it.
+        """
+        served = tuple(map(encode, channels))
         found: dict[str, None] = {}
         gone = await self._gone()
         cursor = b"0"
         while True:
             ((cursor, members),) = await self._link.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
-            found |= dict.fromkeys(await self._look([text(member) for member in members], gone))
+            found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
             if cursor == b"0":
                 break
         for _ in range(0, self._options.sweep_keys, _PAGE):
             walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
             ((self._sweep_cursor, states),) = await self._link.commands(walk)
             walked = [sid_of(key) for key in states]
-            found |= dict.fromkeys(await self._look(walked, gone))
+            found |= dict.fromkeys(await self._look(walked, gone, served))
             await self._refile(walked)
             if self._sweep_cursor == b"0":
                 break
@@ -100,13 +104,13 @@ class WakeHints(Filing):
         (listing,) = await self._link.commands(("CLIENT", "LIST"))
         return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
-    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool]) -> list[str]:
+    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
         """Probe sessions, put both hints right, and return those with something to do."""
         if not sids:
             return []
         # Taken out before looking: an input accepted after the look puts the session in again.
         await self._link.commands(("SREM", OPEN, *map(raw, sids)))
-        calls = [((keys.state, keys.approvals, keys.outbox), ()) for keys in map(session_keys, sids)]
+        calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
         still_open, ready = list[str](), list[str]()
         for sid, reply in zip(sids, await self._link.scripts(Script.PROBE, calls), strict=True):
             need = int(reply[1])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ from tests.bot.kit import (
     standing,
     unanswered,
 )
+from tests.bot.rooms import Rooms
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -322,6 +324,20 @@ async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.settled()
         assert "You said: hello" in owner.shown
+
+
+async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Path) -> None:
+    rooms, home = Rooms({"owner": frozenset({"console:owner"})}, shared=False), Address("room", "owner")
+    async with running(tmp_path) as desk:
+        store, sid = desk.app.store, desk.app.session_id(home)
+        await store.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+        await desk.say("and here?")
+        before = await store.state(sid)
+        assert before is not None
+        assert (before.status, before.turn) == (Status.QUEUED, None)
+        async with running(tmp_path, channels=[rooms]) as there:
+            await replace(there, address=home).settled()
+            assert rooms.said == ["You said: hello"]
 
 
 async def test_taint_survives_a_restart(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.errors import LeaseLostError, ResetError, SchemaError
+from bot.errors import ElsewhereError, LeaseLostError, ResetError, SchemaError
 from bot.sessions.values import Turn, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -50,6 +50,18 @@ async def test_nothing_to_do_is_nothing_to_take(store: RedisStore) -> None:
     assert await store.claim(fresh(), "w", idle=True) is None
     idle = await claimed(store, claim.sid, idle=True)
     assert idle.items == ()
+
+
+async def test_a_session_is_claimed_by_who_serves_its_channel(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    with pytest.raises(ElsewhereError):
+        await store.claim(sid, "w", channels=("pigeon", "session"))
+    assert (await claimed(store, sid, owner="x")).fence == 1  # it was not taken
+    assert await store.claim(sid, "w", channels=("pigeon",)) is None  # somebody has it, wherever it lives
+    other = fresh()
+    await store.accept(item(other))
+    assert await store.claim(other, "w", channels=("pigeon", "console")) is not None
 
 
 async def test_a_vanished_worker_shows_as_another_attempt(store: RedisStore) -> None:

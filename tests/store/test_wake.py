@@ -51,6 +51,21 @@ async def test_sweep_heals_a_lost_wake_up(own: RedisStore) -> None:
     assert await own.ready(wait=1) == (sid,)
 
 
+async def test_the_sweep_leaves_what_is_for_other_channels_to_who_serves_them(own: RedisStore) -> None:
+    claim, written = await started(own)
+    await own.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2", address="pigeon::x:"))))
+    (entry,) = await own.take(claim.sid, "me", ("console",))
+    await own.settle(entry, "me", DeliveryState.SENT)
+    asks = fresh()
+    await own.accept(item(asks))
+    assert set(await own.sweep(("pigeon",))) == {claim.sid}
+    assert set(await own.sweep(("console", "session"))) == {asks}
+    assert set(await own.sweep()) == {claim.sid, asks}
+    await forget(own)
+    assert await own.sweep(("raven",)) == ()
+    assert await own.ready(wait=0.05) == ()
+
+
 async def test_the_sweep_finds_a_vanished_worker(own: RedisStore) -> None:
     claim, _ = await started(own)
     assert await own.sweep() == ()

@@ -1,7 +1,7 @@
 -- Take a session with a lease and read what a turn needs.
 -- KEYS: state, log, inbox, approvals
--- ARGV: owner, cursor, idle, lease ms, most items, most events
--- Answers: ok now state items events approvals · none
+-- ARGV: owner, cursor, idle, lease ms, most items, most events, channels served (none: all)…
+-- Answers: ok now state items events approvals · none · elsewhere
 
 local owner, cursor, idle, lease, items, events = arg(), num(), arg(), num(), num(), num()
 if not read_state(KEYS[1]) then return {'none'} end
@@ -10,6 +10,7 @@ local mine = held(now) and S.owner == owner
 if not mine then
   if held(now) or S.status == 'archived' then return {'none'} end
   if not ripe(KEYS[4], now) and idle ~= '1' then return {'none'} end
+  if not lives_on(served(7)) then return {'elsewhere'} end
   set('fence', count('fence') + 1)
   set('owner', owner)
   set('until', now + lease)

@@ -294,6 +294,23 @@ local function put_pairing(key, account, p)
   redis.call('HSET', key, 'a:' .. account, pairing_record(p))
 end
 
+-- Channels ---------------------------------------------------------------------------------------------
+
+-- The channels named in ARGV from a place on, as a set; nil where there are none.
+local function served(first)
+  local channels
+  for i = first, #ARGV do
+    channels = channels or {}
+    channels[ARGV[i]] = true
+  end
+  return channels
+end
+
+-- Whether the session's home is on one of these channels, nil being all.
+local function lives_on(channels)
+  return not channels or channels[string.match(S.home or '', '^[^:]*')] == true
+end
+
 -- Turn and lease ---------------------------------------------------------------------------------------
 -- turn: `attempt suspended pos started`, its usage as six numbers, `\n`, the rest as JSON
 

@@ -1,13 +1,15 @@
 -- Say what a session needs, and whom it waits for, for the sweep; changes nothing.
 -- KEYS: state, approvals, outbox
--- Answers: ok, then 0 nothing · 1 work that waits for somebody · 2 work for a worker or a sender; then who holds
+-- ARGV: channels served (none: all)…
+-- Answers: ok, then 0 nothing · 1 work that waits for somebody · 2 work for who serves these channels; then who holds
 --          its lease and who is sending
 
 -- A session of a newer program is that program's to look after; it must not keep the others from being found.
 if tonumber(redis.call('HGET', KEYS[1], 'v') or 0) > SCHEMA then return {'ok', 1} end
 if not read_state(KEYS[1]) or S.status == 'archived' then return {'ok', 0} end
 local now = now_ms()
-local need = wakes(KEYS[2], now) == 1 and 2 or 0
+local channels = served(1)
+local need = lives_on(channels) and wakes(KEYS[2], now) == 1 and 2 or 0
 local holders = {}
 if held(now) then holders[1] = S.owner end
 if count('out') > 0 then
@@ -15,7 +17,7 @@ if count('out') > 0 then
   for _, d in ipairs(deliveries(KEYS[3])) do
     if d.state == 'sending' and d.till > now then
       holders[#holders + 1] = d.sender
-    elseif unsettled(d) and d.till <= now and not behind[d.address] then
+    elseif unsettled(d) and d.till <= now and not behind[d.address] and (not channels or channels[d.channel]) then
       need = 2
     end
     if unsettled(d) then behind[d.address] = true end

@@ -6,12 +6,11 @@
 
 if not read_state(KEYS[1]) then return {'ok'} end
 local sender, op, lease, now = arg(), arg(), num(), now_ms()
-local served = {}
-for i = 4, #ARGV do served[ARGV[i]] = true end
+local channels = served(4) or {}
 local reply, behind, waiting = {'ok'}, {}, count('out')
 for _, d in ipairs(deliveries(KEYS[2])) do
   local mine = d.op == op
-  if not mine and unsettled(d) and served[d.channel] and d.till <= now and not behind[d.address] then
+  if not mine and unsettled(d) and channels[d.channel] and d.till <= now and not behind[d.address] then
     if d.state == 'pending' then
       d.state, d.attempt, d.till = 'sending', d.attempt + 1, now + lease
     else

@@ -1,0 +1,98 @@
+"""Several processes share the work: one listens, another runs the turns, and either may be killed."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.machine import Machine
+from tests.journeys.test_telegram import PATIENCE, call, config, hears
+from tests.sim.telegram import Telegram, telegram
+
+pytestmark = pytest.mark.anyio
+
+
+class Crew:
+    """Processes of one installation, by role."""
+
+    def __init__(self, machine: Machine, server: Telegram, text: str) -> None:
+        (machine.folder / "config.yaml").write_text(json.dumps({**json.loads(text), "store": {"lease_seconds": 2}}))
+        self._machine = machine
+        self._token = server.token
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    async def start(self, role: str) -> None:
+        self._running[role] = await asyncio.to_thread(self._machine.start, "run", "--role", role, BOT_TOKEN=self._token)
+
+    async def kill(self, role: str) -> None:
+        process = self._running.pop(role)
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+
+    async def end(self) -> str:
+        """End them as an operator does; return what they told."""
+        for process in self._running.values():
+            process.terminate()
+        ended = [await asyncio.to_thread(process.communicate, timeout=30) for process in self._running.values()]
+        assert [process.returncode for process in self._running.values()] == [0] * len(ended)
+        return "".join(err.decode() for _, err in ended)
+
+
+@asynccontextmanager
+async def crew(machine: Machine, server: Telegram, text: str, *roles: str) -> AsyncGenerator[Crew]:
+    """Start processes of these roles, and end those that run in the end."""
+    running = Crew(machine, server, text)
+    try:
+        for role in roles:
+            await running.start(role)
+        yield running
+    finally:
+        told = await running.end()
+    assert "Traceback" not in told
+    assert server.token not in told
+
+
+async def test_one_listens_another_runs_the_turns_and_either_may_be_killed(tmp_path: Path) -> None:
+    async with telegram() as server:
+        ann = server.user("Ann")
+        text = json.loads(config(server, ann))
+        # Read only for a chat whose readers are known to be cleared: whoever runs the turn has to ask who they are.
+        text["policy"]["channels"]["telegram"]["overshoot"] = "block"
+        async with crew(Machine(tmp_path), server, json.dumps(text), "channels", "worker") as running:
+            ann.says(None, "one")
+            await hears(server, ann.private, "You said: one")
+            ann.says(None, call("read_file", path="confidential/pipeline.md"))
+            await hears(server, ann.private, "Veldhaven")
+            await running.kill("worker")
+            ann.says(None, "two")
+            # What needs no turn is answered without a worker.
+            ann.says(None, "/whoami")
+            await hears(server, ann.private, "you are ann")
+            assert "You said: two" not in ann.private.said
+            await running.start("worker")
+            await hears(server, ann.private, "You said: two")
+            await running.kill("channels")
+            ann.says(None, "three")
+            await asyncio.sleep(0.2)
+            await running.start("channels")
+            await hears(server, ann.private, "You said: three")
+        answers = [said for said in ann.private.said if said.startswith("You said")]
+        assert answers == ["You said: one", "You said: two", "You said: three"]
+
+
+async def test_what_waits_to_be_said_is_said_without_a_worker(tmp_path: Path) -> None:
+    """A turn whose answer the platform refuses for a while is ended; its worker is gone when it can be said."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with crew(Machine(tmp_path), server, config(server, ann), "channels", "worker") as running:
+            ann.says(None, "one")
+            await hears(server, ann.private, "You said: one")
+            refusal = server.fails("sendMessage", retry_after=3)
+            ann.says(None, "two")
+            await server.until(lambda: refusal.times == 0, PATIENCE)
+            await running.kill("worker")
+            await hears(server, ann.private, "You said: two")
