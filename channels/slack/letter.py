@@ -88,3 +88,7 @@ def _actions(buttons: list[Button]) -> tuple[dict[str, Any], ...]:
 
 def _typed(buttons: list[Button]) -> str:
     return "".join(f"\n\n{button.label}: `{button.command}`" for button in buttons)
+
+
+CUT: Final = _sheets(render("(too long to be shown here)", links=True).parts, [])[0]
+"""What stands below something that can only be begun where it is shown."""

@@ -29,6 +29,11 @@ class Place:
         return self.channel.startswith(_DIRECT)
 
     @property
+    def home(self) -> bool:
+        """Whether it is the Home of the account that stands for the conversation."""
+        return self.thread == HOME
+
+    @property
     def account(self) -> bool:
         """Whether it is named by the account of a person, whose conversation is meant."""
         return self.channel.startswith(_ACCOUNTS)
@@ -41,4 +46,7 @@ def place_of(address: Address) -> Place:
     """
     if address.channel != NAME or not address.workspace or not address.chat:
         raise ChannelError("the address is not one of Slack's")
-    return Place(address.workspace, address.chat, address.thread, address.recipient)
+    place = Place(address.workspace, address.chat, address.thread, address.recipient)
+    if place.home and (not place.account or place.only not in {"", place.channel}):
+        raise ChannelError("a Home is of one account, and for it alone")
+    return place

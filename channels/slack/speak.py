@@ -1,92 +1,144 @@
-"""Saying things in channels, threads and direct messages: messages in order, files, and what is for one alone.
+"""Saying things on Slack: messages in order, previews of what is still being written, what is for one alone, Homes.
 
-Nothing is said twice by itself: what Slack may have taken is looked for by the mark that every message bears, and is
-reported as ambiguous where it is not found. What is for a thread never appears outside it. A text in several messages
-that Slack stops in the middle with a wait goes on where it was stopped, when it is sent again.
+Nothing is said twice by itself: what Slack may have taken is reported as ambiguous where it is not found. What is for
+a thread never appears outside it. A text in several messages that Slack stops in the middle with a wait goes on where
+it was stopped, when it is sent again.
+
+A preview is a message that is edited. Slack's own streams are not used: they take Markdown to append, in which Slack
+itself reads mentions and makes links, with no way to tell it not to; and nothing appended can be taken back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError
+import anyio
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
-from channels.message import Address, Outbound
-from channels.slack import traces
-from channels.slack.failures import FAILURES, code, failure
-from channels.slack.letter import FILE, Letter, Sheet, compose
+from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.slack.letter import CUT, Letter, Sheet, compose
 from channels.slack.place import Place, place_of
-from channels.slack.render import QUIET
+from channels.slack.post import Clients, FixedError, Post, remember
+from channels.slack.status import Status
+from channels.slack.traces import Mark, key_of
 
-_REMEMBERED: Final = 256
 _AT_ONCE: Final = 2_000
 """Up to this many characters are rendered on the spot, which takes less than a switch of threads is worth."""
-_UNREADABLE: Final = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+PACE: Final = 1.3
+"""Seconds between two edits of previews in a workspace, where Slack takes fifty a minute and answers need some."""
 
 
-class Clients(Protocol):
-    """Who has the client of each workspace."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A preview as it stands in a chat; without a name nobody knows whether it does."""
 
-    async def of(self, team: str) -> Any:  # noqa: ANN401 - the SDK's own types are not known
-        """Return the client of a workspace. Raises GoneError: nobody installed the app there."""
-        ...
+    key: str
+    place: Place
+    named: str
+    sheet: Sheet
 
 
 class Speaker:
-    """Speaks in the workspaces that `clients` has clients of."""
+    """Speaks in the workspaces that `clients` has clients of, with edits of previews at least `pace` seconds apart."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+    def __init__(self, clients: Clients, *, pace: float = PACE) -> None:
+        self._pace = pace
+        self._post = Post(clients)
+        self._status = Status(clients)
         self._done: dict[tuple[Address, str, bool], tuple[int, str]] = {}
-        self._private: dict[tuple[str, str], str] = {}
+        self._previews: dict[Address, _Shown] = {}
+        self._next: dict[str, float] = {}
+        self._quiet: dict[str, float] = {}
 
     async def send(self, outbound: Outbound) -> str:
         """Say it. Returns and raises as `Channel.send`."""
         letter = await _composed(outbound)
+        addressed = place_of(outbound.address)
+        if addressed.home:
+            return await self._publish(letter, addressed)
         if outbound.replaces:
             return await self._replace(outbound, letter)
-        place = await self._place(outbound.address, file=bool(letter.file))
-        key = traces.key_of(outbound)
+        if outbound.kind is OutboundKind.QUESTION:
+            # Whoever is asked would see that the bot is thinking, and wait.
+            await self._status.show(addressed, Signal.DONE)
+        place = await self._place(addressed, file=bool(letter.file))
         if outbound.repeated and not place.only:
-            found = await traces.find(await self._clients.of(place.team), place, key)
+            found = await self._post.find(place, Mark(key_of(outbound), 0, 0))
             if found:
                 return _receipt(place, found)
-        return await self._say(outbound, letter, place, key)
+        return await self._say(outbound, letter, place)
 
-    async def _place(self, address: Address, *, file: bool) -> Place:
-        """Return where to say something: what is for one alone in their own conversation, or hidden from the others."""
-        place = place_of(address)
-        if place.account:
-            place = replace(place, channel=await self._conversation(place.team, place.channel))
-        if not place.only or not (place.direct or file):
-            return place
-        # A file cannot be hidden in a channel.
-        own = await self._conversation(place.team, place.only)
-        if place.direct and own != place.channel:
-            raise ChannelError("whom it is for does not read there")
-        return replace(place, only="") if place.direct else Place(place.team, own)
+    async def preview(self, outbound: Outbound) -> None:
+        """Show a text as far as it is written. Raises ChannelError: it was not shown."""
+        address, place = outbound.address, place_of(outbound.address)
+        if place.only or place.home:
+            raise ChannelError("what is for one alone has no preview")
+        shown = self._previews.get(address)
+        if not outbound.text or (shown is not None and shown.key != outbound.key):
+            await self._take_back(address)
+            shown = None
+        if outbound.text and self._has_room(place.team):
+            place = await self._place(place, file=False)
+            sheet = (await _composed(outbound)).sheets[0]
+            if shown is None or (shown.named and shown.sheet != sheet):
+                await self._draft(outbound, place, sheet, shown)
 
-    async def _conversation(self, team: str, account: str) -> str:
-        """Return the direct message with an account."""
-        if (team, account) not in self._private:
-            client = await self._clients.of(team)
-            try:
-                answer = await client.conversations_open(users=[account])
-            except FAILURES as error:
-                failed = failure(error)
-                # The chat that was addressed is not gone, and nothing was said.
-                if isinstance(failed, GoneError | AmbiguousSendError):
-                    failed = ChannelError("whom it is for cannot be spoken to in private")
-                raise failed from None
-            while len(self._private) >= _REMEMBERED:
-                del self._private[next(iter(self._private))]
-            self._private[team, account] = str(answer["channel"]["id"])
-        return self._private[team, account]
+    async def signal(self, address: Address, signal: Signal) -> None:
+        """Show that something is going on; the end takes back what is left of a preview."""
+        with suppress(ChannelError):
+            await self._status.show(place_of(address), signal)
+        if signal is Signal.DONE:
+            with suppress(ChannelError):
+                await self._take_back(address)
+            self._previews.pop(address, None)
+
+    def _has_room(self, team: str) -> bool:
+        """Tell whether an edit may be made now; the next one shows more.
+
+        Raises BusyChannelError: Slack asked to wait.
+        """
+        now = anyio.current_time()
+        wait = self._quiet.get(team, 0.0) - now
+        if wait > 0:
+            raise BusyChannelError(wait)
+        if now < self._next.get(team, 0.0):
+            return False
+        self._next[team] = now + self._pace
+        return True
+
+    async def _draft(self, outbound: Outbound, place: Place, sheet: Sheet, shown: _Shown | None) -> None:
+        named = ""
+        try:
+            if shown is None:
+                named = await self._post.show(place, sheet, Mark(key_of(outbound, preview=True), 1, 1))
+            else:
+                named = shown.named
+                await self._post.change(place, named, sheet)
+        except BusyChannelError as error:
+            self._quiet[place.team] = anyio.current_time() + error.seconds
+            raise
+        except AmbiguousSendError:
+            # Another one might stand beside it.
+            self._previews[outbound.address] = _Shown(outbound.key, place, named, sheet)
+            raise
+        except FixedError:
+            self._previews.pop(outbound.address, None)
+            raise
+        self._previews[outbound.address] = _Shown(outbound.key, place, named, sheet)
+
+    async def _take_back(self, address: Address) -> None:
+        shown = self._previews.get(address)
+        if shown is not None:
+            if shown.named:
+                await self._post.take_back(shown.place, shown.named)
+            self._previews.pop(address, None)
+
+    async def _publish(self, letter: Letter, place: Place) -> str:
+        """Show it as somebody's Home, in the place of what was there; what is too long is only begun."""
+        sheets = (*letter.sheets, CUT) if letter.file else letter.sheets
+        await self._post.publish(place, [block for sheet in sheets for block in sheet.blocks])
+        return ""
 
     async def _replace(self, outbound: Outbound, letter: Letter) -> str:
         """Let a text stand in the place of a message; one that is gone stays gone."""
@@ -94,32 +146,36 @@ class Speaker:
         sheet, *others = letter.sheets
         if letter.file or others:
             raise ChannelError("one message cannot hold it")
-        await self._edit(Place(place_of(outbound.address).team, channel), named, sheet)
+        await self._post.change(Place(outbound.address.workspace, channel), named, sheet)
         return outbound.replaces
 
-    async def _edit(self, place: Place, named: str, sheet: Sheet) -> None:
-        """Change a message; doing so twice makes no difference, so it is done again where nobody knows."""
-        client = await self._clients.of(place.team)
-        change = partial(client.chat_update, channel=place.channel, ts=named, **QUIET)
-        try:
-            await _readably(change, sheet, blocks=[])
-        except AmbiguousSendError:
-            await _readably(change, sheet, blocks=[])
+    async def _place(self, place: Place, *, file: bool) -> Place:
+        """Return where to say something: what is for one alone in their own conversation, or hidden from the others."""
+        if place.account:
+            place = replace(place, channel=await self._post.conversation(place.team, place.channel))
+        if not place.only or not (place.direct or file):
+            return place
+        # A file cannot be hidden in a channel.
+        own = await self._post.conversation(place.team, place.only)
+        if place.direct and own != place.channel:
+            raise ChannelError("whom it is for does not read there")
+        return replace(place, only="") if place.direct else Place(place.team, own)
 
-    async def _say(self, outbound: Outbound, letter: Letter, place: Place, key: str) -> str:
+    async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> str:
         mark = (outbound.address, outbound.key, outbound.repeated)
         steps = len(letter.sheets) + bool(letter.file)
         # Before the line above it, so that a file that Slack does not take is not announced.
-        file = await self._upload(place.team, letter.file) if letter.file else ""
+        file = await self._post.upload(place.team, letter.file) if letter.file else ""
         begun, named = self._done.pop(mark, (0, ""))
         for number in range(begun, steps):
             try:
                 if number == len(letter.sheets):
-                    await self._share(place, file)
+                    await self._post.share(place, file)
                 else:
-                    named = await self._post(place, letter.sheets[number], key, (number + 1, steps))
+                    counted = Mark(key_of(outbound), number + 1, steps)
+                    named = await self._one(outbound, letter.sheets[number], place, counted)
             except BusyChannelError:
-                self._keep(mark, (number, named))
+                remember(self._done, mark, (number, named))
                 raise
             except (AmbiguousSendError, GoneError):
                 raise
@@ -129,76 +185,31 @@ class Speaker:
                 raise
         return _receipt(place, named) if named else ""
 
-    def _keep(self, mark: tuple[Address, str, bool], done: tuple[int, str]) -> None:
-        while len(self._done) >= _REMEMBERED:
-            del self._done[next(iter(self._done))]
-        self._done[mark] = done
-
-    async def _post(self, place: Place, sheet: Sheet, key: str, counted: tuple[int, int]) -> str:
-        """Show a message, the first number of how many; return its time stamp."""
-        client = await self._clients.of(place.team)
-        where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
+    async def _one(self, outbound: Outbound, sheet: Sheet, place: Place, mark: Mark) -> str:
+        """Say one message, the first in the place of its preview; return its time stamp."""
         if place.only:
-            await _readably(partial(client.chat_postEphemeral, user=place.only, **where), sheet)
+            await self._post.whisper(place, sheet)
             return ""
+        shown = self._previews.get(outbound.address) if mark.number == 1 else None
+        if shown is None or not shown.named:
+            return await self._post.show(place, sheet, mark)
+        if shown.key != outbound.key or outbound.repeated:
+            with suppress(ChannelError):
+                await self._take_back(outbound.address)
+            return await self._post.show(place, sheet, mark)
         try:
-            answer = await _readably(
-                partial(client.chat_postMessage, metadata=traces.mark(key, *counted), **where), sheet
-            )
-        except AmbiguousSendError:
-            found = await traces.find(client, place, key, counted[0])
-            if not found:
-                raise
-            return found
-        named = str(answer["ts"])
-        if place.thread and answer["message"].get("thread_ts") != place.thread:
-            with suppress(*FAILURES):
-                await client.chat_delete(channel=place.channel, ts=named)
-            raise GoneError("the thread is gone")
+            await self._post.change(shown.place, shown.named, sheet, mark)
+        except FixedError:
+            named = await self._post.show(place, sheet, mark)
+        else:
+            named = shown.named
+        del self._previews[outbound.address]
         return named
-
-    async def _upload(self, team: str, data: bytes) -> str:
-        """Send a file that nobody sees yet, and return its id."""
-        client = await self._clients.of(team)
-        try:
-            answer = await client.files_getUploadURLExternal(filename=FILE, length=len(data))
-            limit = aiohttp.ClientTimeout(total=client.timeout)
-            async with aiohttp.ClientSession(timeout=limit, raise_for_status=True, trust_env=True) as session:
-                await session.post(answer["upload_url"], data=data)
-        except FAILURES as error:
-            failed = failure(error)
-            if isinstance(failed, AmbiguousSendError):
-                failed = ChannelError("Slack did not take the file")
-            raise failed from None
-        return str(answer["file_id"])
-
-    async def _share(self, place: Place, file: str) -> None:
-        """Show a file that was sent."""
-        client = await self._clients.of(place.team)
-        try:
-            await client.files_completeUploadExternal(
-                files=[{"id": file, "title": FILE}], channel_id=place.channel, thread_ts=place.thread or None
-            )
-        except FAILURES as error:
-            raise failure(error) from None
 
 
 def _receipt(place: Place, named: str) -> str:
     """Return what a message is called: where it is may be another place than where it was addressed to."""
     return f"{place.channel}/{named}"
-
-
-async def _readably(say: Callable[..., Awaitable[Any]], sheet: Sheet, **without: Any) -> Any:  # noqa: ANN401 - of the SDK
-    """Say a message with its blocks, or where Slack refuses those as plain text, with what goes `without` them."""
-    try:
-        try:
-            return await say(text=sheet.text, blocks=list(sheet.blocks))
-        except SlackApiError as error:
-            if code(error) not in _UNREADABLE:
-                raise
-            return await say(text=sheet.plain, **without)
-    except FAILURES as error:
-        raise failure(error) from None
 
 
 async def _composed(outbound: Outbound) -> Letter:

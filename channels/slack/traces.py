@@ -3,6 +3,7 @@
 Other apps of a workspace may read it, so what it is made of cannot be read from it.
 """
 
+from dataclasses import dataclass
 from hashlib import blake2s
 from typing import Any, Final
 
@@ -10,24 +11,30 @@ from channels.message import Outbound
 from channels.slack.failures import FAILURES
 from channels.slack.place import Place
 
-Mark = dict[str, Any]
-
 _EVENT: Final = "lockgate_said"
 _LOOKED_THROUGH: Final = 100
 
 
-def key_of(outbound: Outbound) -> str:
-    """Return what names something that is said, the same at every attempt."""
-    return blake2s(f"{outbound.address}\n{outbound.key}".encode(), digest_size=16).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What names one message: the text it is of, the same at every attempt, and its number of how many from 1."""
+
+    key: str
+    number: int
+    of: int
+
+    def told(self) -> dict[str, Any]:
+        """Return it as Slack keeps it with a message."""
+        return {"event_type": _EVENT, "event_payload": {"key": self.key, "number": self.number, "of": self.of}}
 
 
-def mark(key: str, number: int, of: int) -> Mark:
-    """Return the mark of one message of several, counted from 1."""
-    return {"event_type": _EVENT, "event_payload": {"key": key, "number": number, "of": of}}
+def key_of(outbound: Outbound, *, preview: bool = False) -> str:
+    """Return what names something that is said, or its preview."""
+    return blake2s(f"{outbound.address}\n{preview}\n{outbound.key}".encode(), digest_size=16).hexdigest()
 
 
-async def find(client: Any, place: Place, key: str, number: int = 0) -> str:  # noqa: ANN401 - of the SDK, untyped
-    """Return the time stamp of a message, of the last of several without a `number`; empty if it is not found.
+async def find(client: Any, place: Place, mark: Mark) -> str:  # noqa: ANN401 - of the SDK, untyped
+    """Return the time stamp of a message, empty if it is not found; number 0 is the last, whatever its number.
 
     Looked for once, among the newest in a chat and from the beginning of a thread. Where the history cannot be read,
     for want of a scope or because it was read too often, nothing is found.
@@ -43,7 +50,7 @@ async def find(client: Any, place: Place, key: str, number: int = 0) -> str:  # 
     for message in answer["messages"]:
         told = message.get("metadata", {})
         payload = told.get("event_payload", {})
-        wanted = number or payload.get("of")
-        if told.get("event_type") == _EVENT and (payload.get("key"), payload.get("number")) == (key, wanted):
+        wanted = (mark.key, mark.number or payload.get("of"))
+        if told.get("event_type") == _EVENT and (payload.get("key"), payload.get("number")) == wanted:
             return str(message["ts"])
     return ""

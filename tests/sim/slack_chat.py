@@ -92,10 +92,12 @@ def post_ephemeral(state: State, token: Token, args: Json) -> Json:
 
 
 def whisper(state: State, channel: Channel, user: str, body: Json) -> Message:
-    """Show a message to one person alone."""
+    """Show a message to one person alone; in a thread that has no replies nobody sees it."""
     ts = state.ts()
     message = Message(channel.id, ts, {"type": "message", "ts": ts, **body}, shown_to=user)
-    channel.messages.append(message)
+    thread = message.thread
+    if not thread or any(each.thread == thread and each.ts != thread and not each.deleted for each in channel.messages):
+        channel.messages.append(message)
     return message
 
 

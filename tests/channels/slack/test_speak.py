@@ -7,9 +7,10 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
-from channels.message import Address, Button, Outbound, OutboundKind
+from channels.message import Address, Button, Outbound, OutboundKind, Signal
 from channels.slack.speak import Speaker
 from tests.sim.slack import Slack, slack
+from tests.sim.slack_blocks import shown as words
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Message
 
@@ -37,7 +38,7 @@ class Scene:
 
     def __init__(self, played: Slack) -> None:
         self.played = played
-        self.speaker = Speaker(Installed(played))
+        self.speaker = Speaker(Installed(played), pace=0)
         self.alice, self.bob = played.user("alice"), played.user("bob")
         self.general = played.channel("general", self.alice, self.bob)
         self.home = self.at(self.alice.dm())
@@ -49,6 +50,9 @@ class Scene:
 
     async def says(self, address: Address, text: str = "x", key: str = "k", **more: Any) -> str:  # noqa: ANN401 - fields
         return await self.speaker.send(Outbound(address, text, key, **more))
+
+    async def shows(self, address: Address, text: str, key: str = "k") -> None:
+        await self.speaker.preview(Outbound(address, text, key))
 
     def private(self, person: Person | None = None) -> list[Message]:
         who = person or self.alice
@@ -247,6 +251,20 @@ async def test_an_account_stands_for_the_conversation_with_it(scene: Scene) -> N
         await scene.says(scene.at(scene.bob.id), "hello")
 
 
+async def test_what_is_for_one_is_in_the_thread_where_they_would_see_it(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.general, "!status")
+    aside = scene.at(scene.general, asked, scene.alice.id)
+    await scene.says(aside, "below nothing")
+    assert [message.shown_to for message in scene.alice.messages(scene.general)] == ["", scene.alice.id]
+    await scene.bob.says(scene.general, "reply", asked)
+    scene.played.fails("conversations.replies", error="ratelimited")
+    for key in ("k2", "k3", "k4"):
+        await scene.says(aside, "below a reply", key)
+    assert len(scene.alice.messages(scene.general, asked)) == 5
+    assert len(scene.bob.messages(scene.general, asked)) == 2
+    assert scene.asked("conversations.replies") == 3
+
+
 # --- in the place of what was said
 
 
@@ -271,3 +289,147 @@ async def test_what_cannot_be_edited_any_more_is_not_said_anew(scene: Scene) -> 
     with pytest.raises(ChannelError):
         await scene.says(scene.home, "no", "k2", replaces=receipt)
     assert scene.private() == []
+
+
+# --- previews
+
+
+async def test_a_preview_is_edited_and_the_answer_stands_in_its_place(scene: Scene) -> None:
+    for text in ("one", "one", "one two"):
+        await scene.shows(scene.home, text)
+    assert scene.asked("chat.update") == 1
+    assert scene.alice.sees(scene.alice.dm()) == ["\none two"]
+    receipt = await scene.says(scene.home, "one **two**\n\n" + LONG)
+    first, *others = scene.private()
+    assert receipt.endswith(others[-1].ts)
+    assert first.text.startswith("```\none two\n\nparagraph 0")
+    assert first.body["metadata"]["event_payload"]["number"] == 1
+    await scene.speaker.signal(scene.home, Signal.DONE)
+    assert scene.asked("chat.delete") == 0
+
+
+async def test_previews_are_paced_and_a_wait_stops_them(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.general, "go")
+    slow = Speaker(Installed(scene.played))
+    for address, key in ((scene.home, "a"), (scene.at(scene.general, asked), "b")):
+        await slow.preview(Outbound(address, "one", key))
+    assert (len(scene.private()), len(scene.alice.messages(scene.general, asked))) == (1, 1)
+    await scene.shows(scene.home, "one")
+    scene.played.fails("chat.update", status=429, retry_after=7)
+    with pytest.raises(BusyChannelError):
+        await scene.shows(scene.home, "one two")
+    with pytest.raises(BusyChannelError) as raised:
+        await scene.shows(scene.at(scene.general, asked), "one")
+    assert 6 < raised.value.seconds <= 7
+    await scene.says(scene.home, "whole")
+    assert scene.alice.sees(scene.alice.dm())[-1] == "\nwhole"
+
+
+@pytest.mark.parametrize("ends", ["done", "empty", "deleted", "another", "repeated", "file"])
+async def test_what_is_left_of_a_preview_is_taken_back(scene: Scene, ends: str) -> None:
+    await scene.shows(scene.home, "half")
+    text = "whole" if ends != "file" else "whole\n" + "x\n" * 50_000
+    match ends:
+        case "done":
+            await scene.speaker.signal(scene.home, Signal.DONE)
+        case "empty":
+            await scene.shows(scene.home, "")
+        case "deleted":
+            scene.private()[0].deleted = True
+        case "another":
+            await scene.shows(scene.home, "other half", "k2")
+            assert scene.alice.sees(scene.alice.dm()) == ["\nother half"]
+            await scene.says(scene.home, text, "k2")
+        case _:
+            pass
+    if ends in {"done", "empty"}:
+        assert scene.private() == []
+    if ends != "another":
+        await scene.says(scene.home, text, repeated=ends == "repeated")
+    said = scene.alice.sees(scene.alice.dm())
+    assert (len(said), said[0].strip().split("\n")[-1]) == (2 if ends == "file" else 1, "whole")
+
+
+async def test_a_preview_that_cannot_be_taken_back_is_tried_again(scene: Scene) -> None:
+    await scene.shows(scene.home, "half")
+    scene.played.fails("chat.delete", status=429)
+    with pytest.raises(BusyChannelError):
+        await scene.shows(scene.home, "")
+    await scene.speaker.signal(scene.home, Signal.DONE)
+    assert scene.private() == []
+    await scene.shows(scene.home, "half", "k2")
+    scene.played.fails("chat.delete", status=429)
+    await scene.says(scene.home, "whole", "k3")
+    assert len(scene.private()) == 2
+
+
+async def test_a_preview_that_may_be_there_gets_no_second_beside_it(scene: Scene) -> None:
+    scene.played.fails("chat.postMessage", cut="before")
+    with pytest.raises(AmbiguousSendError):
+        await scene.shows(scene.home, "half")
+    await scene.shows(scene.home, "half of it")
+    assert scene.private() == []
+    await scene.says(scene.home, "whole")
+    await scene.speaker.signal(scene.home, Signal.DONE)
+    assert len(scene.private()) == 1
+
+
+async def test_a_preview_that_somebody_deleted_begins_anew(scene: Scene) -> None:
+    await scene.shows(scene.home, "half")
+    scene.private()[0].deleted = True
+    with pytest.raises(ChannelError):
+        await scene.shows(scene.home, "half of it")
+    await scene.shows(scene.home, "half of it all")
+    assert scene.alice.sees(scene.alice.dm()) == ["\nhalf of it all"]
+
+
+async def test_what_is_for_one_alone_has_no_preview(scene: Scene) -> None:
+    for address in (scene.at(scene.general, recipient=scene.alice.id), scene.at(scene.alice.id, "home")):
+        with pytest.raises(ChannelError):
+            await scene.shows(address, "half")
+    assert scene.played.calls == []
+
+
+# --- what goes on, and the Home
+
+
+async def test_a_status_is_shown_in_threads_and_cleared(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.alice.dm(), "go")
+    thread, key = scene.at(scene.alice.dm(), asked), (scene.alice.dm().id, asked.ts)
+    statuses = scene.played.state.statuses
+    for signal, shown in ((Signal.WORKING, "is thinking…"), (Signal.WRITING, "is writing…"), (Signal.DONE, "")):
+        await scene.speaker.signal(thread, signal)
+        assert statuses[key] == shown
+    await scene.speaker.signal(thread, Signal.WORKING)
+    await scene.says(thread, "may I?", kind=OutboundKind.QUESTION)
+    assert statuses[key] == ""
+    before = len(scene.played.calls)
+    for address in (scene.home, scene.at(scene.alice.id, "home"), Address("slack", "C1", "T404", "1.0")):
+        for signal in Signal:
+            await scene.speaker.signal(address, signal)
+    await scene.speaker.signal(thread, Signal.DONE)
+    assert len(scene.played.calls) == before
+
+
+async def test_a_place_that_refuses_a_status_is_not_asked_again(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.general, "go")
+    scene.played.fails("assistant.threads.setStatus", error="ratelimited")
+    scene.played.fails("assistant.threads.setStatus", error="not_allowed", times=1)
+    for _ in range(4):
+        await scene.speaker.signal(scene.at(scene.general, asked), Signal.WORKING)
+    assert scene.asked("assistant.threads.setStatus") == 2
+
+
+async def test_what_is_said_at_home_is_published(scene: Scene) -> None:
+    home = scene.at(scene.alice.id, "home")
+    for text in ("# Your sessions\n- one", "# Your sessions\n- two"):
+        await scene.says(home, text, buttons=(Button("Stop", "/stop"),), repeated=True)
+    assert [block["type"] for block in scene.alice.home()["blocks"]] == ["rich_text", "actions"]
+    assert "two" in words(scene.alice.home())
+    await scene.says(home, "# Long\n" + "x\n" * 50_000)
+    assert [line for line in words(scene.alice.home()).split("\n") if line] == ["Long", "(too long to be shown here)"]
+    with pytest.raises(GoneError):
+        await scene.says(scene.at("U404", "home"))
+    for wrong in (scene.at(scene.general, "home"), scene.at(scene.alice.id, "home", scene.bob.id)):
+        with pytest.raises(ChannelError):
+            await scene.says(wrong)

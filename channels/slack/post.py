@@ -1,0 +1,179 @@
+"""The calls that show a message, change it, take it back, and bring a file.
+
+Their errors are ours. A message whose answer was lost is looked for by the mark that it bears.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+
+from channels.base import AmbiguousSendError, ChannelError, GoneError
+from channels.slack import traces
+from channels.slack.failures import FAILURES, code, failure
+from channels.slack.letter import FILE, Sheet
+from channels.slack.place import Place
+from channels.slack.render import QUIET
+
+_UNREADABLE: Final = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+_FIXED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+_REMEMBERED: Final = 256
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Clients(Protocol):
+    """Who has the client of each workspace."""
+
+    async def of(self, team: str) -> Any:  # noqa: ANN401 - the SDK's own types are not known
+        """Return the client of a workspace. Raises GoneError: nobody installed the app there."""
+        ...
+
+
+class FixedError(ChannelError):
+    """A message cannot be changed any more."""
+
+
+class Post:
+    """Makes the calls, with the client of each workspace."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._private: dict[tuple[str, str], str] = {}
+        self._active: dict[Place, None] = {}
+
+    async def show(self, place: Place, sheet: Sheet, mark: traces.Mark) -> str:
+        """Show a message, and return its time stamp.
+
+        Raises GoneError: the thread is gone; what Slack showed outside it is taken back.
+        """
+        client = await self._clients.of(place.team)
+        where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
+        try:
+            answer = await _readably(partial(client.chat_postMessage, metadata=mark.told(), **where), sheet)
+        except AmbiguousSendError:
+            found = await traces.find(client, place, mark)
+            if not found:
+                raise
+            return found
+        named = str(answer["ts"])
+        if place.thread and answer["message"].get("thread_ts") != place.thread:
+            with suppress(*FAILURES):
+                await client.chat_delete(channel=place.channel, ts=named)
+            raise GoneError("the thread is gone")
+        return named
+
+    async def whisper(self, place: Place, sheet: Sheet) -> None:
+        """Show a message to `place.only` alone; in a thread that has no replies nobody would see it."""
+        client = await self._clients.of(place.team)
+        thread = place.thread if await self._is_active(client, place) else None
+        where = {"channel": place.channel, "user": place.only, "thread_ts": thread, **QUIET}
+        await _readably(partial(client.chat_postEphemeral, **where), sheet)
+
+    async def change(self, place: Place, named: str, sheet: Sheet, mark: traces.Mark | None = None) -> None:
+        """Change a message; doing so twice makes no difference, so it is done again where nobody knows.
+
+        Raises FixedError: it is gone, or too old.
+        """
+        client = await self._clients.of(place.team)
+        told = mark.told() if mark is not None else None
+        change = partial(client.chat_update, channel=place.channel, ts=named, metadata=told, **QUIET)
+        try:
+            await _readably(change, sheet, blocks=[])
+        except AmbiguousSendError:
+            await _readably(change, sheet, blocks=[])
+
+    async def take_back(self, place: Place, named: str) -> None:
+        """Delete a message, if it is still there."""
+        client = await self._clients.of(place.team)
+        try:
+            await client.chat_delete(channel=place.channel, ts=named)
+        except FAILURES as error:
+            if code(error) != "message_not_found":
+                raise failure(error) from None
+
+    async def upload(self, team: str, data: bytes) -> str:
+        """Send a file that nobody sees yet, and return its id."""
+        client = await self._clients.of(team)
+        try:
+            answer = await client.files_getUploadURLExternal(filename=FILE, length=len(data))
+            limit = aiohttp.ClientTimeout(total=client.timeout)
+            async with aiohttp.ClientSession(timeout=limit, raise_for_status=True, trust_env=True) as session:
+                await session.post(answer["upload_url"], data=data)
+        except FAILURES as error:
+            raise _certain(failure(error), "Slack did not take the file") from None
+        return str(answer["file_id"])
+
+    async def share(self, place: Place, file: str) -> None:
+        """Show a file that was sent."""
+        client = await self._clients.of(place.team)
+        where = {"channel_id": place.channel, "thread_ts": place.thread or None}
+        try:
+            await client.files_completeUploadExternal(files=[{"id": file, "title": FILE}], **where)
+        except FAILURES as error:
+            raise failure(error) from None
+
+    async def publish(self, place: Place, blocks: list[dict[str, Any]]) -> None:
+        """Show blocks as somebody's Home."""
+        client = await self._clients.of(place.team)
+        try:
+            await client.views_publish(user_id=place.channel, view={"type": "home", "blocks": blocks})
+        except FAILURES as error:
+            raise failure(error) from None
+
+    async def conversation(self, team: str, account: str) -> str:
+        """Return the direct message with an account."""
+        if (team, account) not in self._private:
+            client = await self._clients.of(team)
+            try:
+                answer = await client.conversations_open(users=[account])
+            except FAILURES as error:
+                raise _certain(failure(error), "whom it is for cannot be spoken to in private") from None
+            remember(self._private, (team, account), str(answer["channel"]["id"]))
+        return self._private[team, account]
+
+    async def find(self, place: Place, mark: traces.Mark) -> str:
+        """Return the time stamp of a message that bears a mark, empty if it is not found."""
+        return await traces.find(await self._clients.of(place.team), place, mark)
+
+    async def _is_active(self, client: Any, place: Place) -> bool:  # noqa: ANN401 - of the SDK, untyped
+        """Tell whether a thread has replies, which is not asked again once it has."""
+        if not place.thread or place in self._active:
+            return True
+        try:
+            answer = await client.conversations_replies(channel=place.channel, ts=place.thread, limit=2)
+        except FAILURES:
+            return True
+        _root, *replies = answer["messages"]
+        if replies:
+            remember(self._active, place, None)
+        return bool(replies)
+
+
+def remember(kept: dict[K, V], key: K, value: V) -> None:
+    """Keep a value for a while: the oldest make room."""
+    while len(kept) >= _REMEMBERED:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
+def _certain(failed: ChannelError, told: str) -> ChannelError:
+    """Return the error for something that shows nothing by itself: neither is the chat gone, nor was anything said."""
+    return ChannelError(told) if isinstance(failed, AmbiguousSendError | GoneError) else failed
+
+
+async def _readably(say: Callable[..., Awaitable[Any]], sheet: Sheet, **without: Any) -> Any:  # noqa: ANN401 - of the SDK
+    """Say a message with its blocks, or where Slack refuses those as plain text, with what goes `without` them."""
+    try:
+        try:
+            return await say(text=sheet.text, blocks=list(sheet.blocks))
+        except SlackApiError as error:
+            if code(error) not in _UNREADABLE:
+                raise
+            return await say(text=sheet.plain, **without)
+    except FAILURES as error:
+        raise FixedError("it cannot be changed any more") if code(error) in _FIXED else failure(error) from None
