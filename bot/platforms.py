@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from bot.commands.table import COMMANDS
-from bot.config.channels import ChannelsSettings, WebhookSettings
+from bot.config.channels import ChannelsSettings, SlackSettings, WebhookSettings
 from bot.errors import ConfigError
 from channels.base import Platform
 
@@ -38,7 +38,21 @@ def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease:
                 server=base or SERVER,
             )
         )
+    if settings.slack is not None:
+        made.append(_slack(settings.slack, environment))
     return tuple(made)
+
+
+def _slack(settings: SlackSettings, environment: Mapping[str, str]) -> Platform:
+    from channels.slack.adapter import Slack
+    from channels.slack.clients import SERVER
+
+    return Slack(
+        _token(environment, settings.token),
+        _token(environment, settings.app_token),
+        commands=[command.name for command in COMMANDS if command.name not in _HIDDEN],
+        server=settings.base_url or SERVER,
+    )
 
 
 def _webhook(environment: Mapping[str, str], settings: WebhookSettings) -> "Webhook":

@@ -39,10 +39,22 @@ class TelegramSettings(Block):
     base_url: WebAddress | None = None
 
 
+class SlackSettings(Block):
+    """A Slack app: `token` names the environment variable that holds its bot's token.
+
+    It is listened to over sockets, which the token in `app_token` opens. `base_url` is another Web API than its own.
+    """
+
+    token: Variable = "SLACK_TOKEN"  # noqa: S105 - the name of a variable
+    app_token: Variable = "SLACK_APP_TOKEN"  # noqa: S105 - the name of a variable
+    base_url: WebAddress | None = None
+
+
 class ChannelsSettings(Block):
     """The platforms, None for those that are not listened to."""
 
     telegram: TelegramSettings | None = Field(default=None)
+    slack: SlackSettings | None = Field(default=None)
 
     @property
     def listened(self) -> tuple[str, ...]:

@@ -1,0 +1,205 @@
+"""What Slack tells, as what the application understands. Pure: JSON in, values out.
+
+A message counts as typed by its sender only as far as it is: what was forwarded, shared or quoted with it is not. An
+edit is never a second command, so neither changes nor deletions are read. Nothing is read of programs. A mention is
+told twice, as a mention and as a message; both have the same identity, which is the place and the time stamp.
+
+In a shared chat the answer belongs into the thread of what it answers, so a message outside threads opens one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from channels.message import Address, Event, How, Inbound, Membership
+from channels.slack.place import HOME, NAME
+from channels.slack.typed import typed
+
+OPENED: Final = "/sessions"
+"""The command that fills the app's home, which is told when somebody opens it."""
+
+FILE_UNREAD: Final = "[a file, which cannot be read here]"
+"""What stands for a file that came with a message."""
+
+Json = Mapping[str, Any]
+
+_SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast"})
+_SLACKBOT: Final = "USLACKBOT"
+_COMMAND: Final = re.compile(r"!(\w+)")
+# Whatever changes who reads in a channel, or whether anybody may.
+_CHANGES: Final = frozenset(
+    {
+        *("member_joined_channel", "member_left_channel", "channel_left", "group_left", "channel_id_changed"),
+        *("channel_shared", "channel_unshared", "shared_channel_invite_requested", "shared_channel_invite_received"),
+        *("shared_channel_invite_accepted", "shared_channel_invite_approved", "shared_channel_invite_declined"),
+        *("channel_archive", "channel_unarchive", "channel_deleted", "channel_rename", "channel_created"),
+        *("group_archive", "group_unarchive", "group_deleted", "group_rename", "group_open", "group_close"),
+    }
+)
+_PEOPLE: Final = frozenset({"user_change", "team_join"})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What this bot is in a workspace: its account there, and the commands it offers, without their mark."""
+
+    team: str
+    user: str
+    commands: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Of which channels and which people something changed, so that what was known of them is old."""
+
+    channels: frozenset[str] = frozenset()
+    people: frozenset[str] = frozenset()
+
+
+def events(body: Json, me: Identity) -> tuple[Event, ...]:
+    """Return what the body of a request or an envelope tells, nothing for what is not meant for us.
+
+    Raises AttributeError, KeyError, TypeError or ValueError: it is not as Slack describes it.
+    """
+    if "command" in body:
+        return (_slash(body, me),)
+    found: Event | None = None
+    match body.get("type"):
+        case "event_callback":
+            found = _event(body, me)
+        case "block_actions":
+            found = _pressed(body, me)
+        case _:
+            pass
+    return () if found is None else (found,)
+
+
+def touched(body: Json) -> Touched:
+    """Return what changed by a body, so that it is asked for anew."""
+    event: Json = body.get("event") or {}
+    if event.get("type") in _PEOPLE:
+        return Touched(people=frozenset({_id(event["user"])}))
+    if event.get("type") in _CHANGES and event.get("channel"):
+        return Touched(frozenset({_id(event["channel"])}))
+    return Touched()
+
+
+def lane(body: Json) -> str:
+    """Return what is told one after the other: what has the same lane stays in order."""
+    event: Json = body.get("event") or {}
+    place = event.get("channel") or body.get("channel") or body.get("channel_id") or ""
+    return _id(place)
+
+
+def account(team: str, user: str) -> str:
+    """Return the account of a person of a workspace."""
+    return f"{NAME}:{team}:{user}"
+
+
+def _id(place: str | Json) -> str:
+    return place if isinstance(place, str) else str(place.get("id") or "")
+
+
+def _event(body: Json, me: Identity) -> Event | None:
+    event: Json = body["event"]
+    match event["type"]:
+        case "message" | "app_mention":
+            return _message(event, body, me)
+        case "member_joined_channel" | "member_left_channel" as kind:
+            place = Address(NAME, event["channel"], me.team)
+            return Membership(place, _sender(event, body, me), kind == "member_joined_channel", _once(body, me))
+        case "agent_session_stopped":
+            where = _address(event, me)
+            private = _is_private(event)
+            return Inbound(where, _sender(event, body, me), "/stop", _once(body, me), private=private)
+        case "app_home_opened" if event.get("tab") == HOME:
+            where = Address(NAME, event["user"], me.team, HOME)
+            return Inbound(where, account(me.team, event["user"]), OPENED, _once(body, me), how=How.OPENED)
+        case _:
+            return None
+
+
+def _once(body: Json, me: Identity) -> str:
+    return f"event/{me.team}/{body['event_id']}"
+
+
+def _sender(event: Json, body: Json, me: Identity) -> str:
+    """Return who an event is of; where other workspaces share a channel, it must tell which is theirs."""
+    shared = bool(body.get("is_ext_shared_channel"))
+    return account(event.get("user_team") or event.get("team") or ("" if shared else me.team), event["user"])
+
+
+def _is_private(event: Json) -> bool:
+    # A mention does not tell the kind of its channel, but the id of every private chat with one person begins so.
+    return event.get("channel_type", "im") == "im" and event["channel"].startswith("D")
+
+
+def _address(event: Json, me: Identity) -> Address:
+    thread = event.get("thread_ts") or ("" if _is_private(event) else event.get("ts", ""))
+    return Address(NAME, event["channel"], me.team, thread)
+
+
+def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
+    sender = event.get("user")
+    if not sender or sender in {me.user, _SLACKBOT} or event.get("bot_id") or event.get("hidden"):
+        return None
+    if event.get("subtype", "") not in _SPOKEN:
+        return None
+    private, threaded = _is_private(event), "thread_ts" in event
+    text, quoted, called = typed(event.get("text") or "", me.user)
+    called = called or event.get("parent_user_id") == me.user
+    if (named := _COMMAND.match(text)) and named[1] in me.commands and (private or threaded or called):
+        text, called = f"/{text[1:]}", True
+    quoted = (*quoted, *_attached(event.get("attachments") or ()), *((FILE_UNREAD,) if event.get("files") else ()))
+    if not text and not quoted:
+        return None
+    return Inbound(
+        _address(event, me),
+        _sender(event, body, me),
+        text,
+        f"message/{me.team}/{event['channel']}/{event['ts']}",
+        authored=bool(text),
+        quoted=quoted,
+        private=private,
+        addressed=private or called,
+    )
+
+
+def _attached(attachments: list[Json] | tuple[()]) -> Iterator[str]:
+    """Yield the texts of what was forwarded or shared with a message."""
+    for attachment in attachments:
+        told = (attachment.get("pretext"), attachment.get("title"), attachment.get("text"))
+        if text := "\n".join(str(each) for each in told if each) or str(attachment.get("fallback") or ""):
+            words, quoted, _ = typed(text, "")
+            yield "\n".join(filter(None, (words, *quoted)))
+
+
+def _slash(body: Json, me: Identity) -> Inbound:
+    text = body.get("text", "").strip().removeprefix("/")
+    where = Address(NAME, body["channel_id"], me.team)
+    private = body["channel_id"].startswith("D")
+    dedupe = f"command/{me.team}/{body['trigger_id']}"
+    return Inbound(where, account(body["team_id"], body["user_id"]), f"/{text or 'help'}", dedupe, private=private)
+
+
+def _pressed(body: Json, me: Identity) -> Inbound | None:
+    """Read a press on a button: a command under a message of this bot, or in its home."""
+    (action, *_), user = body["actions"], body["user"]
+    command = action.get("value") or ""
+    if not command.startswith("/"):
+        return None
+    presser = account(user.get("team_id") or me.team, user["id"])
+    dedupe = f"press/{me.team}/{user['id']}/{action['action_ts']}"
+    if body["container"]["type"] == "view":
+        if body["view"].get("type") != HOME:
+            return None
+        return Inbound(Address(NAME, user["id"], me.team, HOME), presser, command, dedupe, how=How.BUTTON)
+    # Of what one person alone was shown nothing comes but where it was; only its own app is told of it.
+    message: Json = body.get("message") or {"user": me.user}
+    if message.get("user") != me.user:
+        return None
+    place = {**body["container"], "channel": _id(body["channel"])}
+    place |= {"thread_ts": place.get("thread_ts") or message.get("thread_ts"), "ts": place["message_ts"]}
+    private = _is_private(place)
+    return Inbound(_address(place, me), presser, command, dedupe, private=private, how=How.BUTTON)
