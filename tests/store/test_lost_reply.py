@@ -6,7 +6,7 @@ word through, waits for the server's reply, throws it away and hangs up.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,15 @@ class Proxy:
                     doomed.set()
                 up_writer.write(data)
             up_writer.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    """A server for these tests alone: they count all that is in it."""
+    supervisor = Supervisor(tmp_path_factory.mktemp("data"))
+    asyncio.run(supervisor.attach())
+    yield supervisor
+    asyncio.run(supervisor.detach())
 
 
 @pytest.fixture
