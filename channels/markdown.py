@@ -1,161 +1,85 @@
 """A model's Markdown as a flat row of leaves, for every adapter to show in its platform's own way.
 
-Parsed with markdown-it-py: no dependency but one table of entities, typed, without HTML, and bounded on hostile
-input (its nesting is capped; a test counts the steps). The ready-made converters to one platform were looked at
-and not taken: they let a model's text mention people or make links, which is what an adapter must decide.
-Containers are flattened to what a chat can show: how deep in lists a leaf stands, its marker, whether it is
-quoted. Nothing is hidden: HTML and reference definitions are text, an image is its description and address.
-What is not visible and could change how the rest is read (controls, direction overrides) is dropped.
+Parsed with markdown-it-py: pure Python with one small dependency, typed, without HTML, and it hands over tokens, so
+that every link passes our hands before it is one. The ready-made converters to one platform were looked at and not
+taken: they let a model's text mention people or make links, which is what an adapter must decide, and one of them took
+twice as long over a table of 500 columns and 500 short rows. That table is the one hostile input of forty on which
+markdown-it-py is not linear; it is not read as a table here.
+
+Containers are flattened to what a chat can show: how deep in lists a leaf stands, its marker, which quotation it is in,
+and whether it stands close to the leaf before. Nothing that is written may be lost on the way: HTML and reference
+definitions are text, an image is its description and address, the title of a link is written out, and where letters
+are missing in the end (a row with more cells than the head of its table, lists nested more deeply than the parser
+follows) the source is shown as it was written. What is not visible and could change how the rest is read (controls,
+direction overrides) is dropped.
 """
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from html import unescape
 from typing import Final
+from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from channels.leaves import Leaf, Shape, Span, clean, labelled, told
+
 LONGEST: Final = 60_000
 """Longer texts, in characters, are not parsed but are one plain leaf: they go as a file anyway."""
 
-_DROPPED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff]")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_WORD: Final = re.compile(r"(\s+)")
-_ADDRESS: Final = re.compile(
-    r"://|\bwww\.|\b(?:mailto|tel|tg|slack|data|javascript):|[^\W_]@\w|[^\W_]\.[^\W\d_]{2}|\d\.\d+\.\d+\.\d|xn--",
-    re.IGNORECASE,
-)
-_WEB: Final = re.compile(r"https?://[^\s<>\"`]+", re.IGNORECASE)
-_SAFE: Final = re.compile(r"(?:https?://|mailto:)[\x21-\x7e]+\Z", re.IGNORECASE)
-_TRAILING: Final = ".,;:!?'\")]}*_"
+# Also multiplies what an unclosed bracket costs: at 40, 40,000 characters of `![` took six times as long.
+_NESTING: Final = 20
+_CELLS: Final = 8192
+_LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
+_NUMBERING: Final = re.compile(r"^[ \t>*+-]*\d{1,9}[.)]", re.MULTILINE)
 _PADDED: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A run of text with one look; `link` is the address that a Markdown link gives it, as written."""
-
-    text: str
-    bold: bool = False
-    italic: bool = False
-    strike: bool = False
-    code: bool = False
-    link: str = ""
-
-
-class Shape(StrEnum):
-    """What a leaf is shown as; a table is CODE with its columns aligned."""
-
-    TEXT = "text"
-    HEADING = "heading"
-    CODE = "code"
-    RULE = "rule"
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One paragraph, heading, piece of code, table or rule.
-
-    `depth` is how many lists it stands in. `number` and `bullet` tell that it opens an item of the innermost.
-    `language` is what a fence says after its ticks.
-    """
-
-    shape: Shape
-    spans: tuple[Span, ...]
-    quoted: bool = False
-    depth: int = 0
-    bullet: bool = False
-    number: int | None = None
-    language: str = ""
-
-    @property
-    def text(self) -> str:
-        """The characters alone."""
-        return "".join(span.text for span in self.spans)
+_PLAIN: Final = Span("")
 
 
 def parsed(markdown: str) -> tuple[Leaf, ...]:
     """Return the leaves of a text in order; none has neither text nor a marker."""
     text = clean(markdown)
+    whole = (Leaf(Shape.TEXT, (Span(text),)),)
     if len(text) > LONGEST:
-        return (Leaf(Shape.TEXT, (Span(text),)),)
-    reader = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+        return whole
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable("strikethrough")
     # A definition would vanish from what is shown, and with it whatever a model wrote there.
-    return tuple(_Reader().read(reader.disable("reference").parse(text)))
+    parser.disable("reference")
+    if _table_is_small(text):
+        parser.enable("table")
+    leaves = tuple(_Reader(text.split("\n")).read(parser.parse(text)))
+    return whole if _loses(text, " ".join(_seen(leaves))) else leaves
 
 
-def clean(text: str) -> str:
-    """Return a text without controls and direction overrides; half a surrogate pair becomes a replacement mark."""
-    return _SURROGATE.sub("\ufffd", _DROPPED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+def _table_is_small(source: str) -> bool:
+    # Every row is filled up to the width of the head, so the work is their product. Counted from above, before the
+    # parser does it.
+    lines = source.split("\n")
+    return len(lines) * (max(line.count("|") for line in lines) + 1) <= _CELLS
 
 
-def words(text: str) -> Iterator[tuple[str, bool]]:
-    """Split a text, telling of each piece whether some client might make a link of it."""
-    kept: list[str] = []
-    for word in _WORD.split(text):
-        if _ADDRESS.search(word):
-            if before := "".join(kept):
-                yield before, False
-            kept.clear()
-            yield word, True
-        else:
-            kept.append(word)
-    if rest := "".join(kept):
-        yield rest, False
+def _loses(written: str, seen: str) -> bool:
+    """Tell whether letters, digits or other signs that Markdown does not use were written and are not seen."""
+    before = Counter(clean(unescape(_NUMBERING.sub("", written))))
+    after = Counter(seen + unquote(seen))
+    return any(
+        count > after[character] and (character.isalnum() or (not character.isascii() and character.isprintable()))
+        for character, count in before.items()
+    )
 
 
-def linked(spans: Iterable[Span]) -> Iterator[Span]:
-    """Make links of bare web addresses, keep those that Markdown made if they are safe, and show where they lead.
-
-    A link whose label is itself an address, and another one, is shown with its target beside it.
-    """
-    for span in spans:
-        if span.link and not _SAFE.match(span.link):
-            yield from _told(span)
-        elif span.link:
-            yield span
-            if _ADDRESS.search(span.text) and span.text != span.link:
-                yield replace(span, text=f" ({span.link})")
-        elif span.code:
-            yield span
-        else:
-            yield from _bare(span)
-
-
-def unlinked(spans: Iterable[Span]) -> Iterator[Span]:
-    """Show every address, and where every link leads, as code: nothing for a client to make a link of."""
-    for told in spans:
-        for span in _told(told):
-            if span.code:
-                yield span
-            else:
-                yield from (replace(span, text=text, code=address) for text, address in words(span.text))
-
-
-def _told(span: Span) -> Iterator[Span]:
-    yield replace(span, link="", code=span.code or span.text == span.link)
-    if span.link and span.text != span.link:
-        plain = replace(span, link="", code=False)
-        yield replace(plain, text=" (")
-        yield replace(plain, text=span.link, code=True)
-        yield replace(plain, text=")")
-
-
-def _bare(span: Span) -> Iterator[Span]:
-    at = 0
-    for found in _WEB.finditer(span.text):
-        address = found.group().rstrip(_TRAILING)
-        if not _SAFE.match(address):
-            continue
-        if at < found.start():
-            yield replace(span, text=span.text[at : found.start()])
-        yield replace(span, text=address, link=address)
-        at = found.start() + len(address)
-    if at < len(span.text):
-        yield replace(span, text=span.text[at:])
+def _seen(leaves: Iterable[Leaf]) -> Iterator[str]:
+    for leaf in leaves:
+        yield leaf.language
+        for link, _label, held in labelled(leaf.spans):
+            yield from (span.text for span in held)
+            yield link
 
 
 @dataclass(slots=True)
@@ -168,41 +92,53 @@ class _List:
 
 @dataclass(slots=True)
 class _Reader:
-    """Where in the containers the reading is."""
+    """Where in the containers the reading is. `lines` are the source; `gap` line ends stand before the next leaf."""
 
+    lines: Sequence[str]
     lists: list[_List] = field(default_factory=list[_List])
     quotes: int = 0
+    quote: int = 0
+    gap: int = 0
     heading: bool = False
-    table: bool = False
+    table: Token | None = None
     rows: list[list[str]] = field(default_factory=list[list[str]])
 
     def read(self, tokens: Iterable[Token]) -> Iterator[Leaf]:
         """Yield the leaves."""
         for token in tokens:
-            if self.table:
-                yield from self._row(token)
+            if self.table is not None:
+                yield from self._row(token, self.table)
             else:
-                self._container(token)
+                yield from self._container(token)
                 yield from self._leaf(token)
 
-    def _container(self, token: Token) -> None:
+    def _container(self, token: Token) -> Iterator[Leaf]:
         match token.type:
-            case "bullet_list_open":
-                self.lists.append(_List(None))
-            case "ordered_list_open":
-                self.lists.append(_List(int(token.attrs.get("start", 1)) - 1))
+            case "bullet_list_open" | "ordered_list_open":
+                if self.lists and self.lists[-1].fresh:
+                    yield self._placed(Shape.TEXT, ())
+                self._apart(1 if self.lists else 2)
+                first = int(token.attrs.get("start", 1)) - 1
+                self.lists.append(_List(first if token.type == "ordered_list_open" else None))
             case "list_item_open":
+                self._apart(1)
                 inner = self.lists[-1]
                 inner.fresh = True
                 inner.number = None if inner.number is None else inner.number + 1
             case "bullet_list_close" | "ordered_list_close":
                 self.lists.pop()
+                self._apart(1 if self.lists else 2)
             case "blockquote_open" | "blockquote_close":
+                self.quote += token.nesting > 0 and not self.quotes
                 self.quotes += token.nesting
+                self._apart(2)
             case "heading_open" | "heading_close":
                 self.heading = token.nesting > 0
+                self._apart(2)
+            case "paragraph_open" | "paragraph_close":
+                self._apart(1 if token.hidden else 2)
             case "table_open":
-                self.table, self.rows = True, []
+                self.table, self.rows = token, []
             case _:
                 pass
 
@@ -212,56 +148,70 @@ class _Reader:
                 if spans := _trimmed(_spans(token.children or ())):
                     yield self._placed(Shape.HEADING if self.heading else Shape.TEXT, spans)
             case "fence" | "code_block":
-                # A fence with nothing in it says what stands behind its ticks.
-                content = token.content if token.content.strip() else token.info
-                if content.strip():
-                    code = clean(content).strip("\n")
-                    yield self._placed(Shape.CODE, (Span(code),), clean(token.info).strip())
+                yield from self._code(clean(token.content).strip("\n"), clean(token.info).strip())
             case "hr":
+                self._apart(2)
                 yield self._placed(Shape.RULE, ())
-            case "list_item_close" if self.lists[-1].fresh:
-                yield self._placed(Shape.TEXT, ())
+                self._apart(2)
+            case "list_item_close":
+                if self.lists[-1].fresh:
+                    yield self._placed(Shape.TEXT, ())
+                self._apart(1)
             case _:
                 pass
 
-    def _row(self, token: Token) -> Iterator[Leaf]:
+    def _code(self, content: str, info: str) -> Iterator[Leaf]:
+        """Yield a piece of code, below what stands behind its ticks unless that names a language."""
+        self._apart(2)
+        language = info if content.strip() and _LANGUAGE.fullmatch(info) else ""
+        if info and not language:
+            yield self._placed(Shape.TEXT, (Span(info),))
+            self._apart(1)
+        if content.strip():
+            yield self._placed(Shape.CODE, (Span(content),), language)
+            self._apart(2)
+
+    def _row(self, token: Token, table: Token) -> Iterator[Leaf]:
         match token.type:
             case "tr_open":
                 self.rows.append([])
             case "inline":
-                self.rows[-1].append("".join(span.text for span in _shown(token)).replace("\n", " "))
+                spans = (span for group in labelled(_spans(token.children or ())) for span in told(*group))
+                self.rows[-1].append("".join(span.text for span in spans).replace("\n", " "))
             case "table_close":
-                self.table = False
-                yield self._placed(Shape.CODE, (Span(_table(self.rows)),))
+                self.table = None
+                begin, end = table.map or (0, 0)
+                written, shown = "\n".join(self.lines[begin:end]), _table(self.rows)
+                yield from self._code(written.strip("\n") if _loses(written, shown) else shown, "")
             case _:
                 pass
+
+    def _apart(self, lines: int) -> None:
+        self.gap = max(self.gap, lines)
 
     def _placed(self, shape: Shape, spans: tuple[Span, ...], language: str = "") -> Leaf:
         inner = self.lists[-1] if self.lists else _List(None)
         opens, inner.fresh = inner.fresh, False
         number = inner.number if opens else None
-        bullet = opens and number is None
-        return Leaf(shape, spans, self.quotes > 0, len(self.lists), bullet, number, language)
-
-
-def _shown(token: Token) -> Iterator[Span]:
-    for span in _spans(token.children or ()):
-        yield from _told(span)
+        near, self.gap = self.gap <= 1, 0
+        quote = self.quote if self.quotes else 0
+        return Leaf(shape, spans, quote, len(self.lists), opens and number is None, number, language, near)
 
 
 def _trimmed(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Join neighbours that look the same; nothing but white space is no text."""
+    """Join neighbours that look the same, from the first that is not a line end; only white space is no text."""
     joined: list[Span] = []
     for span in spans:
         if joined and replace(joined[-1], text="") == replace(span, text=""):
             joined[-1] = replace(span, text=joined[-1].text + span.text)
-        elif span.text:
+        elif span.text and (joined or span.text != "\n"):
             joined.append(span)
     return tuple(joined) if any(span.text.strip() for span in joined) else ()
 
 
-def _spans(tokens: Sequence[Token]) -> Iterator[Span]:
-    look = Span("")
+def _spans(tokens: Sequence[Token], look: Span = _PLAIN) -> Iterator[Span]:
+    begun: list[Token] = []
+    empty = False
     for token in tokens:
         on = token.nesting > 0
         match token.type:
@@ -271,17 +221,43 @@ def _spans(tokens: Sequence[Token]) -> Iterator[Span]:
                 look = replace(look, italic=on)
             case "s_open" | "s_close":
                 look = replace(look, strike=on)
-            case "link_open" | "link_close":
-                look = replace(look, link=clean(str(token.attrs.get("href", ""))) if on else "")
-            case "softbreak" | "hardbreak":
-                yield replace(look, text="\n")
-            case "code_inline":
-                yield replace(look, text=token.content, code=True)
+            case "link_open":
+                begun.append(token)
+                look, empty = replace(look, link=_address(token)), True
+            case "link_close":
+                if empty:
+                    yield replace(look, text=look.link)
+                look = replace(look, link="")
+                yield from _title(begun.pop(), look)
             case "image":
-                source = clean(str(token.attrs.get("src", "")))
-                yield replace(look, text=clean(token.content) or source, link=look.link or source)
+                yield from _image(token, look)
+                empty = False
             case _:
-                yield replace(look, text=clean(token.content))
+                text = "\n" if token.type in {"softbreak", "hardbreak"} else clean(token.content)
+                empty = empty and not text.strip()
+                yield replace(look, text=text, code=token.type == "code_inline")
+
+
+def _image(token: Token, look: Span) -> Iterator[Span]:
+    """Yield the description of an image, as a link to it; within another link its address is written out."""
+    source = _address(token)
+    label = _trimmed(_spans(token.children or (), replace(look, link=look.link or source)))
+    yield from label or (replace(look, text=source, link=look.link or source),)
+    plain = replace(look, link="")
+    if look.link and label:
+        yield replace(plain, text=" (")
+        yield replace(plain, text=source, code=True)
+        yield replace(plain, text=")")
+    yield from _title(token, plain)
+
+
+def _title(token: Token, look: Span) -> Iterator[Span]:
+    if title := clean(str(token.attrs.get("title", ""))):
+        yield replace(look, text=f" “{title}”")
+
+
+def _address(token: Token) -> str:
+    return clean(str(token.attrs.get("href", token.attrs.get("src", ""))))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from channels.markdown import clean
+from channels.leaves import clean
 from channels.message import Button, Outbound, OutboundKind
 from channels.slack import limits
 from channels.slack.render import Part, escaped, render

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from channels.markdown import Leaf, Shape, Span, clean, linked, parsed, unlinked
+from channels.leaves import Leaf, Shape, Span, clean, linked, unlinked
+from channels.markdown import parsed
 from channels.slack.limits import ACTIONS, BLOCKS, INDENT, LINK, PARTS, TEXT, size, visible
 
 QUIET: Final[Mapping[str, Any]] = MappingProxyType(

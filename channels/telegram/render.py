@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from channels.markdown import parsed
 from channels.telegram import limits
-from channels.telegram.flow import CODE, Run, Style, split_at
-from channels.telegram.markup import read
+from channels.telegram.markup import CODE, Run, Style, page, split_at
 
 LONGEST_SOURCE: Final = limits.PARTS * limits.TEXT
 """The longest source, in characters, that is read as Markdown; what is longer is better a file and is shown as it is.
@@ -81,7 +81,7 @@ def render(source: str, *, links: bool, verbatim: bool = False) -> Rendering:
     `links` tells whether anything in them may be clicked; without it, addresses are shown as code.
     """
     text = limits.clean(source)
-    read_runs = [Run(text)] if verbatim or len(text) > LONGEST_SOURCE else read(text, links=links)
+    read_runs = [Run(text)] if verbatim or len(text) > LONGEST_SOURCE else page(parsed(text), links=links)
     # `&#8238;` becomes a character only when it is read
     runs = [Run(limits.clean(run.text), run.styles) for run in read_runs]
     shown = "".join(run.text for run in runs)

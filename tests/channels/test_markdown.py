@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.markdown import LONGEST, Leaf, Shape, Span, clean, linked, parsed, unlinked, words
+from channels.leaves import Leaf, Shape, Span, clean
+from channels.markdown import LONGEST, parsed
 from tests.channels.hostile import REPEATED, nested_lists, ticks
 from tests.channels.steps import steps
 
@@ -74,7 +75,40 @@ def test_what_markdown_would_hide_is_text() -> None:
     assert texts("[a]: http://b.c 'd'\n\n<b>e</b> <!-- f -->") == ["[a]: http://b.c 'd'", "<b>e</b> <!-- f -->"]
     assert parsed("![](http://a.b)")[0].spans == (Span("http://a.b", link="http://a.b"),)
     assert parsed("![a](http://b.c)")[0].spans == (Span("a", link="http://b.c"),)
-    assert parsed("[![a](http://b.c)](http://d.e)")[0].spans == (Span("a", link="http://d.e"),)
+    assert texts("[![a](http://b.c)](http://d.e) [![](http://f.g)](http://h.i)") == ["a (http://b.c) http://f.g"]
+    assert parsed("[](http://a.b)[ *c* ](http://d.e 'f')")[0].spans == (
+        Span("http://a.b", link="http://a.b"),
+        Span(" ", link="http://d.e"),
+        Span("c", italic=True, link="http://d.e"),
+        Span(" ", link="http://d.e"),
+        Span(" “f”"),
+    )
+
+
+def test_what_stands_behind_a_fence_is_text_unless_it_names_a_language() -> None:
+    leaves = parsed("```two words\na\n```\n~~~b\n~~~")
+    assert [(leaf.shape, leaf.text, leaf.near) for leaf in leaves] == [
+        (Shape.TEXT, "two words", False),
+        (Shape.CODE, "a", True),
+        (Shape.TEXT, "b", False),
+    ]
+
+
+@pytest.mark.parametrize("source", ["|a|\n|-|\n|b|c|", "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|b|\n" * 200])
+def test_a_table_that_would_lose_something_or_grow_is_shown_as_it_was_written(source: str) -> None:
+    assert "\n".join(texts(source)) == source.strip()
+
+
+def test_what_is_nested_too_deeply_is_shown_as_it_was_written() -> None:
+    assert texts("> " * 60 + "deep") == ["> " * 60 + "deep"]
+
+
+def test_leaves_tell_their_quotation_and_whether_they_stand_close() -> None:
+    leaves = parsed("a\n\n> q\n> > r\n\n> s\n\n- b\n- - c\n\n1. d\n\n   e")
+    assert [(leaf.text, leaf.quote, leaf.near) for leaf in leaves] == [
+        *(("a", 0, False), ("q", 1, False), ("r", 1, False), ("s", 2, False)),
+        *(("b", 0, False), ("", 0, True), ("c", 0, True), ("d", 0, False), ("e", 0, False)),
+    ]
 
 
 def test_nothing_visible_is_nothing() -> None:
@@ -91,67 +125,19 @@ def test_a_very_long_text_is_not_parsed() -> None:
     assert leaf == Leaf(Shape.TEXT, (Span("*a* " * LONGEST),))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("http://a.b", "ftp://a", "www.a", "a.com", "a@b", "mailto:a", "tel:1", "slack://x", "1.2.3.4", "xn--a"),
-        *("(see a.co/c)", "README.md", "HTTP://A", "münchen.de", "javascript:x"),
-    ],
-)
-def test_what_a_client_might_link_is_told(text: str) -> None:
-    assert any(address for _, address in words(text))
-
-
-@pytest.mark.parametrize("text", ["", "plain", "3.14", "10:30", "and/or", "end. Next", "e.g. this", "@here", "v1.2"])
-def test_what_no_client_links_is_not(text: str) -> None:
-    assert not any(address for _, address in words(text))
-
-
-@given(st.text())
-def test_words_lose_nothing(text: str) -> None:
-    assert "".join(word for word, _ in words(text)) == text
-
-
-def test_links_are_made_of_web_addresses_alone() -> None:
-    spans = linked((Span("see https://a.b/c). or a.b "), Span("x", link="javascript:y"), Span("https://d", code=True)))
-    assert list(spans) == [
-        Span("see "),
-        Span("https://a.b/c", link="https://a.b/c"),
-        Span("). or a.b "),
-        Span("x"),
-        Span(" ("),
-        Span("javascript:y", code=True),
-        Span(")"),
-        Span("https://d", code=True),
-    ]
-    assert list(linked((Span("http://bücher.de"),))) == [Span("http://bücher.de")]
-
-
-def test_a_label_that_is_another_address_tells_the_target() -> None:
-    assert list(linked((Span("bank.com", link="https://evil.com"),))) == [
-        Span("bank.com", link="https://evil.com"),
-        Span(" (https://evil.com)", link="https://evil.com"),
-    ]
-    assert list(linked((Span("label", link="https://a.b"),))) == [Span("label", link="https://a.b")]
-
-
-def test_without_links_every_address_is_code() -> None:
-    assert list(unlinked((Span("go a.bc now"), Span("x", link="http://c.d"), Span("http://e", link="http://e")))) == [
-        Span("go "),
-        Span("a.bc", code=True),
-        Span(" now"),
-        Span("x"),
-        Span(" ("),
-        Span("http://c.d", code=True),
-        Span(")"),
-        Span("http://e", code=True),
-    ]
-
-
 @given(st.text(alphabet="ab *_~#>-\n\t😀漢é<!"))
 def test_no_letter_of_the_input_vanishes(markdown: str) -> None:
     shown = "".join(leaf.text for leaf in parsed(markdown))
     assert [char for char in shown if char.isalpha()] == [char for char in markdown if char.isalpha()]
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 999).map(lambda number: f"w{number}w"), st.sampled_from(REPEATED)), max_size=40)
+)
+def test_every_written_word_is_read(bits: list[str]) -> None:
+    leaves = parsed("".join(bits))
+    read = "".join(leaf.text + leaf.language + "".join(span.link for span in leaf.spans) for leaf in leaves)
+    assert all(bit in read.replace("\n", "") for bit in bits if bit.startswith("w") and bit.endswith("w"))
 
 
 @pytest.mark.parametrize("bit", REPEATED)

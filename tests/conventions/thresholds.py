@@ -46,10 +46,10 @@ THRESHOLDS: Final = (
     Threshold("bot/gate*", 100),
     Threshold("bot/labelling.py", 100),
     Threshold("bot/authorize.py", 100),
+    Threshold("channels/leaves.py", 100),
     Threshold("channels/markdown.py", 100),
     Threshold("channels/*/render.py", 100),
     Threshold("channels/*/limits.py", 100),
-    Threshold("channels/telegram/flow.py", 100),
     Threshold("channels/telegram/markup.py", 100),
     Threshold("*", 90),
 )
