@@ -14,6 +14,7 @@ from channels.slack import wire
 from channels.slack.clients import SERVER, Clients, Workspace
 from channels.slack.crowd import Crowd
 from channels.slack.door import Door
+from channels.slack.install import Installer
 from channels.slack.place import NAME
 from channels.slack.sockets import Sockets
 from channels.slack.speak import Speaker
@@ -25,7 +26,8 @@ _OK: Final = 200
 class Slack:
     """The adapter for one app.
 
-    `token` is that of its bot, `app_token` opens sockets. `commands` are the names that `!` makes a command of.
+    `token` is that of its bot in the operator's workspace, empty where `installer` alone has tokens, and `app_token`
+    opens sockets. `commands` are the names that `!` makes a command of.
     `server` is where the Web API is.
     """
 
@@ -38,12 +40,14 @@ class Slack:
         token: str,
         app_token: str,
         *,
+        installer: Installer | None = None,
         commands: Iterable[str] = (),
         server: str = SERVER,
         timing: Timing | None = None,
     ) -> None:
         self._timing = timing or Timing()
-        self._clients = Clients(token, server=server, seconds=self._timing.call)
+        installed = None if installer is None else installer.installations
+        self._clients = Clients(token, installations=installed, server=server, seconds=self._timing.call)
         self._commands = frozenset(commands)
         self._crowd = Crowd(self._clients, self._timing.readers)
         self._speaker = Speaker(self._clients)

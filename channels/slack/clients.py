@@ -4,19 +4,23 @@ No client repeats a call by itself: what was said may have been said although it
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.base import GoneError
-from channels.slack.failures import FAILURES, failure
+from channels.base import ChannelError, GoneError
+from channels.slack.failures import FAILURES, code, failure
+from channels.slack.installed import Installation, Installations
 from channels.slack.logs import logger
 
 SERVER: Final = "https://slack.com/api/"
 
 _CONNECT: Final = 5.0
+_ENDED: Final = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
+"""What Slack calls a token that was good and counts no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +37,23 @@ class Workspace:
 
 
 class Clients:
-    """Gives the client of a workspace. `token` is that of the one workspace, `server` is where the Web API is.
+    """Gives the client of a workspace. `token` is that of the one workspace that gave it to the operator, if any did.
 
-    `seconds` is how long a call may take.
+    Others have `installations`. `server` is where the Web API is, `seconds` how long a call may take.
     """
 
-    def __init__(self, token: str, *, server: str = SERVER, seconds: float = 15.0) -> None:
+    def __init__(
+        self,
+        token: str,
+        *,
+        installations: Installations | None = None,
+        server: str = SERVER,
+        seconds: float = 15.0,
+    ) -> None:
         self._server = server if server.endswith("/") else f"{server}/"
         self._token = token
+        self._installations = installations
+        self._there: dict[str, tuple[Installation, Workspace]] = {}
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
         self._home: Workspace | None = None
@@ -58,25 +71,60 @@ class Clients:
 
         Raises GoneError: it is not installed there. ChannelError: nobody can tell now.
         """
-        home = await self.home()
-        if home.team != team:
+        if self._token:
+            # That workspace may be gone, and others are there.
+            with suppress(GoneError):
+                home = await self.home()
+                if home.team == team:
+                    return home
+        installed = None if self._installations is None else await self._installations.of(team)
+        if installed is None:
+            self._there.pop(team, None)
             raise GoneError("the app is not installed there")
-        return home
+        async with self._asking:
+            known = self._there.get(team)
+            if known is None or known[0] != installed:
+                known = self._there[team] = (installed, await self._asked(installed.token))
+        if known[1].team != team:
+            raise ChannelError("the token that is kept is another workspace's")
+        return known[1]
 
     async def home(self) -> Workspace:
         """Return the workspace of the token.
 
-        Raises ChannelError: nobody can tell now, or Slack does not accept it.
+        Raises GoneError: it took the bot off. ChannelError: nobody can tell now, or Slack does not accept the token.
         """
         async with self._asking:
             if self._home is None:
-                client = self.made(self._token)
-                try:
-                    me = await client.auth_test()
-                except FAILURES as error:
-                    raise failure(error) from None
-                self._home = Workspace(str(me["team_id"]), str(me["user_id"]), str(me["bot_id"]), client)
+                self._home = await self._asked(self._token)
             return self._home
+
+    async def taken_off(self, team: str) -> None:
+        """Forget a workspace of which Slack told that the bot was taken off it, if its token counts no more.
+
+        That is told late at times, and again, when somebody may have installed anew.
+        Raises ChannelError: nobody can tell now, so Slack must tell it again.
+        """
+        if self._home is not None and self._home.team == team:
+            self._home = None
+        installed = None if self._installations is None else await self._installations.of(team)
+        if self._installations is None or installed is None:
+            return
+        try:
+            await self.made(installed.token).auth_test()
+        except FAILURES as error:
+            if code(error) not in _ENDED:
+                raise failure(error) from None
+            await self._installations.forget(installed)
+
+    async def _asked(self, token: str) -> Workspace:
+        """Ask Slack what a token is for."""
+        client = self.made(token)
+        try:
+            me = await client.auth_test()
+        except FAILURES as error:
+            raise failure(error) from None
+        return Workspace(str(me["team_id"]), str(me["user_id"]), str(me["bot_id"]), client)
 
     def made(self, token: str) -> Any:  # noqa: ANN401 - as in `Workspace`
         """Return a client for a token, on the connections that all of them share."""

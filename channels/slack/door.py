@@ -12,7 +12,7 @@ from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 
-from channels.base import GoneError
+from channels.base import ChannelError, GoneError
 from channels.slack import wire
 from channels.slack.clients import Clients, Workspace
 from channels.slack.lanes import Lanes
@@ -30,6 +30,7 @@ class Door:
 
     def __init__(self, clients: Clients, take: Take) -> None:
         self._lanes = Lanes()
+        self._taken_off = clients.taken_off
 
         async def authorized(team_id: str | None) -> AuthorizeResult | None:
             try:
@@ -72,5 +73,12 @@ class Door:
         Raises ValueError or RecursionError: the body is none.
         """
         request = AsyncBoltRequest(body=body, headers=dict(headers), mode="socket_mode" if socket else "http")
+        if wire.takes_off(request.body):
+            # Bolt asks for a workspace first, and this one may be gone.
+            try:
+                await self._taken_off(str(request.body.get("team_id")))
+            except ChannelError:
+                return BoltResponse(status=503, body="")
+            return BoltResponse(status=200, body="")
         async with self._lanes.of(wire.lane(request.body)):
             return await self._dispatch(request)

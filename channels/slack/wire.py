@@ -38,6 +38,7 @@ _CHANGES: Final = frozenset(
     }
 )
 _PEOPLE: Final = frozenset({"user_change", "team_join"})
+_ENDS: Final = frozenset({"app_uninstalled", "tokens_revoked"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,12 @@ def touched(body: Json) -> Touched:
     if event.get("type") in _CHANGES and event.get("channel"):
         return Touched(frozenset({_id(event["channel"])}))
     return Touched()
+
+
+def takes_off(body: Json) -> bool:
+    """Say whether a body tells that a workspace may have taken the bot off."""
+    event: Json = body.get("event") or {}
+    return body.get("type") == "event_callback" and event.get("type") in _ENDS
 
 
 def lane(body: Json) -> str:

@@ -77,9 +77,9 @@ def _told(state: State, token: Token, user: str) -> Json:
         "scope": ",".join(token.scopes),
         "bot_user_id": token.user,
         "app_id": state.app.id,
-        "team": {"id": team.id, "name": team.name},
+        "team": None if state.app.org_wide else {"id": team.id, "name": team.name},
         "enterprise": enterprise,
-        "is_enterprise_install": False,
+        "is_enterprise_install": state.app.org_wide,
         "authed_user": {"id": user},
         **rotating,
     }

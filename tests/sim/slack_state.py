@@ -165,6 +165,7 @@ class App:
     name: str = "lockgate"
     scopes: tuple[str, ...] = SCOPES
     rotates: bool = False
+    org_wide: bool = False
     redirect_urls: tuple[str, ...] = ()
 
 
