@@ -18,6 +18,7 @@ from bot.chains import Chains
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
 from bot.config.model import Config
+from bot.copies import Copies
 from bot.courier import Courier
 from bot.errors import StoreGoneError
 from bot.exporting import Exporter
@@ -129,6 +130,7 @@ class App:
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.outbox = self._outbox()
+        self.copies = Copies(store, store, self.gate, self.outbox)
         self.router = self._router()
 
     def session_id(self, address: Address) -> str:
@@ -151,6 +153,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             interrupt=self._interrupt,
+            close=self.copies.close,
             deliver=self.outbox.collect,
             recap=self.recap,
             strangers=self.strangers,
@@ -180,7 +183,7 @@ class App:
         await self._start(tell)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.chains.anchoring())
-            tasks.create_task(Courier(self.store, self.outbox, self.reloader, _SWEEP_SECONDS).serve())
+            tasks.create_task(Courier(self.store, self.outbox, self.copies, self.reloader, _SWEEP_SECONDS).serve())
 
     async def listen(self) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`."""
@@ -289,6 +292,7 @@ class App:
             agent=agent,
             endings=Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
             outbox=self.outbox,
+            copies=self.copies,
             policy=self.reloader,
             keeper=keeper,
             ids=self.ids,

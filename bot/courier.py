@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import anyio
 
+from bot.copies import Copies
 from bot.errors import StoreError
 from bot.outbox import Outbox
 from bot.reload import Reloader
@@ -19,9 +20,10 @@ _PARALLEL = 16
 class Courier:
     """Delivers for the channels of its outbox; `interval` is seconds between two sweeps."""
 
-    def __init__(self, wake: Wake, outbox: Outbox, policy: Reloader, interval: float) -> None:
+    def __init__(self, wake: Wake, outbox: Outbox, copies: Copies, policy: Reloader, interval: float) -> None:
         self._wake = wake
         self._outbox = outbox
+        self._copies = copies
         self._policy = policy
         self._interval = interval
         self._slots = anyio.Semaphore(_PARALLEL)
@@ -33,6 +35,7 @@ class Courier:
             while True:
                 with suppress(StoreError):
                     if await self._policy.current():
+                        await self._copies.sweep()
                         for sid in await self._wake.sweep(self._outbox.channels):
                             if sid not in self._busy:
                                 self._busy.add(sid)

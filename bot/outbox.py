@@ -5,7 +5,8 @@ answers a command at once; `signal` shows that something is going on, without fr
 decided again here, against the readers at this moment (law `no_write_down`). What another session is to hear is
 handed to its inbox. An entry whose sender vanished in mid-send is said again only where the adapter can mark it
 as perhaps seen; elsewhere it is reported. What cannot be said yet goes back to the store with the time of its next
-try, and whatever stands behind it for the same address with it; what will not be said is a dead letter.
+try, and whatever stands behind it for the same address with it; what will not be said is a dead letter. An edit may be
+made twice, and one that cannot be made is let go.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -183,7 +184,7 @@ class Outbox:
 
     def _obstacle(self, delivery: Delivery, address: Address) -> "_Fate | None":
         """Return why something is not said at all, None for what is."""
-        repeated = delivery.state is DeliveryState.AMBIGUOUS
+        repeated = delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces
         if repeated and address.channel != SESSION and not self._channels[address.channel].marks_repeats:
             return _Fate(DeliveryState.AMBIGUOUS)
         if self._clock.wall_ms() - delivery.created_at > self._oldest_ms:
@@ -197,25 +198,34 @@ class Outbox:
             text,
             delivery.key,
             OutboundKind(delivery.kind),
-            delivery.state is DeliveryState.AMBIGUOUS,
+            delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces,
             _open(delivery.label),
             _buttons(delivery),
+            delivery.replaces,
         )
         try:
             receipt = await self._send(outbound)
-        except AmbiguousSendError:
-            return _Fate(DeliveryState.AMBIGUOUS)
         except BusyChannelError as error:
             return _back(delivery, await self._pacing.busy(turn, error))
-        except GoneError:
+        except ChannelError as error:
+            return await (self._unedited if delivery.replaces else self._failed)(delivery, turn, error)
+        return _Fate(DeliveryState.SENT, receipt=receipt)
+
+    async def _failed(self, delivery: Delivery, turn: Turn, error: ChannelError) -> "_Fate":
+        """Return what becomes of a text that was not said, or of which nobody knows."""
+        if isinstance(error, AmbiguousSendError):
+            return _Fate(DeliveryState.AMBIGUOUS)
+        if isinstance(error, GoneError):
             await self._pacing.gone(turn)
             return self._unsaid(delivery, DeliveryState.FAILED, GONE)
-        except ChannelError:
-            wait = await self._pacing.failed(turn, delivery.failures)
-            if wait:
-                return _back(delivery, wait, failed=True)
+        wait = await self._pacing.failed(turn, delivery.failures)
+        return _back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
+
+    async def _unedited(self, delivery: Delivery, turn: Turn, error: ChannelError) -> "_Fate":
+        """Return what becomes of an edit that was not made: one more try, as what stands behind it waits."""
+        if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
-        return _Fate(DeliveryState.SENT, receipt=receipt)
+        return _back(delivery, await self._pacing.failed(turn, 0), failed=True)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""
@@ -254,6 +264,9 @@ class Outbox:
         return AuditRow("withheld", "outbox", body)
 
     def _unsaid(self, delivery: Delivery, state: DeliveryState, why: str) -> "_Fate":
+        if delivery.replaces:
+            # Nobody misses it: whoever presses a button that is left is told.
+            return _Fate(DeliveryState.CANCELLED)
         body: dict[str, JsonValue] = {"destination": delivery.address, "key": delivery.key, "reason": why}
         return _Fate(state, audit=(AuditRow(state.value, "outbox", body),))
 
@@ -272,7 +285,7 @@ class _Fate:
 
 def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
     """Give something back for a later try. Whether one in doubt was said stays in doubt, and is reported."""
-    if delivery.state is DeliveryState.AMBIGUOUS:
+    if delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces:
         return _Fate(DeliveryState.AMBIGUOUS)
     return _Fate(DeliveryState.PENDING, wait=wait, failed=failed)
 

@@ -17,6 +17,7 @@ from bot import events, labelling
 from bot.agent.context import assemble, prompt, with_quoted
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
+from bot.copies import Copies
 from bot.endings import Endings
 from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError
 from bot.gate.decisions import MAY_GO_ON, NOT_KNOWN
@@ -66,6 +67,7 @@ class Worker:
         agent: Agent,
         endings: Endings,
         outbox: Outbox,
+        copies: Copies,
         policy: Reloader,
         keeper: LeaseKeeper,
         ids: Ids,
@@ -80,6 +82,7 @@ class Worker:
         self._agent = agent
         self._endings = endings
         self._outbox = outbox
+        self._copies = copies
         self._policy = policy
         self._keeper = keeper
         self._ids = ids
@@ -127,6 +130,8 @@ class Worker:
         while True:
             with suppress(StoreError):
                 if await self._policy.current():
+                    # Before what a question held goes on, as it would stand until that is done.
+                    await self._copies.sweep()
                     await self._start(tasks, await self._wake.sweep(self._outbox.channels))
             await asyncio.sleep(self._interval)
 

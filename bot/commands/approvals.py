@@ -68,6 +68,7 @@ async def _answer(context: CommandContext, argument: str, answer: ApprovalState)
     )
     ids = tuple(approval.id for approval in mine)
     settled = await context.store.resolve(mine[0].sid, ids, answer, actor=context.caller.principal, audit=rows)
+    await context.close(mine[0].sid)
     lines = [_settled(approval, answer) for approval in settled]
     if len(mine) < len(named):
         lines.append(f"{len(named) - len(mine)} more wait for somebody else")

@@ -56,7 +56,8 @@ class CommandContext:
     `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat.
     `now` is milliseconds since the epoch. `simulations` counts `/simulate` for all addresses. `spawner` knows the
     background sessions. `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a
-    session's turn at once if it runs in this process, `deliver` says what waits in an outbox. `recap` asks the
+    session's turn at once if it runs in this process, `deliver` says what waits in an outbox, `close` edits the copies
+    of questions that a session does not ask any more. `recap` asks the
     configured models for a recap.
     """
 
@@ -73,6 +74,7 @@ class CommandContext:
     reloader: Reloader
     exporter: Exporter
     interrupt: Callable[[str], None]
+    close: Callable[[str], Awaitable[None]]
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
     strangers: Strangers

@@ -48,7 +48,8 @@ class NewDelivery:
     `approved` names the rules that people lifted for it, so that it is not held by these again when it is sent;
     `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
     is to hear, and `asker` the person for whom it goes there, empty for the session's own principal. `release`
-    is the seq of the event that releases it below its label, 0 for none.
+    is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
+    the address before, in whose place it is to stand.
     """
 
     key: str
@@ -61,6 +62,7 @@ class NewDelivery:
     hops: int = 0
     release: int = 0
     asker: str = ""
+    replaces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Delivery:
     hops: int = 0
     release: int = 0
     asker: str = ""
+    replaces: str = ""
     arrival: Arrival | None = None
     failures: int = 0
     receipt: str = ""

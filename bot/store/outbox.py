@@ -3,17 +3,20 @@
 from typing import Final
 
 from bot.errors import NotFoundError
+from bot.sessions.copies import Copy
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState, NewDelivery
 from bot.sessions.kin import Arrival
 from bot.sessions.records import AuditRow
 from bot.sessions.values import SessionState
 from bot.store import wire, wire_outgoing
 from bot.store.base import POLICY_ASKED, Part
-from bot.store.keys import LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
+from bot.store.copies import copy_member
+from bot.store.keys import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.link import Arg, Command, Reply
 from bot.store.scripts import Script
 from bot.store.wire import Bodies, dump, raw, text
 from bot.store.writes import channel_of
+from channels.message import OutboundKind
 
 _PAGE: Final = 500
 
@@ -71,6 +74,8 @@ class Outbox(Part):
             hints.append(("HDEL", pace_keys(delivery.address).place, f"w:{turn_field(delivery.sid, delivery.key)}"))
         if state in DEAD:
             hints.append(("SADD", LETTERS, raw(delivery.sid)))
+        if receipt and delivery.kind == OutboundKind.QUESTION:
+            hints.append(("SADD", COPIES, copy_member(Copy(delivery.sid, delivery.asked, delivery.key))))
 
         async def run(rows: list[Arg]) -> list[Reply]:
             return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints)
@@ -106,7 +111,8 @@ class Outbox(Part):
             return []
         state = wire.reading(lambda: wire.state(sid, record))
         read = await self._read(sid, flat)
-        dead = [one for one in read if one.state in DEAD and one.generation == state.generation]
+        # An edit in doubt is made again.
+        dead = [one for one in read if one.state in DEAD and one.generation == state.generation and not one.replaces]
         if dead:
             await self._link.commands(("SADD", LETTERS, raw(sid)))
         return [(state, one) for one in dead]

@@ -8,6 +8,7 @@ from bot.errors import StoreRefusedError
 from bot.ids import Ids
 from bot.store.access import Access
 from bot.store.chains import AuditChains
+from bot.store.copies import Copies
 from bot.store.fitness import complaints
 from bot.store.kin import Kin
 from bot.store.link import Link
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from bot.store.vault import Vault
 
 
-class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights):
-    """Implements the ports of `bot.sessions.port`, and `KinStore`. Made by `open_store`."""
+class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights, Copies):
+    """Implements the ports of `bot.sessions.port`, `KinStore`, `PaceStore` and `CopyStore`. Made by `open_store`."""
 
     def __init__(
         self,

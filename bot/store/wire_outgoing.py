@@ -50,7 +50,9 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    rest = [list(new.approved), new.hops, new.release, *filter(None, [new.asker])]
+    rest = [list(new.approved), new.hops, new.release]
+    if new.asker or new.replaces:
+        rest += [new.asker, *filter(None, [new.replaces])]
     return dump([new.address, str(new.label), new.kind, new.turn, *rest]) + b"\n" + body
 
 
@@ -65,8 +67,8 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     version, word, number, generation, created_at, attempt, _, _, _, length, *more = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
-    read = cast("tuple[str, str, str, str, list[str], int, int, str]", (*json.loads(text(facts)), "")[:8])
-    address, labelled, kind, turn_id, approved, hops, release, asker = read
+    read = cast("tuple[str, str, str, str, list[str], int, int, str, str]", (*json.loads(text(facts)), "", "")[:9])
+    address, labelled, kind, turn_id, approved, hops, release, asker, replaces = read
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -83,6 +85,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         hops=hops,
         release=release,
         asker=asker,
+        replaces=replaces,
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
         receipt=next((decode(text(word[1:])) for word in more if word.startswith(b"=")), ""),

@@ -1,0 +1,105 @@
+"""Copies of a question: when it is answered, or not asked any more, every place where it stands says so.
+
+Each copy that can be edited loses its buttons and gets one line. That line goes the way of all that is said, through
+the session's outbox, where its readers are asked for again; the store knows which copies there are, so that another
+process edits what this one left. Who answered is told in private chats alone: they are of people who were asked, or
+who asked.
+"""
+
+from collections import Counter
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Final
+
+from bot.errors import NotFoundError
+from bot.gate.gate import Gate
+from bot.outbox import Outbox
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.copies import Copy, CopyStore
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery
+from bot.sessions.port import OutboxStore
+from channels.message import Address, OutboundKind
+
+GONE: Final = "not asked any more"
+LONGEST: Final = 1_000
+"""A question of more characters is not repeated above its line: it may have taken several messages."""
+
+_WORDS: Final = MappingProxyType(
+    {
+        ApprovalState.APPROVED: "approved",
+        ApprovalState.USED: "approved",
+        ApprovalState.DENIED: "refused",
+        ApprovalState.CANCELLED: "cancelled",
+        ApprovalState.EXPIRED: "not answered in time",
+    }
+)
+
+
+class Copies:
+    """Has the copies of questions edited."""
+
+    def __init__(self, store: CopyStore, said: OutboxStore, gate: Gate, outbox: Outbox) -> None:
+        self._store = store
+        self._said = said
+        self._gate = gate
+        self._outbox = outbox
+
+    async def sweep(self) -> None:
+        """Put the edits of all questions that are not asked any more into their outboxes, and mark these ready.
+
+        Those at channels of other processes are left to them. Raises StoreError.
+        """
+        for copy in await self._store.copies():
+            await self._close(copy)
+
+    async def close(self, sid: str) -> None:
+        """Edit the copies of a session's questions now. Raises StoreError."""
+        copies = await self._store.copies(sid)
+        for copy in copies:
+            await self._close(copy)
+        if copies:
+            await self._outbox.collect(sid)
+
+    async def _close(self, copy: Copy) -> None:
+        question, asked = await self._store.copied(copy)
+        if question is not None:
+            address = Address.parse(question.address)
+            if address.channel not in self._outbox.channels:
+                # Who reads there is known where the channel is.
+                return
+            destination = await self._gate.destination(address)
+            line = outcome(copy.asked, asked, named=not destination.shared)
+            # A session that is gone says nothing any more.
+            with suppress(NotFoundError):
+                await self._said.put(copy.sid, _edit(question, line))
+        await self._store.uncopied(copy)
+
+
+def outcome(name: str, asked: tuple[Approval, ...], *, named: bool) -> str:
+    """Return what became of a question in one line; with `named` it tells who answered."""
+    told = Counter(_word(approval, named=named) for approval in asked)
+    if len(told) > 1:
+        return f"{name}: {', '.join(f'{count} {word}' for word, count in told.items())}"
+    return f"{name}: {next(iter(told), GONE)}"
+
+
+def _word(approval: Approval, *, named: bool) -> str:
+    word = _WORDS.get(approval.state, GONE)
+    if named and approval.resolved_by and approval.state is not ApprovalState.EXPIRED:
+        return f"{word} by {approval.resolved_by}"
+    return word
+
+
+def _edit(question: Delivery, line: str) -> NewDelivery:
+    # The last line of a question tells how to answer it.
+    above = question.text.rpartition("\n")[0]
+    return NewDelivery(
+        key=f"{question.key}-then",
+        address=question.address,
+        text=f"{above}\n\n{line}" if above and len(above) <= LONGEST else line,
+        label=question.label,
+        kind=OutboundKind.NOTICE,
+        turn=question.turn,
+        approved=OURS,
+        replaces=question.receipt,
+    )

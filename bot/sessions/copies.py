@@ -1,0 +1,32 @@
+"""Copies of a question to people: each place where it was asked and can still be edited, until it was."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy: the session, the id the question has, and the key of the delivery that asked it there."""
+
+    sid: str
+    asked: str
+    key: str
+
+
+class CopyStore(Protocol):
+    """Which copies there are. A hint, written along with the delivery's receipt; one that is lost stays as it is."""
+
+    async def copies(self, sid: str = "") -> tuple[Copy, ...]:
+        """Return the copies whose question is not asked any more, of all sessions or of one."""
+        ...
+
+    async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:
+        """Return what was said there, None if that is forgotten, and what became of each call that was asked about."""
+        ...
+
+    async def uncopied(self, copy: Copy) -> None:
+        """Note that a copy needs nothing any more."""
+        ...

@@ -1,0 +1,66 @@
+"""The part of the store about copies of questions that can be edited: those that are not asked any more."""
+
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.copies import Copy
+from bot.sessions.deliveries import Delivery
+from bot.store import wire_outgoing
+from bot.store.base import Part
+from bot.store.keys import COPIES, decode, encode, session_keys
+from bot.store.questions import approvals_of, milliseconds
+from bot.store.wire import raw, reading, text
+
+_PAGE = 500
+
+
+class Copies(Part):
+    """Implements the port `CopyStore`."""
+
+    async def copies(self, sid: str = "") -> tuple[Copy, ...]:
+        """Return the copies whose question is not asked any more."""
+        found, cursor = dict[Copy, None](), b"0"
+        while True:
+            scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
+            ((cursor, members),) = await self._link.commands(scan)
+            found |= dict.fromkeys(map(_copy, members))
+            if cursor == b"0":
+                break
+        sids = list(dict.fromkeys(copy.sid for copy in found))
+        if not sids:
+            return ()
+        *records, clock = await self._link.commands(
+            *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
+        )
+        now = milliseconds(clock)
+        asking = {
+            (one, approval.asked_in)
+            for one, flat in zip(sids, records, strict=True)
+            for approval in approvals_of(one, flat, now)
+            if approval.state is ApprovalState.PENDING
+        }
+        return tuple(copy for copy in found if (copy.sid, copy.asked) not in asking)
+
+    async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:
+        """Return what was said there, and what became of what was asked."""
+        keys = session_keys(copy.sid)
+        record, flat, clock = await self._link.commands(
+            ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
+        )
+        every = approvals_of(copy.sid, flat, milliseconds(clock))
+        asked = tuple(sorted((one for one in every if one.asked_in == copy.asked), key=lambda one: one.id))
+        if record is None:
+            return None, asked
+        fetched = await self._fetch(keys, [wire_outgoing.delivery_body(record)])
+        return reading(lambda: wire_outgoing.delivery(copy.sid, raw(copy.key), record, fetched)[1]), asked
+
+    async def uncopied(self, copy: Copy) -> None:
+        """Forget a copy."""
+        await self._link.commands(("SREM", COPIES, copy_member(copy)))
+
+
+def copy_member(copy: Copy) -> str:
+    """Return what stands for a copy in the set of all."""
+    return " ".join(map(encode, (copy.sid, copy.asked, copy.key)))
+
+
+def _copy(stored: bytes) -> Copy:
+    return Copy(*map(decode, text(stored).split(" ")))

@@ -1,0 +1,249 @@
+"""Copies of a question: every place where it stands tells what became of it, as far as its readers may know."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.copies import GONE, LONGEST, outcome
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from channels.base import AmbiguousSendError, ChannelError, GoneError
+from channels.message import Address, Inbound, Outbound
+from policy.labels import PUBLIC
+from tests.bot.board import Board
+from tests.bot.kit import bang, policy
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+ASK = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+
+
+def person(role: str, name: str) -> dict[str, object]:
+    return {"role": role, "clearance": "CONFIDENTIAL", "accounts": [f"board:{name}"]}
+
+
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "ann": person("member", "ann"),
+    "boss": person("approver", "boss"),
+    "vice": person("approver", "vice"),
+}
+CHANNELS = {"board": {"classification": "CONFIDENTIAL", "overshoot": "allow"}, "console": {"classification": "top"}}
+CHATS = {"all": {"channel": "board", "chat": "all", "classification": "INTERNAL"}}
+CONFIG = policy(principals=PEOPLE, channels=CHANNELS, chats=CHATS, recipients={}, rules=[ASK])
+TIME = bang("current_time")
+
+
+def at_board(owner: Person, name: str) -> Person:
+    return Person(owner.app, owner.output, Address("board", name), f"board:{name}")
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - it is no event of anything
+            await asyncio.sleep(0.01)
+
+
+async def asked(ann: Person, text: str = TIME) -> str:
+    """Ask for something that waits for an approval; return the question's id."""
+    await ann.say(text)
+    (name,) = {one.asked_in for one in await ann.app.store.approvals(ann.sid) if one.state is ApprovalState.PENDING}
+    return name
+
+
+def questions(board: Board) -> dict[str, Outbound]:
+    """Return the first thing that stands in each chat."""
+    return {chat: board.at(chat)[0] for chat in ("ann", "boss", "vice")}
+
+
+@pytest.mark.parametrize("verb, word", [("approve", "approved"), ("deny", "refused")])
+async def test_every_copy_of_an_answered_question_is_edited(tmp_path: Path, verb: str, word: str) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann = at_board(owner, "ann")
+        name = await asked(ann)
+        assert all(len(copy.buttons) == 2 for copy in questions(board).values())
+        await at_board(owner, "boss").say(f"/{verb} {name}", wait=False)
+        for copy in questions(board).values():
+            assert copy.buttons == ()
+            assert copy.text.startswith("May `current_time` run")
+            assert "/approve" not in copy.text
+            assert copy.text.endswith(f"\n\n{name}: {word} by boss")
+        await ann.settled()
+        assert board.edits == 3
+        assert await owner.app.store.copies() == ()
+
+
+async def test_what_is_not_asked_any_more_is_edited_however_it_ended(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann = at_board(owner, "ann")
+        for ends in ("/stop", "/reset confirm", ApprovalState.EXPIRED):
+            board.stands.clear()
+            name = await asked(ann)
+            if isinstance(ends, ApprovalState):
+                await owner.app.store.resolve(ann.sid, (name,), ends, actor="clock", audit=())
+                line = f"{name}: not answered in time"
+            else:
+                await ann.say(ends)
+                line = f"{name}: cancelled by ann"
+            await owner.app.copies.sweep()
+            await until(lambda line=line: all(copy.text.endswith(line) for copy in questions(board).values()))
+            await ann.settled()
+
+
+async def test_a_question_of_which_a_part_is_answered_stands(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann, boss = at_board(owner, "ann"), at_board(owner, "boss")
+        name = await asked(ann, f"{TIME}\n{TIME}")
+        await boss.say(f"/approve {name}-1", wait=False)
+        await owner.app.copies.sweep()
+        assert board.edits == 0
+        await at_board(owner, "vice").say(f"/deny {name}-2", wait=False)
+        assert questions(board)["ann"].text.endswith(f"{name}: 1 approved by boss, 1 refused by vice")
+
+
+async def test_a_shared_chat_is_not_told_who_answered(tmp_path: Path) -> None:
+    board = Board(frozenset({"board:ann", "board:boss"}))
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        everybody = Person(owner.app, owner.output, Address("board", "all"), "board:ann")
+        inbound = Inbound(everybody.address, everybody.account, TIME, "d1", private=False)
+        await owner.app.router.receive(inbound)
+        await everybody.settled()
+        (name,) = {one.asked_in for one in await owner.app.store.approvals(everybody.sid)}
+        await at_board(owner, "boss").say(f"/approve {name}", wait=False)
+        assert board.at("all")[0].text.endswith(f"{name}: approved")
+        assert board.at("boss")[0].text.endswith(f"{name}: approved by boss")
+        # A button that is left, pressed: whoever pressed it is told, and nobody else.
+        press = replace(inbound, account="board:vice", text=f"/deny {name}", dedupe="d2")
+        await owner.app.router.receive(press)
+        (told,) = [one for one in board.stands.values() if one.address.recipient == "vice"]
+        assert "nothing" in told.text
+        assert (told.address.chat, board.edits) == ("all", 3)
+
+
+async def test_crash_heals_a_copy_is_edited_by_another_process(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann = at_board(owner, "ann")
+        name = await asked(ann)
+    async with running(tmp_path, CONFIG, serve=False) as owner:
+        await owner.app.store.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
+        # A process without that channel cannot tell who reads there, and leaves it.
+        await owner.app.copies.sweep()
+        assert len(await owner.app.store.copies()) == 3
+    assert board.edits == 0
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        await until(lambda: board.edits == 3)
+        assert {copy.text.rpartition("\n")[2] for copy in questions(board).values()} == {f"{name}: refused by boss"}
+        await at_board(owner, "ann").settled()
+
+
+@pytest.mark.parametrize(
+    "fails, edits",
+    [
+        ([GoneError("gone")], 1),
+        ([ChannelError("no"), ChannelError("no")], 2),
+        ([AmbiguousSendError("?"), AmbiguousSendError("?")], 2),
+    ],
+)
+async def test_a_copy_that_cannot_be_edited_is_let_go(tmp_path: Path, fails: list[ChannelError], edits: int) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann = at_board(owner, "ann")
+        name = await asked(ann)
+        before = len(board.stands)
+        board.fails = {"boss": [*fails]}
+        await at_board(owner, "vice").say(f"/deny {name}", wait=False)
+        await until(lambda: board.edits == edits + 2)
+        await ann.settled()
+        assert [copy.text.endswith(f"{name}: refused by vice") for copy in questions(board).values()].count(False) == 1
+        assert len(board.stands) == before + 2  # what vice was told, and the answer
+        assert await owner.app.store.dead() == ()
+        kept = [one for one in await owner.app.store.deliveries(ann.sid) if one.replaces]
+        assert sorted(one.state for one in kept) == [DeliveryState.CANCELLED, DeliveryState.SENT, DeliveryState.SENT]
+
+
+async def test_an_edit_in_doubt_is_made_again_and_unmarked(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board], serve=False) as owner:
+        store, ann = owner.app.store, at_board(owner, "ann")
+        async with running(tmp_path, CONFIG, channels=[board]) as other:
+            name = await asked(at_board(other, "ann"))
+        await store.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
+        await owner.app.copies.sweep()
+        left = await store.take(ann.sid, "dead", ("board",))
+        for one in left:
+            await store.settle(one, "dead", DeliveryState.AMBIGUOUS)
+        doubtful = [replace(one, state=DeliveryState.AMBIGUOUS) for one in left]
+        await owner.app.outbox.deliver(tuple(doubtful))
+        assert {copy.text.endswith("refused by boss") for copy in questions(board).values()} == {True}
+        assert not any(copy.repeated for copy in questions(board).values())
+        assert await store.dead() == ()
+
+
+async def test_no_write_down_a_copy_is_not_edited_where_it_may_not_be_read_any_more(tmp_path: Path) -> None:
+    board = Board(frozenset({"board:ann", "board:boss"}))
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        everybody = Person(owner.app, owner.output, Address("board", "all"), "board:ann")
+        for number, text in enumerate(("hello", "/taint raise INTERNAL", TIME)):
+            await owner.app.router.receive(
+                Inbound(everybody.address, everybody.account, text, f"d{number}", private=False)
+            )
+            await everybody.settled()
+        (name,) = {one.asked_in for one in await owner.app.store.approvals(everybody.sid)}
+        before = board.at("all")
+        board.everybody |= {"board:stranger"}
+        await at_board(owner, "boss").say(f"/deny {name}", wait=False)
+        assert [one for one in board.at("all") if one.text.endswith("refused")] == []
+        assert before[0] in board.at("all")
+        assert board.at("boss")[0].text.endswith("refused by boss")
+
+
+async def test_a_long_question_becomes_its_line_alone(tmp_path: Path) -> None:
+    board = Board()
+    rule = {**ASK, "tools": ["write_file"]}
+    config = policy(principals=PEOPLE, channels=CHANNELS, recipients={}, rules=[rule])
+    async with running(tmp_path, config, channels=[board]) as owner:
+        name = await asked(at_board(owner, "ann"), bang("write_file", path="public/new.md", text="x" * LONGEST))
+        await at_board(owner, "boss").say(f"/deny {name}", wait=False)
+        assert questions(board)["vice"].text == f"{name}: refused by boss"
+
+
+async def test_nothing_is_said_where_nothing_can_be_edited(tmp_path: Path) -> None:
+    config = policy(principals=PEOPLE, channels=CHANNELS, rules=[ASK])
+    async with running(tmp_path, config) as owner:
+        await owner.say(TIME)
+        assert await owner.app.store.copies() == ()
+
+
+async def test_a_copy_of_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board], serve=False) as owner:
+        async with running(tmp_path, CONFIG, channels=[board]) as other:
+            await asked(at_board(other, "ann"))
+        store, sid = owner.app.store, at_board(owner, "ann").sid
+        assert await store.copies() == ()
+        first, *_ = await store.deliveries(sid)
+        await owner.app.store.reset(sid, op="o1", actor="ann", audit=())
+        await owner.app.store.reset(sid, op="o2", actor="ann", audit=())
+        assert len(await store.copies(sid)) == 3
+        assert await store.copies("another") == ()
+        assert first.receipt
+        await owner.app.copies.close(sid)
+        assert {copy.text.rpartition(": ")[2] for copy in questions(board).values()} == {GONE}
+
+
+def test_an_outcome_says_what_is_known() -> None:
+    one = Approval("q-1", "s", 1, "t", "c", "message", "b", PUBLIC, "ann", {}, ("ask",), 1)
+    spent = replace(one, state=ApprovalState.USED, resolved_by="boss")
+    late = replace(one, state=ApprovalState.EXPIRED, resolved_by="boss")
+    assert outcome("q", (), named=True) == f"q: {GONE}"
+    assert outcome("q", (spent, spent), named=True) == "q: approved by boss"
+    assert outcome("q", (spent, late), named=True) == "q: 1 approved by boss, 1 not answered in time"
+    assert outcome("q", (spent, late), named=False) == "q: 1 approved, 1 not answered in time"
