@@ -33,7 +33,7 @@ class Slack:
 
     name = NAME
     marks_repeats = True
-    previews = False
+    previews = True
 
     def __init__(
         self,
@@ -82,12 +82,16 @@ class Slack:
         """
         return await self._speaker.send(outbound)
 
-    async def preview(self, outbound: Outbound) -> None:  # noqa: ARG002 - of the port
-        """Show nothing before it is finished. Raises ChannelError."""
-        raise ChannelError("nothing is shown before it is finished")
+    async def preview(self, outbound: Outbound) -> None:
+        """Show a text as far as it is written.
+
+        Raises ChannelError: it was not shown.
+        """
+        await self._speaker.preview(outbound)
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show nothing."""
+        """Show in a thread what is going on; the end takes back what is left of a preview."""
+        await self._speaker.signal(address, signal)
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:  # noqa: ARG002 - of the port
         """Return a file that came with a message; none is told of. Raises ChannelError."""

@@ -1,6 +1,7 @@
 """What is to be said, as the messages that say it: parts, or a file under a first line, and buttons. Pure functions."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,7 +88,9 @@ def _actions(buttons: list[Button]) -> tuple[dict[str, Any], ...]:
 
 
 def _typed(buttons: list[Button]) -> str:
-    return "".join(f"\n\n{button.label}: `{button.command}`" for button in buttons)
+    # Slack takes what begins with a slash for a command of its own.
+    commands = [(button.label, re.sub(r"^/", "!", button.command)) for button in buttons]
+    return "".join(f"\n\n{label}: `{command}`" for label, command in commands)
 
 
 CUT: Final = _sheets(render("(too long to be shown here)", links=True).parts, [])[0]

@@ -6,13 +6,13 @@ Their errors are ours. A message whose answer was lost is looked for by the mark
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from channels.base import AmbiguousSendError, ChannelError, GoneError
 from channels.slack import traces
+from channels.slack.clients import Clients
 from channels.slack.failures import FAILURES, code, failure
 from channels.slack.letter import FILE, Sheet
 from channels.slack.place import Place
@@ -24,14 +24,6 @@ _REMEMBERED: Final = 256
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class Clients(Protocol):
-    """Who has the client of each workspace."""
-
-    async def of(self, team: str) -> Any:  # noqa: ANN401 - the SDK's own types are not known
-        """Return the client of a workspace. Raises GoneError: nobody installed the app there."""
-        ...
 
 
 class FixedError(ChannelError):
@@ -51,7 +43,7 @@ class Post:
 
         Raises GoneError: the thread is gone; what Slack showed outside it is taken back.
         """
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
         try:
             answer = await _readably(partial(client.chat_postMessage, metadata=mark.told(), **where), sheet)
@@ -69,7 +61,7 @@ class Post:
 
     async def whisper(self, place: Place, sheet: Sheet) -> None:
         """Show a message to `place.only` alone; in a thread that has no replies nobody would see it."""
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         thread = place.thread if await self._is_active(client, place) else None
         where = {"channel": place.channel, "user": place.only, "thread_ts": thread, **QUIET}
         await _readably(partial(client.chat_postEphemeral, **where), sheet)
@@ -79,7 +71,7 @@ class Post:
 
         Raises FixedError: it is gone, or too old.
         """
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         told = mark.told() if mark is not None else None
         change = partial(client.chat_update, channel=place.channel, ts=named, metadata=told, **QUIET)
         try:
@@ -89,7 +81,7 @@ class Post:
 
     async def take_back(self, place: Place, named: str) -> None:
         """Delete a message, if it is still there."""
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         try:
             await client.chat_delete(channel=place.channel, ts=named)
         except FAILURES as error:
@@ -98,19 +90,19 @@ class Post:
 
     async def upload(self, team: str, data: bytes) -> str:
         """Send a file that nobody sees yet, and return its id."""
-        client = await self._clients.of(team)
+        client = await self._client(team)
         try:
             answer = await client.files_getUploadURLExternal(filename=FILE, length=len(data))
-            limit = aiohttp.ClientTimeout(total=client.timeout)
-            async with aiohttp.ClientSession(timeout=limit, raise_for_status=True, trust_env=True) as session:
-                await session.post(answer["upload_url"], data=data)
+            where = {"url": answer["upload_url"], "proxy": client.proxy}
+            async with client.session.post(**where, data=data, raise_for_status=True):
+                pass
         except FAILURES as error:
             raise _certain(failure(error), "Slack did not take the file") from None
         return str(answer["file_id"])
 
     async def share(self, place: Place, file: str) -> None:
         """Show a file that was sent."""
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         where = {"channel_id": place.channel, "thread_ts": place.thread or None}
         try:
             await client.files_completeUploadExternal(files=[{"id": file, "title": FILE}], **where)
@@ -119,7 +111,7 @@ class Post:
 
     async def publish(self, place: Place, blocks: list[dict[str, Any]]) -> None:
         """Show blocks as somebody's Home."""
-        client = await self._clients.of(place.team)
+        client = await self._client(place.team)
         try:
             await client.views_publish(user_id=place.channel, view={"type": "home", "blocks": blocks})
         except FAILURES as error:
@@ -128,7 +120,7 @@ class Post:
     async def conversation(self, team: str, account: str) -> str:
         """Return the direct message with an account."""
         if (team, account) not in self._private:
-            client = await self._clients.of(team)
+            client = await self._client(team)
             try:
                 answer = await client.conversations_open(users=[account])
             except FAILURES as error:
@@ -138,7 +130,14 @@ class Post:
 
     async def find(self, place: Place, mark: traces.Mark) -> str:
         """Return the time stamp of a message that bears a mark, empty if it is not found."""
-        return await traces.find(await self._clients.of(place.team), place, mark)
+        return await traces.find(await self._client(place.team), place, mark)
+
+    async def _client(self, team: str) -> Any:  # noqa: ANN401 - of the SDK, untyped
+        try:
+            return await self._clients.of(team)
+        except AmbiguousSendError:
+            # It was asked who the bot is, and nothing said.
+            raise ChannelError("Slack cannot be reached") from None
 
     async def _is_active(self, client: Any, place: Place) -> bool:  # noqa: ANN401 - of the SDK, untyped
         """Tell whether a thread has replies, which is not asked again once it has."""

@@ -17,9 +17,10 @@ import anyio
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.slack.clients import Clients
 from channels.slack.letter import CUT, Letter, Sheet, compose
 from channels.slack.place import Place, place_of
-from channels.slack.post import Clients, FixedError, Post, remember
+from channels.slack.post import FixedError, Post, remember
 from channels.slack.status import Status
 from channels.slack.traces import Mark, key_of
 

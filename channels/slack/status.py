@@ -6,11 +6,12 @@ Slack takes it away when something is said there, or after two minutes.
 from types import MappingProxyType
 from typing import Final
 
-from channels.base import GoneError
+from channels.base import ChannelError
 from channels.message import Signal
+from channels.slack.clients import Clients
 from channels.slack.failures import FAILURES, code
 from channels.slack.place import Place
-from channels.slack.post import Clients, remember
+from channels.slack.post import remember
 
 _SHOWN: Final = MappingProxyType(
     {
@@ -43,7 +44,7 @@ class Status:
             await client.assistant_threads_setStatus(
                 channel_id=place.channel, thread_ts=place.thread, status=_SHOWN[signal]
             )
-        except GoneError:
+        except ChannelError:
             return
         except FAILURES as error:
             if code(error) not in _PASSING:

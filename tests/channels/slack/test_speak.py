@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, Button, Outbound, OutboundKind, Signal
+from channels.slack.clients import Clients
 from channels.slack.speak import Speaker
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown as words
@@ -20,25 +20,13 @@ LONG = "\n\n".join(f"paragraph {number} " + "word " * 600 for number in range(5)
 PARTS = 5
 
 
-class Installed:
-    """The client of the one workspace."""
-
-    def __init__(self, played: Slack, api: str = "") -> None:
-        self._team = played.team.id
-        self._client = AsyncWebClient(played.bot.value, api or played.api, timeout=1, retry_handlers=[])
-
-    async def of(self, team: str) -> AsyncWebClient:
-        if team != self._team:
-            raise GoneError("nobody installed it there")
-        return self._client
-
-
 class Scene:
     """A Slack with somebody in a channel and in a direct message, and who speaks there."""
 
     def __init__(self, played: Slack) -> None:
         self.played = played
-        self.speaker = Speaker(Installed(played), pace=0)
+        self.clients = Clients(played.bot.value, server=played.api, seconds=1)
+        self.speaker = Speaker(self.clients, pace=0)
         self.alice, self.bob = played.user("alice"), played.user("bob")
         self.general = played.channel("general", self.alice, self.bob)
         self.home = self.at(self.alice.dm())
@@ -65,7 +53,9 @@ class Scene:
 @pytest.fixture
 async def scene() -> AsyncGenerator[Scene]:
     async with slack() as played:
-        yield Scene(played)
+        made = Scene(played)
+        yield made
+        await made.clients.close()
 
 
 async def test_a_text_is_shown_by_blocks_and_mentions_nobody(scene: Scene) -> None:
@@ -75,7 +65,7 @@ async def test_a_text_is_shown_by_blocks_and_mentions_nobody(scene: Scene) -> No
     assert scene.alice.sees(scene.alice.dm())[0].strip() == "bold <!channel> @everyone http://a.example"
     assert (scene.alice.can_click(first), scene.alice.can_click(second)) == ({"http://a.example"}, set())
     assert not scene.alice.notified_by(first)
-    calls = [call.args for call in scene.played.calls]
+    calls = [call.args for call in scene.played.calls if call.method == "chat.postMessage"]
     assert [(call["unfurl_links"], call["unfurl_media"], call["link_names"]) for call in calls] == [(False,) * 3] * 2
 
 
@@ -83,7 +73,7 @@ async def test_refused_blocks_become_the_plain_text_and_its_buttons_are_written(
     scene.played.fails("chat.postMessage", error="invalid_blocks")
     await scene.says(scene.home, "**bold** <!here>", buttons=(Button("Yes", "/approve 1"),), links=True)
     (message,) = scene.private()
-    assert (message.text, message.blocks) == ("bold &lt;!here&gt;\n\nYes: `/approve 1`", [])
+    assert (message.text, message.blocks) == ("bold &lt;!here&gt;\n\nYes: `!approve 1`", [])
 
 
 @pytest.mark.parametrize("kind", [OutboundKind.QUESTION, OutboundKind.NOTICE])
@@ -102,7 +92,7 @@ async def test_a_long_text_is_said_in_parts_and_the_last_has_the_buttons(scene: 
     assert [len(message.blocks) for message in shown] == [1, 1, 1, 1, 2]
     keys = shown[-1].blocks[-1]["elements"]
     assert [key["value"][:10] for key in keys] == ["/approve 1", "/x xxxxxxx", "/deny 1"]
-    assert "Far: /y yyy" in scene.alice.sees(scene.alice.dm())[-1]
+    assert "Far: !y yyy" in scene.alice.sees(scene.alice.dm())[-1]
 
 
 async def test_what_is_very_long_is_a_file_below_a_first_line_with_the_buttons(scene: Scene) -> None:
@@ -210,11 +200,15 @@ async def test_what_is_repeated_is_marked_unless_it_is_found(scene: Scene) -> No
     assert len(scene.private()) == 2 + PARTS
 
 
-async def test_what_was_never_sent_is_not_ambiguous(scene: Scene) -> None:
-    nobody = Speaker(Installed(scene.played, "http://127.0.0.1:1/api/"))
-    with pytest.raises(ChannelError) as raised:
-        await nobody.send(Outbound(scene.home, "x", "k"))
-    assert not isinstance(raised.value, AmbiguousSendError)
+@pytest.mark.parametrize("fault", [{"cut": "before"}, {"delay": 2.0}])
+async def test_what_was_never_sent_is_not_ambiguous(scene: Scene, fault: dict[str, Any]) -> None:
+    scene.played.fails("auth.test", **fault)
+    away = Clients(scene.played.bot.value, server="http://127.0.0.1:1/api/", seconds=1)
+    for speaker in (scene.speaker, Speaker(away)):
+        with pytest.raises(ChannelError) as raised:
+            await speaker.send(Outbound(scene.home, "x", "k"))
+        assert not isinstance(raised.value, AmbiguousSendError)
+    await away.close()
 
 
 # --- for one alone
@@ -310,7 +304,7 @@ async def test_a_preview_is_edited_and_the_answer_stands_in_its_place(scene: Sce
 
 async def test_previews_are_paced_and_a_wait_stops_them(scene: Scene) -> None:
     asked = await scene.alice.says(scene.general, "go")
-    slow = Speaker(Installed(scene.played))
+    slow = Speaker(scene.clients)
     for address, key in ((scene.home, "a"), (scene.at(scene.general, asked), "b")):
         await slow.preview(Outbound(address, "one", key))
     assert (len(scene.private()), len(scene.alice.messages(scene.general, asked))) == (1, 1)
