@@ -22,6 +22,8 @@ COMMANDS = ("status", "approve", "stop", "help")
 class SlackStage(Stage):
     """An adapter, and somebody with a private chat with its bot; `got` is what the adapter told."""
 
+    finds = True
+
     def __init__(self, server: Server, **settings: Any) -> None:  # noqa: ANN401 - the arguments of the adapter
         self.server = server
         server.reach.within = 0.3
