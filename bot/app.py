@@ -51,7 +51,7 @@ from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
 from bot.tools.web_fetch import Bounds, WebFetch
-from channels.base import Audience, Channel, Platform
+from channels.base import Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
@@ -132,6 +132,10 @@ class App:
         self.outbox = self._outbox()
         self.copies = Copies(store, store, self.gate, self.outbox)
         self.router = self._router()
+
+    def vault(self) -> Vault:
+        """Return what adapters keep things in, encrypted."""
+        return self.store.vault(self._secrets.vault)
 
     def session_id(self, address: Address) -> str:
         """Return the id of the session that belongs to an address."""
@@ -340,7 +344,9 @@ async def open_app(
             secrets=secrets,
             store=store,
             channels=channels,
-            listened=platforms(config.channels, environment, store) if listening else (),
+            listened=platforms(config.channels, environment, store, lambda: store.vault(secrets.vault))
+            if listening
+            else (),
             clock=clock,
             environment=environment,
             parts=parts,

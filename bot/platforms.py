@@ -3,24 +3,27 @@
 What an adapter tells goes one way, through the router. Their libraries are imported when one is made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from bot.clock import SystemClock
 from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings, SlackSettings, WebhookSettings
 from bot.errors import ConfigError
 from channels.base import Platform
 
 if TYPE_CHECKING:
-    from channels.base import Lease
+    from channels.base import Lease, Vault
     from channels.telegram.webhook import Webhook
 
 _HIDDEN: Final = frozenset({"quit"})
 """Commands that are only a console's."""
 
 
-def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease") -> tuple[Platform, ...]:
-    """Return an adapter for every platform that is configured.
+def platforms(
+    settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease", vault: "Callable[[], Vault]"
+) -> tuple[Platform, ...]:
+    """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
 
     Raises ConfigError: a token is not in the environment.
     """
@@ -39,17 +42,23 @@ def platforms(settings: ChannelsSettings, environment: Mapping[str, str], lease:
             )
         )
     if settings.slack is not None:
-        made.append(_slack(settings.slack, environment))
+        made.append(_slack(settings.slack, environment, vault()))
     return tuple(made)
 
 
-def _slack(settings: SlackSettings, environment: Mapping[str, str]) -> Platform:
+def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vault") -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
+    from channels.slack.requests import Listening
 
+    token, http = _token(environment, settings.token), settings.http
     return Slack(
-        _token(environment, settings.token),
-        _token(environment, settings.app_token),
+        token,
+        _token(environment, settings.app_token)
+        if http is None
+        else Listening(http.host, http.port, _token(environment, http.secret)),
+        vault=vault,
+        now_ms=SystemClock().wall_ms,
         commands=[command.name for command in COMMANDS if command.name not in _HIDDEN],
         server=settings.base_url or SERVER,
     )

@@ -39,14 +39,27 @@ class TelegramSettings(Block):
     base_url: WebAddress | None = None
 
 
+class RequestSettings(Block):
+    """Where Slack's requests come in: `host` and `port` to listen at on this machine.
+
+    `secret` names the environment variable that holds what Slack signs its requests with.
+    """
+
+    secret: Variable = "SLACK_SIGNING_SECRET"  # noqa: S105 - the name of a variable
+    host: str = "127.0.0.1"
+    port: int = Field(ge=1, le=65535)
+
+
 class SlackSettings(Block):
     """A Slack app: `token` names the environment variable that holds its bot's token.
 
-    It is listened to over sockets, which the token in `app_token` opens. `base_url` is another Web API than its own.
+    With `http` Slack calls us, else we open sockets with the token in `app_token`. `base_url` is another Web API than
+    Slack's own.
     """
 
     token: Variable = "SLACK_TOKEN"  # noqa: S105 - the name of a variable
     app_token: Variable = "SLACK_APP_TOKEN"  # noqa: S105 - the name of a variable
+    http: RequestSettings | None = None
     base_url: WebAddress | None = None
 
 

@@ -5,20 +5,29 @@ Slack's, and no log a token.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
-from channels.base import Audience, ChannelError, Receive, Trouble
-from channels.message import Address, Attachment, Outbound, Signal
-from channels.slack import wire
+from slack_bolt.response import BoltResponse
+
+from channels.base import Audience, ChannelError, Receive, Trouble, Vault
+from channels.message import Address, Attachment, Event, Inbound, Outbound, Signal
+from channels.slack import checks, wire
 from channels.slack.clients import SERVER, Clients, Workspace
 from channels.slack.crowd import Crowd
 from channels.slack.door import Door
+from channels.slack.failures import FAILURES
 from channels.slack.install import Installer
+from channels.slack.once import Once
 from channels.slack.place import NAME
+from channels.slack.requests import Endpoint, Listening
 from channels.slack.sockets import Sockets
 from channels.slack.speak import Speaker
 from channels.slack.timing import Timing
+
+UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
 _OK: Final = 200
 
@@ -26,20 +35,23 @@ _OK: Final = 200
 class Slack:
     """The adapter for one app.
 
-    `token` is that of its bot in the operator's workspace, empty where `installer` alone has tokens, and `app_token`
-    opens sockets. `commands` are the names that `!` makes a command of.
-    `server` is where the Web API is.
+    `token` is that of its bot in the operator's workspace, empty where `installer` alone has tokens. `listen` is the
+    token that opens sockets, or where to listen for Slack's requests. `vault` keeps what all processes know, and
+    `now_ms` is the time in milliseconds since 1970. `commands` are the names that `!` makes a command of. `server` is
+    where the Web API is.
     """
 
     name = NAME
     marks_repeats = True
     previews = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in the composition root from what is configured
         self,
         token: str,
-        app_token: str,
+        listen: str | Listening,
         *,
+        vault: Vault,
+        now_ms: Callable[[], int],
         installer: Installer | None = None,
         commands: Iterable[str] = (),
         server: str = SERVER,
@@ -48,26 +60,39 @@ class Slack:
         self._timing = timing or Timing()
         installed = None if installer is None else installer.installations
         self._clients = Clients(token, installations=installed, server=server, seconds=self._timing.call)
+        self._token = token
         self._commands = frozenset(commands)
+        self._now_ms = now_ms
+        self._once = Once(vault)
         self._crowd = Crowd(self._clients, self._timing.readers)
-        self._speaker = Speaker(self._clients)
-        self._sockets = Sockets(self._clients, app_token, self._timing)
+        self._speaker = Speaker(self._clients, pace=self._timing.pace)
+        self._sockets = Sockets(self._clients, listen, self._timing) if isinstance(listen, str) else None
+        self._listening = listen if isinstance(listen, Listening) else None
         self._receive: Receive | None = None
         self._unread = 0
 
     async def serve(self, receive: Receive) -> None:
-        """Listen until cancelled."""
+        """Listen until cancelled.
+
+        Raises OSError: the address for Slack's requests cannot be listened at.
+        """
         self._receive = receive
         door = Door(self._clients, self._take)
 
-        async def answer(envelope: dict[str, Any]) -> dict[str, Any] | None:
+        async def opened(envelope: dict[str, Any]) -> dict[str, Any] | None:
             response = await door.came(envelope.get("payload") or {}, {}, socket=True)
             if response.status != _OK:
                 return None
-            return json.loads(response.body) if response.body else {}
+            return json.loads(response.body) if response.body.startswith("{") else {}
+
+        async def requested(body: str, headers: Mapping[str, str]) -> BoltResponse:
+            return await door.came(body, headers, socket=False)
 
         try:
-            await self._sockets.run(answer)
+            if self._sockets is not None:
+                await self._sockets.run(opened)
+            if self._listening is not None:
+                await Endpoint(self._listening, self._timing.call).run(requested)
         finally:
             self._receive = None
 
@@ -103,7 +128,11 @@ class Slack:
 
     async def troubles(self) -> tuple[Trouble, ...]:
         """Ask Slack what is wrong, and add what listening met with."""
-        found = list(self._sockets.troubles())
+        found = list[Trouble]()
+        if self._token:
+            found += await checks.troubles(self._clients.made(self._token), self._now_ms)
+        if self._sockets is not None:
+            found += await self._sockets.troubles()
         if self._unread:
             found.append(Trouble(f"{self._unread} events could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
@@ -120,5 +149,24 @@ class Slack:
             return
         if self._receive is None:
             raise ChannelError("nobody listens any more")
+        if body.get("type") == "block_actions" and not told:
+            await self._refuse(body, there)
         for event in told:
-            await self._receive(event)
+            await self._once.hand(await self._own(event) if "command" in body else event, self._receive)
+
+    async def _own(self, event: Event) -> Event:
+        """Return a slash command where it was typed, or in the bot's own chat with whoever typed it elsewhere.
+
+        Any private chat has commands, those of two people as well, where the bot neither reads nor speaks.
+        """
+        if not isinstance(event, Inbound) or not event.private:
+            return event
+        own = await self._clients.conversation(event.address.workspace, event.account.rpartition(":")[2])
+        return replace(event, address=replace(event.address, chat=own))
+
+    async def _refuse(self, body: wire.Json, there: Workspace) -> None:
+        """Tell whoever pressed a button that nothing offered, and nobody else."""
+        where: wire.Json = body.get("channel") or {}
+        if where:
+            with suppress(*FAILURES):
+                await there.client.chat_postEphemeral(channel=where["id"], user=body["user"]["id"], text=UNKNOWN_BUTTON)

@@ -11,7 +11,8 @@ _HOOK: Final = re.compile(r"(?<=hooks\.slack\.com/)[^\s\"']+")
 def logger() -> logging.Logger:
     """Return the logger for everything of the libraries: warnings only, and no token if somebody lets it log more."""
     made = logging.getLogger("slack")
-    made.setLevel(logging.WARNING)
+    if made.level == logging.NOTSET:
+        made.setLevel(logging.WARNING)
     if not any(isinstance(one, _Redaction) for one in made.filters):
         made.addFilter(_Redaction())
     return made

@@ -30,6 +30,7 @@ SCOPES: Final = (
 """What a workspace lets the bot do."""
 
 EVENTS: Final = (
+    "agent_session_stopped",
     "app_home_opened",
     "app_mention",
     "app_uninstalled",
@@ -42,6 +43,7 @@ EVENTS: Final = (
     "message.im",
     "message.mpim",
     "tokens_revoked",
+    "user_change",
 )
 """What the bot is told."""
 

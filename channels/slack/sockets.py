@@ -9,6 +9,7 @@ pings, and by how long nothing came at all.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
@@ -58,9 +59,13 @@ class Sockets:
         finally:
             self._running = False
 
-    def troubles(self) -> tuple[Trouble, ...]:
-        """Tell what is wrong with the connections now."""
-        away = self._problem or _AWAY if self._running and not self._open else None
+    async def troubles(self) -> tuple[Trouble, ...]:
+        """Tell what is wrong with the connections now; where nobody listens, whether they could be opened."""
+        if not self._running:
+            with suppress(ChannelError):
+                await self._ticket()
+                self._problem = None
+        away = None if self._open else self._problem or (_AWAY if self._running else None)
         return tuple(filter(None, (away, self._kept)))
 
     async def _always(self, answer: Answer, tasks: asyncio.TaskGroup) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from channels.slack.speak import PACE
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -9,7 +11,7 @@ class Timing:
 
     `ping` is how often a socket is probed; it counts as dead when half of that passes without an answer. One that
     brought nothing for `quiet` is replaced although it answers. `readers` is how long the readers of a channel are
-    kept. `sockets` is how many are open at a time.
+    kept, `pace` the least between two edits of previews in a workspace. `sockets` is how many are open at a time.
     """
 
     call: float = 15.0
@@ -18,4 +20,5 @@ class Timing:
     ping: float = 10.0
     quiet: float = 600.0
     readers: float = 30.0
+    pace: float = PACE
     sockets: int = 2

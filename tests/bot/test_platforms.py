@@ -11,6 +11,7 @@ from bot.config.load import load_config
 from bot.errors import ConfigError
 from bot.platforms import platforms
 from bot.tools import catalogue
+from tests.channels.slack.kit import Kept
 
 SECRET = "s" * 16
 HOOK = {"url": "https://bot.example/hook", "port": 8443}
@@ -26,14 +27,21 @@ class Nobody:
 
 
 def made(telegram: dict[str, object] | None, **environment: str) -> list[str]:
-    settings = ChannelsSettings.model_validate({"telegram": telegram})
-    return [adapter.name for adapter in platforms(settings, environment, Nobody())]
+    return listened({"telegram": telegram}, environment)
+
+
+def listened(channels: dict[str, dict[str, object] | None], environment: dict[str, str]) -> list[str]:
+    settings = ChannelsSettings.model_validate(channels)
+    return [adapter.name for adapter in platforms(settings, environment, Nobody(), Kept)]
 
 
 def test_what_is_configured_is_made() -> None:
     assert made(None) == []
     assert made({"token": "T"}, T="1:a") == ["telegram"]
     assert made({"token": "T", "webhook": HOOK}, T="1:a", TELEGRAM_SECRET=SECRET) == ["telegram"]
+    assert listened({"slack": {"token": "T", "app_token": "A"}}, {"T": "xoxb-1", "A": "xapp-1"}) == ["slack"]
+    requested: dict[str, object] = {"token": "T", "http": {"port": 1}}
+    assert listened({"slack": requested}, {"T": "xoxb-1", "SLACK_SIGNING_SECRET": SECRET}) == ["slack"]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,23 @@ def test_what_is_missing_is_told_without_any_value(
     with pytest.raises(ConfigError) as refused:
         made(telegram, **environment)
     assert str(refused.value) == problem
+    assert not any(value in f"{refused.value} {refused.value.next_step}" for value in environment.values())
+
+
+@pytest.mark.parametrize(
+    "slack, environment, missing",
+    [
+        ({}, {"SLACK_APP_TOKEN": "xapp-1"}, "SLACK_TOKEN"),
+        ({}, {"SLACK_TOKEN": "xoxb-1"}, "SLACK_APP_TOKEN"),
+        ({"http": {"port": 1}}, {"SLACK_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}, "SLACK_SIGNING_SECRET"),
+    ],
+)
+def test_what_slack_lacks_is_told_without_any_value(
+    slack: dict[str, object], environment: dict[str, str], missing: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        listened({"slack": slack}, environment)
+    assert str(refused.value) == f"the environment variable `{missing}` is empty"
     assert not any(value in f"{refused.value} {refused.value.next_step}" for value in environment.values())
 
 

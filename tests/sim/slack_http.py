@@ -8,6 +8,7 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any
 
 from aiohttp import BodyPartReader, web
@@ -109,7 +110,13 @@ class Http:
             answer = {"ok": False, "error": refused.code, **refused.more}
         self.calls.append(Called(method, args, answer))
         await self._notify()
-        return _cut(request) if fault.cut == "after" else web.json_response(answer)
+        return _cut(request) if fault.cut == "after" else web.json_response(answer, headers=self._headers(request))
+
+    def _headers(self, request: web.Request) -> dict[str, str]:
+        """Return what every answer says of the time and of the token it was asked with."""
+        token = self.state.tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        scopes = {"X-OAuth-Scopes": ",".join(token.scopes)} if token is not None else {}
+        return scopes | {"Date": formatdate(self.state.now(), usegmt=True)}
 
     def _run(self, method: str, headers: Mapping[str, str], args: Json, error: str) -> Json:
         if error:

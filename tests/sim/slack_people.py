@@ -147,6 +147,13 @@ class Person:
         self.slack.state.tell(Event(body | more | {"event_ts": self.slack.state.ts()}, self._bot.team))
         await self.slack.reach.wait()
 
+    async def stops(self, channel: Channel, thread: Message) -> None:
+        """Press the button that stops what the app is doing in a thread."""
+        body: Json = {"type": "agent_session_stopped", "user": self.id, "channel": channel.id}
+        body |= {"thread_ts": thread.ts, "streaming_message_ts": [], "event_ts": self.slack.state.ts()}
+        self.slack.state.tell(Event(body, channel.team, channel))
+        await self.slack.reach.wait()
+
     async def joins(self, channel: Channel) -> None:
         """Become a member."""
         self.slack.state.join(channel, self.id)

@@ -240,7 +240,9 @@ class State:
         team = {"team": member.team}
         strange = {"user_team": member.team, "source_team": member.team} if member.team != channel.team else {}
         where = {"channel": channel.id, "channel_type": TYPES[channel.kind], "event_ts": message.ts}
-        return {**message.body, **team, **strange, **where}
+        root = next((each for each in channel.messages if each.ts == message.thread != message.ts), None)
+        parent = {} if root is None else {"parent_user_id": root.user}
+        return {**message.body, **team, **strange, **where, **parent}
 
     def changed(self, channel: Channel, message: Message, before: Json) -> None:
         """Tell the app that a message was edited, or deleted if it is."""

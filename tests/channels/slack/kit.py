@@ -6,8 +6,10 @@ from typing import Any
 
 import anyio
 
+from channels.base import VaultError
 from channels.message import Address, Event
 from channels.slack.adapter import Slack
+from channels.slack.requests import Listening
 from channels.slack.timing import Timing
 from tests.channels.contract import Stage
 from tests.sim.slack import Slack as Server
@@ -15,8 +17,44 @@ from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_state import Channel
 
-FAST = Timing(call=0.5, pause=0.01, longest=0.05, ping=0.2, quiet=30, readers=30, sockets=1)
+FAST = Timing(call=0.5, pause=0.01, longest=0.05, ping=0.2, quiet=30, readers=30, pace=0, sockets=1)
 COMMANDS = ("status", "approve", "stop", "help")
+
+
+class Kept:
+    """A vault of this process; `broken` makes it unable to answer."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.broken = False
+
+    async def get(self, name: str) -> bytes | None:
+        self._answers()
+        return self.values.get(name)
+
+    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
+        await self.swap(name, self.values.get(name), value, seconds)
+
+    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
+        self._answers()
+        assert seconds is None or seconds > 0
+        if self.values.get(name) != old:
+            return False
+        self.values.pop(name, None)
+        self.values |= {} if new is None else {name: new}
+        return True
+
+    async def delete(self, name: str) -> None:
+        self._answers()
+        self.values.pop(name, None)
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        self._answers()
+        return tuple(sorted(name for name in self.values if name.startswith(prefix)))
+
+    def _answers(self) -> None:
+        if self.broken:
+            raise VaultError("the store does not answer")
 
 
 class SlackStage(Stage):
@@ -27,6 +65,8 @@ class SlackStage(Stage):
     def __init__(self, server: Server, **settings: Any) -> None:  # noqa: ANN401 - the arguments of the adapter
         self.server = server
         server.reach.within = 0.3
+        self.vault = Kept()
+        self.skew = 0
         self.channel = self.adapter = self.another(**settings)
         self.alice = server.user("alice")
         self.home = at(self.alice.dm())
@@ -34,9 +74,10 @@ class SlackStage(Stage):
         self.got: list[Event] = []
         self.refusals = 0
 
-    def another(self, *, token: str = "", app_token: str = "", **settings: Any) -> Slack:  # noqa: ANN401
-        more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, **settings}
-        return Slack(token or self.server.bot.value, app_token or self.server.app_token, server=self.server.api, **more)
+    def another(self, *, token: str = "", listen: str | Listening = "", **settings: Any) -> Slack:  # noqa: ANN401
+        more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, "vault": self.vault, **settings}
+        more |= {"now_ms": lambda: int(1000 * (self.server.state.now() + self.skew))}
+        return Slack(token or self.server.bot.value, listen or self.server.app_token, server=self.server.api, **more)
 
     def shown(self) -> str:
         channels = self.server.state.channels.values()
@@ -59,6 +100,16 @@ class SlackStage(Stage):
             tasks.start_soon(self.adapter.serve, self.receive)
             with anyio.fail_after(8):
                 await self.server.sockets.connected(count)
+            yield
+            tasks.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def also(self, other: Slack) -> AsyncGenerator[None]:
+        """Let another adapter listen beside this one, as another process does."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.serve, self.receive)
+            with anyio.fail_after(8):
+                await self.server.sockets.connected(2)
             yield
             tasks.cancel_scope.cancel()
 

@@ -319,7 +319,15 @@ async def test_what_slack_tells_of_a_workspace_that_takes_the_bot_off_ends_there
     async def receive(event: Event) -> None:
         got.append(event)
 
-    adapter = Slack("", stage.played.app_token, installer=stage.installer, server=stage.played.api, timing=FAST)
+    adapter = Slack(
+        "",
+        stage.played.app_token,
+        installer=stage.installer,
+        vault=stage.store.vault([KEY]),
+        now_ms=lambda: 0,
+        server=stage.played.api,
+        timing=FAST,
+    )
     olga = stage.played.user("olga", team)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(adapter.serve, receive)

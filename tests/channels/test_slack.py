@@ -1,0 +1,45 @@
+"""The Slack adapter keeps the contract of channels, against a Slack that is played on loopback."""
+
+import logging
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from channels.base import ChannelError
+from channels.message import Outbound
+from tests.channels.contract import ChannelContract, Stage
+from tests.channels.slack.kit import SlackStage, staged
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def played() -> AsyncGenerator[SlackStage]:
+    async with staged() as made:
+        yield made
+
+
+class TestSlack(ChannelContract):
+    @pytest.fixture
+    def stage(self, played: SlackStage) -> Stage:
+        return played
+
+
+async def test_no_token_is_anywhere(played: SlackStage, caplog: pytest.LogCaptureFixture) -> None:
+    token, app_token = played.server.bot.value, played.server.app_token
+    caplog.set_level(logging.DEBUG)
+    wrong = played.another(token=f"{token}-wrong")
+    told = [repr(played.adapter), repr(wrong), repr(await wrong.troubles())]
+    played.server.fails("chat.postMessage", status=502)
+    for adapter in (wrong, played.adapter):
+        with pytest.raises(ChannelError) as raised:
+            await adapter.send(Outbound(played.home, "x", "k"))
+        told += [str(raised.value), repr(raised.value)]
+        assert raised.value.__suppress_context__
+    await wrong.close()
+    for name in ("slack", "slack_bolt", "slack_sdk", "aiohttp"):
+        caplog.set_level(logging.DEBUG, name)
+    async with played.serving():
+        await played.alice.says(played.alice.dm(), "hello")
+    assert "Sending a request" in caplog.text
+    assert not any(secret in "".join(told) + caplog.text for secret in (token, app_token))
