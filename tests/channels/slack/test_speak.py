@@ -3,11 +3,15 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, Button, Outbound, OutboundKind, Signal
 from channels.slack.clients import Clients
+from channels.slack.letter import compose
+from channels.slack.post import remember
 from channels.slack.speak import Speaker
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown as words
@@ -132,6 +136,43 @@ async def test_a_wait_in_the_middle_goes_on_where_it_stopped(scene: Scene) -> No
         assert receipt.partition("/")[2] in {message.ts for message in scene.private()}
         said = [message.text for message in scene.private()[before:]]
         assert len(said) == len(set(said)) == (PARTS if text == LONG else 2)
+
+
+async def test_a_failure_after_the_first_part_is_ambiguous(scene: Scene) -> None:
+    scene.played.fails("files.completeUploadExternal", error="invalid_arguments")
+    with pytest.raises(AmbiguousSendError):
+        await scene.says(scene.home, "title\n" + "x\n" * 50_000)
+    assert len(scene.private()) == 1
+
+
+async def test_a_hostile_text_arrives_readable_or_as_a_file_and_mentions_nobody(scene: Scene) -> None:
+    for number, bit in enumerate(("<!channel> @everyone <@U1> ", "[a](http://evil.example) ", "![[]()", "> - **a\n")):
+        for size in (9_000, 200_000):
+            await scene.says(scene.home, bit * (size // len(bit)), f"{number} {size}")
+    for message in scene.private():
+        assert not scene.alice.notified_by(message)
+        assert scene.alice.can_click(message) == set()
+    assert sum(len(file.data) > 190_000 for file in scene.played.state.uploads.values()) == 4
+
+
+async def test_others_go_on_while_a_long_text_is_rendered(scene: Scene) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await anyio.sleep(0.005)
+            ticks += 1
+
+    await scene.says(scene.home)
+    began = anyio.current_time()
+    await anyio.to_thread.run_sync(compose, Outbound(scene.home, "![" * 4_000, "k2"))
+    takes = anyio.current_time() - began
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        await scene.says(scene.home, "![" * 4_000, "k2")
+        tasks.cancel_scope.cancel()
+    assert ticks > takes / 0.05
 
 
 async def test_a_gone_thread_is_no_reason_to_say_it_in_the_channel(scene: Scene) -> None:
@@ -374,6 +415,11 @@ async def test_a_preview_that_somebody_deleted_begins_anew(scene: Scene) -> None
     with pytest.raises(ChannelError):
         await scene.shows(scene.home, "half of it")
     await scene.shows(scene.home, "half of it all")
+    await scene.shows(scene.home, "")
+    await scene.shows(scene.home, "half", "k2")
+    scene.private()[0].deleted = True
+    await scene.shows(scene.home, "")
+    await scene.shows(scene.home, "half of it all", "k3")
     assert scene.alice.sees(scene.alice.dm()) == ["\nhalf of it all"]
 
 
@@ -427,3 +473,10 @@ async def test_what_is_said_at_home_is_published(scene: Scene) -> None:
     for wrong in (scene.at(scene.general, "home"), scene.at(scene.alice.id, "home", scene.bob.id)):
         with pytest.raises(ChannelError):
             await scene.says(wrong)
+
+
+def test_what_is_remembered_has_a_bound() -> None:
+    kept = dict[int, int]()
+    for number in range(1_000):
+        remember(kept, number, number)
+    assert (len(kept), max(kept)) == (256, 999)
