@@ -53,7 +53,7 @@ class Post:
                 raise
             return found
         named = str(answer["ts"])
-        if place.thread and answer["message"].get("thread_ts") != place.thread:
+        if place.thread and not answer["message"].get("thread_ts"):
             with suppress(*FAILURES):
                 await client.chat_delete(channel=place.channel, ts=named)
             raise GoneError("the thread is gone")

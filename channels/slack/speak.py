@@ -167,16 +167,16 @@ class Speaker:
         steps = len(letter.sheets) + bool(letter.file)
         # Before the line above it, so that a file that Slack does not take is not announced.
         file = await self._post.upload(place.team, letter.file) if letter.file else ""
-        begun, named = self._done.pop(mark, (0, ""))
+        begun, receipt = self._done.pop(mark, (0, ""))
         for number in range(begun, steps):
             try:
                 if number == len(letter.sheets):
                     await self._post.share(place, file)
                 else:
                     counted = Mark(key_of(outbound), number + 1, steps)
-                    named = await self._one(outbound, letter.sheets[number], place, counted)
+                    receipt = await self._one(outbound, letter.sheets[number], place, counted)
             except BusyChannelError:
-                remember(self._done, mark, (number, named))
+                remember(self._done, mark, (number, receipt))
                 raise
             except (AmbiguousSendError, GoneError):
                 raise
@@ -184,28 +184,35 @@ class Speaker:
                 if number:
                     raise AmbiguousSendError("only a part of it was shown") from None
                 raise
-        return _receipt(place, named) if named else ""
+        return receipt
 
     async def _one(self, outbound: Outbound, sheet: Sheet, place: Place, mark: Mark) -> str:
-        """Say one message, the first in the place of its preview; return its time stamp."""
+        """Say one message, the first in the place of its preview."""
         if place.only:
-            await self._post.whisper(place, sheet)
-            return ""
+            return await self._aside(sheet, place, mark)
         shown = self._previews.get(outbound.address) if mark.number == 1 else None
         if shown is None or not shown.named:
-            return await self._post.show(place, sheet, mark)
+            return _receipt(place, await self._post.show(place, sheet, mark))
         if shown.key != outbound.key or outbound.repeated:
             with suppress(ChannelError):
                 await self._take_back(outbound.address)
-            return await self._post.show(place, sheet, mark)
+            return _receipt(place, await self._post.show(place, sheet, mark))
+        named = shown.named
         try:
-            await self._post.change(shown.place, shown.named, sheet, mark)
+            await self._post.change(shown.place, named, sheet, mark)
         except FixedError:
             named = await self._post.show(place, sheet, mark)
-        else:
-            named = shown.named
         del self._previews[outbound.address]
-        return named
+        return _receipt(place, named)
+
+    async def _aside(self, sheet: Sheet, place: Place, mark: Mark) -> str:
+        """Say one message to one alone: in the channel, hidden there, or in private where the bot is not in that."""
+        try:
+            await self._post.whisper(place, sheet)
+        except GoneError:
+            own = Place(place.team, await self._post.conversation(place.team, place.only))
+            return _receipt(own, await self._post.show(own, sheet, mark))
+        return ""
 
 
 def _receipt(place: Place, named: str) -> str:

@@ -264,6 +264,17 @@ async def test_what_is_for_one_is_hidden_from_the_others_of_a_channel(scene: Sce
     assert len(scene.general.messages) == 1
 
 
+async def test_what_is_for_one_where_the_bot_is_not_is_said_in_private(scene: Scene) -> None:
+    outside = scene.played.channel("outside", scene.alice, scene.bob, bot=False)
+    receipt = await scene.says(scene.at(outside, recipient=scene.alice.id), "psst")
+    assert receipt == f"{scene.alice.dm().id}/{scene.private()[0].ts}"
+    assert (scene.alice.sees(scene.alice.dm()), outside.messages) == (["\npsst"], [])
+    scene.played.fails("conversations.open", error="user_not_found")
+    with pytest.raises(ChannelError) as raised:
+        await scene.says(scene.at(outside, recipient=scene.bob.id), "psst")
+    assert not isinstance(raised.value, GoneError)
+
+
 async def test_what_is_for_one_in_private_is_said_only_if_it_is_theirs(scene: Scene) -> None:
     await scene.says(scene.at(scene.alice.dm(), recipient=scene.alice.id), "yours")
     with pytest.raises(ChannelError):
