@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from bot.agent.thinking import Thinking
+    from bot.intake.transcriber import Transcriber
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
 
@@ -66,11 +67,15 @@ _SWEEP_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up."""
+    """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up.
+
+    `transcriber` writes down what is said in recordings, in the place of the configured one.
+    """
 
     tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
     model: "Callable[[str], Model] | None" = None
     resolve: Resolve = system_resolver
+    transcriber: "Transcriber | None" = None
 
 
 async def _nobody(_line: str) -> None:
@@ -171,16 +176,19 @@ class App:
         await self._start(tell)
         await asyncio.to_thread(import_module, "bot.worker")
         thinking = await self.thinking()
+        transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.servers.serve())
-                self._serving = self._worker(keeper, thinking)
+                self._serving = self._worker(keeper, thinking, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
             await keeper.close()
+            if transcriber is not None:
+                await transcriber.close()
 
     async def deliver(self, tell: Tell = _nobody) -> None:
         """As `serve`, in a process that runs no turns: what waits to be said is said."""
@@ -272,27 +280,44 @@ class App:
 
         return thinking(self.config.model, self._environment, self.gate, self.store, self._parts.model)
 
-    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking") -> "Worker":
+    def _made_transcriber(self) -> "Transcriber | None":
+        from bot.intake.transcriber import transcriber
+
+        return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
+
+    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
         from bot.agent.calls import Calls
         from bot.agent.loop import Agent
+        from bot.agent.pictures import Pictures
         from bot.endings import Endings
+        from bot.intake.admission import Admission
+        from bot.intake.files import Files
         from bot.worker import Worker
 
         limits = self.config.limits
         agent = Agent(
             chain=thinking.chain,
             recap=thinking.recap,
+            pictures=Pictures(self.files),
             gate=self.gate,
             calls=Calls(self.gate, self.outbox),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=limits.model_steps,
         )
+        files = Files(
+            channels=self._channels,
+            gate=self.gate,
+            root=self.files,
+            settings=self.config.files,
+            transcriber=transcriber,
+        )
         return Worker(
             store=self.store,
             wake=self.store,
             audit=self.store,
             gate=self.gate,
+            admission=Admission(self.gate, files, self.outbox),
             agent=agent,
             endings=Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
             outbox=self.outbox,

@@ -31,9 +31,22 @@ def turn_completed(standing: Standing, reason: str) -> NewEvent:
     return _told(standing, EventType.TURN_COMPLETED, "worker", {"reason": reason})
 
 
-def user_message(standing: Standing, sender: str, text: str, label: Label, origin: JsonValue = None) -> NewEvent:
-    """Admit what a person said, or what another session did: then `origin` tells which, and as what."""
+def user_message(
+    standing: Standing,
+    sender: str,
+    text: str,
+    label: Label,
+    origin: JsonValue = None,
+    files: Iterable[JsonObject] = (),
+) -> NewEvent:
+    """Admit what a person said and where the files are that he sent, or what another session said.
+
+    Then `origin` tells which, and as what.
+    """
     body: dict[str, JsonValue] = {"text": text} if origin is None else {"text": text, "origin": origin}
+    told: list[JsonValue] = [dict(file) for file in files]
+    if told:
+        body["files"] = told
     return _admitted(standing, EventType.USER_MESSAGE, sender, body, label, Visibility.USER)
 
 

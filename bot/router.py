@@ -9,7 +9,7 @@ session; what commands tell goes to whoever typed them alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -120,7 +120,8 @@ class Router:
 
     async def _taken(self, inbound: Inbound, caller: Caller, sid: str) -> str:
         """Put a message into its session's inbox; return why it is not, empty if it is."""
-        if len(inbound.text) + sum(map(len, inbound.quoted)) > self._longest:
+        described = sum(len(file.handle) + len(file.name) + len(file.media_type) for file in inbound.files)
+        if len(inbound.text) + sum(map(len, inbound.quoted)) + described > self._longest:
             return f"a message has at most {self._longest} characters"
         if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
             return NOT_CLASSIFIED
@@ -149,13 +150,14 @@ class Router:
                 self._gate.document,
                 inbound.address,
                 caller.role,
-                authored=inbound.authored and not inbound.quoted,
+                authored=inbound.authored and not inbound.quoted and not inbound.files,
                 shared=not inbound.private,
             ),
             body={
                 "text": inbound.text,
                 "account": inbound.account,
                 **({"quoted": list(inbound.quoted)} if inbound.quoted else {}),
+                **({"files": [asdict(file) for file in inbound.files]} if inbound.files else {}),
             },
             home=str(inbound.address),
             principal=caller.principal if inbound.private else principals.of_chat(inbound.address),

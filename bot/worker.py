@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from bot import events, labelling
-from bot.agent.context import assemble, prompt, with_quoted
+from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
 from bot.copies import Copies
 from bot.endings import Endings
 from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError
-from bot.gate.decisions import MAY_GO_ON, NOT_KNOWN
+from bot.gate.decisions import NOT_KNOWN
 from bot.gate.gate import Gate
 from bot.ids import Ids
+from bot.intake.admission import Admission
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
 from bot.quoting import addresses
@@ -36,7 +37,6 @@ from bot.standing import Standing
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from channels.message import Address, Signal
 from policy.labels import PUBLIC
-from policy.request import Hook
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -64,6 +64,7 @@ class Worker:
         wake: Wake,
         audit: AuditStore,
         gate: Gate,
+        admission: Admission,
         agent: Agent,
         endings: Endings,
         outbox: Outbox,
@@ -79,6 +80,7 @@ class Worker:
         self._wake = wake
         self._audit = audit
         self._gate = gate
+        self._admission = admission
         self._agent = agent
         self._endings = endings
         self._outbox = outbox
@@ -259,15 +261,15 @@ class Worker:
             return obstacle
         try:
             with turn.interruptible():
-                text = None
+                message = None
                 if item is not None:
-                    admitted = await self._admit(turn, item)
-                    if not isinstance(admitted, str):
+                    admitted = await self._admission.admit(turn, item)
+                    if isinstance(admitted, GivenUp):
                         return admitted
-                    text = admitted
+                    message = admitted
                 elif turn.record.suspended:
                     await self._resume(turn)
-                return await self._agent.think(turn, text)
+                return await self._agent.think(turn, message)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
         except DeadlinePassedError:
@@ -315,29 +317,6 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001 - as above, and nothing of the first ending was written
             return await self._endings.end(turn, _broken(error))
-
-    async def _admit(self, turn: OpenTurn, item: InboxItem) -> str | GivenUp:
-        """Let a message into the context (hook PRE_CONTEXT_INJECTION); return its text as admitted."""
-        standing = turn.standing
-        spoken = self._gate.admit(standing, item.label, with_quoted(item.body))
-        decision = spoken.decision
-        row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
-        if decision.verdict not in MAY_GO_ON:
-            return GivenUp(YieldReason.ERROR, decision=decision, rejected=row)
-        after = replace(standing, taint=decision.label_after)
-        async with turn.lock:
-            await turn.write(
-                events=(
-                    events.turn_started(standing, turn.record.attempt),
-                    *events.taint_raised(standing, decision.label_after, "message"),
-                    events.user_message(standing, item.sender, spoken.text, item.label, item.body.get("origin")),
-                ),
-                audit=(row, self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after))),
-                take=item.position,
-                turn=turn.record,
-                status=Status.RUNNING,
-            )
-        return prompt({**item.body, "text": spoken.text})
 
 
 def _hops(item: InboxItem) -> int:

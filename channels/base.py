@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from channels.message import Address, Attachment, Event, Outbound, Signal
 
@@ -31,7 +31,11 @@ class GoneError(ChannelError):
 
 
 class LargeFileError(ChannelError):
-    """A file is larger than what was asked for; nothing of it is kept."""
+    """A file has more than `most` bytes; nothing of it is kept."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the file has more than {most} bytes")
+        self.most = most
 
 
 class VaultError(ChannelError):
@@ -138,18 +142,23 @@ class Trouble:
     remark: bool = False
 
 
-class Platform(Channel, Protocol):
-    """An adapter that listens by itself, as all do but the console."""
-
-    async def serve(self, receive: Receive) -> None:
-        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
-        ...
+@runtime_checkable
+class FileSource(Protocol):
+    """Where files that came with messages can be had."""
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes.
 
         Raises LargeFileError: it is larger, or than what the platform hands out. ChannelError: it cannot be had.
         """
+        ...
+
+
+class Platform(Channel, FileSource, Protocol):
+    """An adapter that listens by itself, as all do but the console."""
+
+    async def serve(self, receive: Receive) -> None:
+        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
         ...
 
     async def close(self) -> None:

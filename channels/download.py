@@ -42,5 +42,5 @@ async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
     async for chunk in content.iter_chunked(_CHUNK):
         taken += chunk
         if len(taken) > most:
-            raise LargeFileError(f"the file has more than {most} bytes")
+            raise LargeFileError(most)
     return bytes(taken)

@@ -33,6 +33,7 @@ from policy.entries import (
     RuleEntry,
     ToolName,
     ToolOverride,
+    Transcriber,
     with_known,
 )
 from policy.errors import DocumentError, Problem, nearest
@@ -78,6 +79,7 @@ class Document(Entry):
     mcp_servers: Frozen[Annotated[str, AfterValidator(with_known(reading.server))], McpServer]
     tools: Frozen[ToolName, ToolOverride]
     models: Frozen[str, Model]
+    transcribers: Frozen[str, Transcriber]
     patterns: Annotated[
         Frozen[
             Annotated[str, AfterValidator(reading.pattern_name)], Annotated[str, AfterValidator(reading.pattern_text)]
@@ -130,6 +132,11 @@ class Document(Entry):
     def provider(self, model: str) -> Label:
         """Return the clearance of a model's provider, PUBLIC for an unknown one."""
         entry = self.models.get(model)
+        return PUBLIC if entry is None else entry.clearance
+
+    def transcriber(self, name: str) -> Label:
+        """Return the clearance of whoever writes down what is said, PUBLIC for an unknown one."""
+        entry = self.transcribers.get(name)
         return PUBLIC if entry is None else entry.clearance
 
     def holds(self, tool: str) -> bool:
@@ -186,6 +193,7 @@ def defaults() -> dict[str, object]:
         "mcp_servers": {},
         "tools": {},
         "models": {"offline": {"clearance": "top"}},
+        "transcribers": {},
         "patterns": {},
         "rules": [],
     }
@@ -202,6 +210,7 @@ _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
         "mcp_servers": McpServer,
         "tools": ToolOverride,
         "models": Model,
+        "transcribers": Transcriber,
         "rules": RuleEntry,
     }
 )

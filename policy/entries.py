@@ -190,6 +190,12 @@ class Model(Entry):
     clearance: _Label
 
 
+class Transcriber(Entry):
+    """Who writes down what is said in a recording."""
+
+    clearance: _Label
+
+
 class RuleEntry(Entry):
     """One configured rule.
 

@@ -37,6 +37,11 @@ class Chain:
         """What the model that is asked first can read at once."""
         return Window.of(self._seats[0])
 
+    @property
+    def sees(self) -> bool:
+        """Whether a model of them sees pictures."""
+        return any(seat.sees for seat in self._seats)
+
     async def ask(
         self,
         standing: Standing,

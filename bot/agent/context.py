@@ -5,13 +5,14 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -22,6 +23,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from bot.agent.pictures import NONE, Shown, pictured
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject
 from bot.sessions.summaries import Summary
@@ -57,11 +59,13 @@ class Context:
 
     `decided` holds the ids of calls whose decision is in the log: one of them without a result was
     interrupted by a crash. `open_calls` are the last response's calls that have no result yet, in order.
+    `pictures` are what it shows of the messages in it.
     """
 
     messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
     decided: set[str] = field(default_factory=set[str])
     answered: set[str] = field(default_factory=set[str])
+    pictures: Shown = field(default_factory=lambda: NONE)
 
     @property
     def last_response(self) -> ModelResponse | None:
@@ -89,9 +93,14 @@ class Context:
             return None
         return text_of(response)
 
-    def add_prompt(self, text: str) -> None:
-        """Append what a person said."""
-        self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+    def add_prompt(self, text: str, pictures: Sequence[BinaryContent] = ()) -> None:
+        """Append what a person said, and the pictures he sent."""
+        content = [text, *pictures] if pictures else text
+        self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
+
+    def add_message(self, body: JsonObject) -> None:
+        """Append a message as it stands in the log."""
+        self.add_prompt(prompt(body), pictured(body, self.pictures))
 
     def add_result(self, call: str, tool: str, text: str, outcome: str) -> None:
         """Append a call's result, joining those of one step into one message."""
@@ -104,9 +113,9 @@ class Context:
             self.messages.append(ModelRequest(parts=[part]))
 
 
-def assemble(events: Iterable[Event], summary: Summary | None = None) -> Context:
+def assemble(events: Iterable[Event], summary: Summary | None = None, pictures: Shown = NONE) -> Context:
     """Return the context that a generation's events make, or a summary and the events after it."""
-    context = Context()
+    context = Context(pictures=pictures)
     if summary is not None:
         context.add_prompt(f"{SUMMARIZED}\n{summary.text}")
     for event in events:
@@ -155,7 +164,7 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
 def _add(context: Context, kind: EventType, body: JsonObject) -> None:
     match kind:
         case EventType.USER_MESSAGE:
-            context.add_prompt(prompt(body))
+            context.add_message(body)
         case EventType.AGENT_THINKING:
             context.messages.append(response_from(body))
         case EventType.AGENT_MESSAGE:
@@ -181,15 +190,6 @@ def prompt(body: JsonObject) -> str:
         return text
     named = f" {origin['session']}" if "session" in origin else ""
     return f"[{_ORIGINS[str(origin['as'])]}{named}, not your user]\n{text}"
-
-
-def with_quoted(body: JsonObject) -> str:
-    """Return what a person sent: what others wrote and he quoted or forwarded stands behind his own words, marked."""
-    text, quoted = str(body["text"]), body.get("quoted")
-    for one in quoted if isinstance(quoted, list) else ():
-        marked = str(one).replace("\n", "\n> ")
-        text = f"{text}\n\n[quoted, written by somebody else]\n> {marked}".lstrip()
-    return text
 
 
 def response_body(response: ModelResponse) -> dict[str, JsonValue]:

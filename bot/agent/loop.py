@@ -11,6 +11,7 @@ from bot.agent.calls import Calls
 from bot.agent.chain import Chain
 from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
 from bot.agent.models import UNKNOWN, ModelError, toolset
+from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.window import estimated
 from bot.crossings import Prepared
@@ -20,6 +21,7 @@ from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import answer_key
 from bot.sessions.events import Event, EventType
+from bot.sessions.json import JsonObject
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
 from bot.sessions.values import YieldReason
@@ -78,6 +80,7 @@ class Agent:
         *,
         chain: Chain,
         recap: Recap,
+        pictures: Pictures,
         gate: Gate,
         calls: Calls,
         outbox: Outbox,
@@ -86,6 +89,7 @@ class Agent:
     ) -> None:
         self._chain = chain
         self._recap = recap
+        self._pictures = pictures
         self._gate = gate
         self._calls = calls
         self._outbox = outbox
@@ -93,11 +97,11 @@ class Agent:
         self._steps = steps
         self._parameters = toolset(gate.tools)
 
-    async def think(self, turn: OpenTurn, text: str | None) -> Ending:
-        """Run the turn from where its log stands to its ending; `text` is the message just admitted, if any."""
-        context = self._assembled(turn.history)
-        if text is not None:
-            context.add_prompt(text)
+    async def think(self, turn: OpenTurn, message: JsonObject | None) -> Ending:
+        """Run the turn from where its log stands to its ending; `message` is the one just admitted, if any."""
+        context = self._assembled(turn.history, await self._pictured(turn, message))
+        if message is not None:
+            context.add_message(message)
         step = _steps_taken(turn)
         while True:
             response, logged = context.last_response, True
@@ -155,11 +159,18 @@ class Agent:
     def _holds(self, context: Context) -> bool:
         return self._chain.window.holds(context.messages, self._parameters)
 
-    def _assembled(self, history: tuple[Event, ...]) -> Context:
+    def _assembled(self, history: tuple[Event, ...], pictures: Shown) -> Context:
         """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
-        context = assemble(history)
+        context = assemble(history, None, pictures)
         summary = None if self._holds(context) else newest_summary(history)
-        return context if summary is None else assemble(history, summary)
+        return context if summary is None else assemble(history, summary, pictures)
+
+    async def _pictured(self, turn: OpenTurn, message: JsonObject | None) -> Shown:
+        """Return the pictures of a turn's context, if a model sees any."""
+        if not self._chain.sees:
+            return NONE
+        said = [event.body for event in turn.history if event.type is EventType.USER_MESSAGE]
+        return await self._pictures.of(turn.standing, said if message is None else [*said, message])
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
@@ -171,7 +182,7 @@ class Agent:
         """
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log)) - {log[-1].seq})
-        halved = (cut for cut in after if self._half(assemble(log, Summary("", cut))))
+        halved = (cut for cut in after if self._half(assemble(log, Summary("", cut), context.pictures)))
         upto = next(halved, after[-1] if after else 0)
         if not upto:
             raise ModelError(TOO_LARGE)
@@ -188,7 +199,7 @@ class Agent:
         row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
         async with turn.lock:
             await turn.write(events=(events.summarized(turn.standing, summary),), audit=(row,))
-        context.messages = assemble(log, summary).messages
+        context.messages = assemble(log, summary, context.pictures).messages
         if not self._holds(context):
             raise ModelError(TOO_LARGE)
         return None

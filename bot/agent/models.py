@@ -37,6 +37,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as Wishes
 from pydantic_ai.tools import ToolDefinition
 
+from bot.agent.pictures import has_pictures, without_pictures
 from bot.agent.providers import Seat
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.errors import LockgateError
@@ -54,6 +55,7 @@ UNKNOWN: Final = Usage(requests=1, complete=False, priced=False)
 
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _REFUSED_UNREAD: Final = frozenset({400, 401, 402, 403, 404, 422, 429, 529})
+_NOT_TAKEN: Final = frozenset({400, 413, 415, 422})
 _FIRST_WAIT: Final = 0.5
 
 Show = Callable[[str], Awaitable[None]]
@@ -75,14 +77,27 @@ class ModelError(LockgateError):
 
 
 class _FailureError(Exception):
-    """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say."""
+    """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say.
 
-    def __init__(self, told: str, detail: str, *, again: bool, wait: float | None = None, free: bool = False) -> None:
+    `refused` tells that it did not take the request as it was.
+    """
+
+    def __init__(
+        self,
+        told: str,
+        detail: str,
+        *,
+        again: bool,
+        wait: float | None = None,
+        free: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(told)
         self.told = told
         self.detail = detail
         self.again = again
         self.wait = wait
+        self.refused = refused
         self.usage = Usage(requests=1) if free else UNKNOWN
 
 
@@ -104,6 +119,7 @@ class Asker:
         Raises ModelError: it did not answer, or answered with a tool run at the provider.
         """
         used, attempt = Usage(), 0
+        messages = messages if seat.sees else without_pictures(messages)
         with anyio.move_on_after(self._settings.answer_seconds) as limit:
             while True:
                 try:
@@ -113,6 +129,10 @@ class Asker:
                     used = used.plus(failure.usage)
                     if show is not None:
                         await show("")
+                    if failure.refused and has_pictures(messages):
+                        # It may not take one of them, which would otherwise end every turn of this conversation.
+                        messages = without_pictures(messages)
+                        continue
                     wait = _FIRST_WAIT * 2**attempt if failure.wait is None else failure.wait
                     attempt += 1
                     left = min(limit.deadline - anyio.current_time(), self._settings.retry_wait_seconds)
@@ -225,6 +245,7 @@ def _by_status(error: ModelHTTPError) -> _FailureError:
         again=again and error.provider_retry_hint is not False,
         wait=error.retry_after,
         free=error.status_code in _REFUSED_UNREAD and not error.in_stream,
+        refused=error.status_code in _NOT_TAKEN,
     )
 
 

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
@@ -43,7 +44,10 @@ _RESULT: Final = 2_000
 
 
 class OfflineModel(Model):
-    """A model that does what it is told."""
+    """A model that does what it is told, and reads text alone."""
+
+    def __init__(self) -> None:
+        super().__init__(profile=ModelProfile(supports_image_input=False))
 
     @property
     def model_name(self) -> str:

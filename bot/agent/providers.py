@@ -47,6 +47,12 @@ class Seat:
     model: Model
     settings: ProviderSettings
 
+    @property
+    def sees(self) -> bool:
+        """Whether it takes pictures: as the configuration says, else as far as the library knows."""
+        said = self.settings.pictures
+        return self.model.profile.get("supports_image_input", True) if said is None else said
+
 
 @dataclass(frozen=True, slots=True)
 class Seats:

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import BinaryContent, ModelMessage
 from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.providers import Seat
 
 _CHARACTERS: Final = 3
 _MESSAGE: Final = 10
+_PICTURE: Final = 1600
+"""Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
 _ANSWER: Final = 4096
 """Tokens left free for the answer, unless the configuration says how long one may be."""
 
@@ -56,4 +58,12 @@ def _size(message: ModelMessage) -> int:
 
 def _length(part: object) -> int:
     held = (getattr(part, name, None) for name in ("content", "args", "tool_name", "signature"))
-    return sum(len(value if isinstance(value, str) else str(cast("object", value))) for value in held if value)
+    return sum(_characters(value) for value in held if value)
+
+
+def _characters(value: object) -> int:
+    if isinstance(value, list):
+        return sum(map(_characters, cast("list[object]", value)))
+    if isinstance(value, BinaryContent):
+        return _PICTURE * _CHARACTERS
+    return len(value if isinstance(value, str) else str(value))

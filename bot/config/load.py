@@ -84,6 +84,8 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         model=settings.model,
         limits=settings.limits,
         web=settings.web,
+        files=settings.files,
+        transcriber=settings.transcriber,
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,
         channels=settings.channels,

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, Variable, WebAddress
+from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
 from policy.document import Document
@@ -61,13 +62,15 @@ class ProviderSettings(Block):
     """What one model needs beside its name.
 
     `base_url` is another server that speaks the provider's protocol, `key` the environment variable that holds its
-    key. `context_tokens` is its window, null if it is as large as ever needed. Prices are for a million tokens, in
-    the currency the operator counts in; null is unknown, which is not free.
+    key. `pictures` tells whether it takes them; null leaves that to what is known of the model. `context_tokens` is its
+    window, null if it is as large as ever needed. Prices are for a million tokens, in the currency the operator counts
+    in; null is unknown, which is not free.
     """
 
     base_url: WebAddress | None = None
     key: Variable | None = None
     stream: bool = True
+    pictures: bool | None = None
     context_tokens: int | None = Field(default=None, ge=1000, le=100_000_000)
     output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     input_price: _Price = None
@@ -165,6 +168,8 @@ class Settings(Block):
     model: ModelSettings = ModelSettings()
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
+    files: FilesSettings = FilesSettings()
+    transcriber: TranscriberSettings | None = Field(default=None)
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
     channels: ChannelsSettings = ChannelsSettings()
@@ -183,6 +188,8 @@ class Config:
     model: ModelSettings
     limits: Limits
     web: WebSettings
+    files: FilesSettings
+    transcriber: TranscriberSettings | None
     secrets: Mapping[str, SecretSettings]
     policy: Document
     mcp_servers: Mapping[str, McpServerSettings]

@@ -140,6 +140,13 @@ class Decisions:
             request = replace(request, provider=self.document.provider(model))
         return self._decide(request, standing.now)
 
+    def transcribe(self, standing: Standing, label: Label, transcriber: str) -> Decision:
+        """Decide on a transcriber hearing a recording of this label, and nothing else (hook AGENT_INVOCATION)."""
+        if not self._knows(standing):
+            return self.refused(standing, NOT_KNOWN)
+        request = self._request(Hook.AGENT_INVOCATION, replace(standing, taint=label))
+        return self._decide(replace(request, provider=self.document.transcriber(transcriber)), standing.now)
+
     def reset(self, standing: Standing, *, confirmed: bool) -> Decision:
         """Decide on a new generation (hook SESSION_RESET)."""
         return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing.now)

@@ -6,3 +6,15 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def objects(body: JsonObject, name: str) -> tuple[JsonObject, ...]:
+    """Return the objects of a list in a body, none if it is not there."""
+    found = body.get(name)
+    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+
+
+def texts(body: JsonObject, name: str) -> tuple[str, ...]:
+    """Return the texts of a list in a body, none if it is not there."""
+    found = body.get(name)
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()

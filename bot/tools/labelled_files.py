@@ -1,4 +1,4 @@
-"""Text files with a label beside each: the file root shared by all sessions, and workspaces.
+"""Files with a label beside each: the file root shared by all sessions, and workspaces.
 
 A file the agent wrote has its writer's label in a side file under `.labels`, written and synced before
 the text, so that a crash can leave a label too high but never one too low. The label belongs to the
@@ -78,9 +78,12 @@ class FileRoot:
                 "a path is relative, without `..`, control characters or names that begin with a dot"
             )
         if parts[0] == WORKSPACE:
-            base = self._workspaces / scene.sid / str(scene.generation)
-            return Place(base, WORKSPACE, parts[1:], workspace=True)
+            return self.workspace(scene.sid, scene.generation, *parts[1:])
         return Place(self._shared / parts[0], parts[0], parts[1:], workspace=False)
+
+    def workspace(self, sid: str, generation: int, *parts: str) -> Place:
+        """Return a place in the workspace of a session's generation; the parts are names of our own."""
+        return Place(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
     def label(self, place: Place) -> Label:
         """Return the label of a file's or folder's writer, PUBLIC where the operator put it.
@@ -96,17 +99,24 @@ class FileRoot:
 
         Raises AbsentError: there is no such file. UnusableError: it is not UTF-8 text of at most LIMIT bytes.
         """
+        try:
+            return self.load(place, LIMIT).decode("utf-8")
+        except UnicodeDecodeError:
+            raise UnusableError from None
+
+    def load(self, place: Place, most: int) -> bytes:
+        """Return what is in a file, of at most `most` bytes.
+
+        Raises AbsentError: there is no such file. UnusableError: it is larger.
+        """
         with _open(place, os.O_RDONLY) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor.number).st_mode):
                 raise AbsentError
             with os.fdopen(os.dup(descriptor.number), "rb") as file:
-                content = file.read(LIMIT + 1)
-        if len(content) > LIMIT:
+                content = file.read(most + 1)
+        if len(content) > most:
             raise UnusableError
-        try:
-            return content.decode("utf-8")
-        except UnicodeDecodeError:
-            raise UnusableError from None
+        return content
 
     def list(self, place: Place) -> tuple[tuple[str, Label], ...]:
         """Return the names in a folder with their writers' labels; folders end with `/`.
@@ -129,15 +139,24 @@ class FileRoot:
         )
 
     def write(self, place: Place, text: str, label: Label, *, ceiling: Label, make_base: bool) -> None:
-        """Write a file whose content has this label, which is joined with the label of what it replaces.
-
-        The label's side file is on disk before the text is, and the names of new folders get it too. What is
-        labelled above `ceiling` is not replaced. With `make_base` the base folder is made when it is missing.
+        """Write a text file, as `keep` does.
 
         Raises UnusableError: it cannot be written, or is larger than LIMIT bytes.
         """
         content = text.encode("utf-8", errors="replace")
-        if len(content) > LIMIT or not place.parts:
+        if len(content) > LIMIT:
+            raise UnusableError
+        self.keep(place, content, label, ceiling=ceiling, make_base=make_base)
+
+    def keep(self, place: Place, content: bytes, label: Label, *, ceiling: Label, make_base: bool) -> None:
+        """Write a file whose content has this label, which is joined with the label of what it replaces.
+
+        The label's side file is on disk before the content is, and the names of new folders get it too. What is
+        labelled above `ceiling` is not replaced. With `make_base` the base folder is made when it is missing.
+
+        Raises UnusableError: it cannot be written.
+        """
+        if not place.parts:
             raise UnusableError
         try:
             if make_base:

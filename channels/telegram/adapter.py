@@ -35,6 +35,8 @@ _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
 _COMMANDS: Final = 100
 _HELP: Final = 256
 _CONNECTIONS: Final = 64
+_HANDED_OUT: Final = 20_000_000
+"""Bytes of the largest file that Telegram hands out."""
 _FETCHED_CALLS: Final = 4
 """How many calls' time a file may take."""
 
@@ -107,7 +109,7 @@ class Telegram:
             path = (await self._bot.get_file(attachment.handle)).file_path or ""
         except BadRequest as error:
             if "too big" in error.message.lower():
-                raise LargeFileError("Telegram does not hand out files of more than 20 MB") from None
+                raise LargeFileError(_HANDED_OUT) from None
             raise ChannelError("Telegram does not have the file any more") from None
         except TelegramError:
             raise ChannelError("Telegram cannot be asked for the file") from None

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from channels.base import Reader, ReaderKind
 from channels.message import Address, Event, How, Inbound, Membership, Moved
+from channels.telegram.files import attached
 
 NAME: Final = "telegram"
 UPDATES: Final = ("message", "edited_message", "callback_query", "chat_member", "my_chat_member")
@@ -24,10 +25,8 @@ Json = Mapping[str, Any]
 
 _CHATS: Final = frozenset({"private", "group", "supergroup"})
 _PRESENT: Final = frozenset({"creator", "administrator", "member"})
-FILE_UNREAD: Final = "[a file, which cannot be read here]"
-"""What stands for a file that came with a message."""
-
-_FILES: Final = frozenset({"animation", "audio", "document", "photo", "video", "video_note", "voice"})
+FILE_UNREAD: Final = "[a file, which is not read here]"
+"""What stands for a file in a message that is replied to: whoever wants it read sends it himself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
     # A chat with one person has that person's number; if it had not, somebody else would read there.
     if private and chat["id"] != sender["id"]:
         return None
-    text, quoted, authored = _text(message), _quoted(message, me), True
+    text, quoted, files, authored = _text(message), _quoted(message, me), attached(message), True
     called = _replies_to(message, me)
     if "forward_origin" in message or "via_bot" in message:
         text, quoted, authored = "", (text, *quoted) if text else (), False
@@ -172,14 +171,20 @@ def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
         if read is None:
             return None
         text, called = read[0], called or read[1]
-    else:
+    elif not files:
         quoted = ()
-    if not _FILES.isdisjoint(message):
-        quoted = (*quoted, FILE_UNREAD)
-    if not text and not quoted:
+    if not text and not quoted and not files:
         return None
     return Inbound(
-        _address(message), account(sender), text, dedupe, authored, quoted, private, addressed=private or called
+        _address(message),
+        account(sender),
+        text,
+        dedupe,
+        authored,
+        quoted,
+        private,
+        addressed=private or called,
+        files=files,
     )
 
 
@@ -196,8 +201,10 @@ def _replies_to(message: Json, me: Identity) -> bool:
 def _quoted(message: Json, me: Identity) -> tuple[str, ...]:
     if "quote" in message:
         return (message["quote"]["text"],)
-    replied = _text(_within(message, "reply_to_message"))
-    return (replied,) if replied and not _replies_to(message, me) else ()
+    if _replies_to(message, me):
+        return ()
+    replied = _within(message, "reply_to_message")
+    return tuple(filter(None, (_text(replied), FILE_UNREAD if attached(replied) else "")))
 
 
 def _typed(text: str, entities: list[Json], me: Identity) -> tuple[str, bool] | None:

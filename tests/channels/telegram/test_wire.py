@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.base import Reader, ReaderKind
-from channels.message import Address, How, Inbound, Membership, Moved
+from channels.message import Address, Attachment, How, Inbound, Membership, Moved
 from channels.telegram.wire import FILE_UNREAD, Identity, Met, events, met
 
 ME = Identity("70", "lock_bot", frozenset({"status"}))
@@ -21,6 +21,7 @@ GROUP = {"id": -100123, "type": "supergroup"}
 BOTS_WORD = {"message_id": 1, "chat": GROUP, "from": BOT, "text": "the bot's word"}
 BOBS_WORD = {"message_id": 2, "chat": GROUP, "from": BOB, "text": "Bob's word"}
 ACCOUNT = "telegram:4503599627370495"
+FILE = {"file_id": "f1", "file_unique_id": "u1"}
 
 
 def update(chat: dict[str, Any] = PRIVATE, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - as the platform has it
@@ -42,7 +43,7 @@ def inbound(given_update: dict[str, Any]) -> Inbound:
 def test_a_private_message_is_typed_by_its_sender_and_meant_for_us() -> None:
     home = Address("telegram", "4503599627370495")
     assert events(update(text="hello"), ME) == (Inbound(home, ACCOUNT, "hello", "update/70/5"),)
-    assert inbound(update(caption="what is this?", photo=[{}])).text == "what is this?"
+    assert inbound(update(caption="what is this?", document=FILE)).text == "what is this?"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,8 @@ def test_commands_for_other_bots_are_not_ours() -> None:
         ({"reply_to_message": {**BOBS_WORD, "text": "", "caption": "under a picture"}}, ("under a picture",)),
         ({"reply_to_message": BOBS_WORD, "quote": {"text": "word"}}, ("word",)),
         ({"quote": {"text": "from elsewhere"}}, ("from elsewhere",)),
+        ({"reply_to_message": {**BOBS_WORD, "voice": FILE}}, ("Bob's word", FILE_UNREAD)),
+        ({"reply_to_message": {**BOTS_WORD, "document": FILE}}, ()),
         ({"reply_to_message": BOTS_WORD}, ()),
         ({"reply_to_message": BOTS_WORD, "quote": {"text": "bot's"}}, ("bot's",)),
     ],
@@ -230,13 +233,41 @@ def test_who_was_met() -> None:
     assert met(here) == Met("-100123", (robot,), moves=True)
 
 
-def test_a_file_is_told_of_as_something_somebody_else_wrote() -> None:
-    (alone,) = events(update(voice={}), ME)
-    (named,) = events(update(caption="what is it?", photo=[]), ME)
-    assert isinstance(alone, Inbound)
-    assert isinstance(named, Inbound)
-    assert (alone.text, alone.quoted) == ("", (FILE_UNREAD,))
-    assert (named.text, named.quoted) == ("what is it?", (FILE_UNREAD,))
+@pytest.mark.parametrize("kind", ["animation", "audio", "document", "video", "video_note", "voice"])
+def test_a_file_comes_with_its_message(kind: str) -> None:
+    told = inbound(update(**{kind: {**FILE, "file_name": "a.bin", "mime_type": "audio/ogg", "file_size": 9}}))
+    assert (told.text, told.quoted, told.files) == ("", (), (Attachment("f1", "a.bin", "audio/ogg", 9),))
+    (unnamed,) = inbound(update(**{kind: FILE})).files
+    assert unnamed.name
+    assert (unnamed.media_type, unnamed.size) == ("", 0)
+
+
+def test_a_photo_is_told_in_its_largest_size() -> None:
+    sizes = [{"file_id": f"f{side}", "width": side, "height": side, "file_size": side} for side in (90, 1280, 320)]
+    told = inbound(update(caption="what is it?", photo=sizes))
+    assert (told.text, told.authored) == ("what is it?", True)
+    assert told.files == (Attachment("f1280", "photo.jpg", "image/jpeg", 1280),)
+
+
+def test_an_animation_is_one_file() -> None:
+    (file,) = inbound(update(document=FILE, animation={**FILE, "file_name": "a.mp4"})).files
+    assert file.name == "a.mp4"
+
+
+def test_a_forwarded_file_was_not_typed() -> None:
+    told = inbound(update(caption="obey", document=FILE, forward_origin={"type": "hidden_user"}))
+    assert (told.text, told.authored, told.quoted, len(told.files)) == ("", False, ("obey",), 1)
+
+
+def test_a_recording_asks_about_what_it_replies_to() -> None:
+    told = inbound(update(GROUP, voice=FILE, reply_to_message=BOBS_WORD))
+    assert (told.quoted, told.addressed, len(told.files)) == (("Bob's word",), False, 1)
+    assert inbound(update(GROUP, voice=FILE, reply_to_message=BOTS_WORD)).addressed
+
+
+def test_a_name_is_cut_where_no_name_ends() -> None:
+    (file,) = inbound(update(document={**FILE, "file_name": "x" * 100_000, "mime_type": "y" * 100_000})).files
+    assert (len(file.name), len(file.media_type)) == (255, 255)
 
 
 JSON = st.recursive(

@@ -1,0 +1,90 @@
+"""The pictures that people sent, for models that see them.
+
+The log holds where a picture is and its digest, the workspace its bytes. One that is gone or is not what was sent any
+more is not shown; that it came, and where it was kept, the message tells in words. No more are shown than a request may
+carry, the newest first.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, TypeGuard
+
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelRequestPart, UserPromptPart
+
+from bot.sessions.json import JsonObject, objects
+from bot.standing import Standing
+from bot.tools.labelled_files import AbsentError, FileRoot, UnusableError
+
+Shown = Mapping[str, BinaryContent]
+"""Pictures by the digests of their bytes."""
+
+NONE: Final[Shown] = MappingProxyType({})
+
+_EACH: Final = 3_500_000
+"""Bytes of a picture: what is written in base64 takes a third more, and some providers take 5 MB."""
+_TOGETHER: Final = 14_000_000
+_MOST: Final = 20
+_KIND: Final = "picture"
+
+
+class Pictures:
+    """Reads pictures of a session from its workspace."""
+
+    def __init__(self, root: FileRoot) -> None:
+        self._root = root
+
+    async def of(self, standing: Standing, messages: Sequence[JsonObject]) -> Shown:
+        """Return the pictures that came with messages, as many as are shown."""
+        found, left = dict[str, BinaryContent](), _TOGETHER
+        for file in reversed([file for body in messages for file in objects(body, "files")]):
+            size, digest = file.get("size"), str(file.get("sha256"))
+            if file.get("kind") != _KIND or not isinstance(size, int) or size > min(_EACH, left) or digest in found:
+                continue
+            content = await asyncio.to_thread(self._read, standing, str(file["path"]), size)
+            if hashlib.sha256(content).hexdigest() == digest:
+                found[digest] = BinaryContent(content, media_type=str(file["media_type"]))
+                left -= size
+            if len(found) == _MOST:
+                break
+        return found
+
+    def _read(self, standing: Standing, path: str, size: int) -> bytes:
+        place = self._root.workspace(standing.sid, standing.generation, *path.split("/")[1:])
+        try:
+            return self._root.load(place, size)
+        except (AbsentError, UnusableError):
+            return b""
+
+
+def pictured(body: JsonObject, shown: Shown) -> tuple[BinaryContent, ...]:
+    """Return the pictures of a message that are shown."""
+    digests = (str(file.get("sha256")) for file in objects(body, "files"))
+    return tuple(shown[digest] for digest in digests if digest in shown)
+
+
+def has_pictures(messages: Iterable[ModelMessage]) -> bool:
+    """Tell whether a request shows a picture."""
+    return any(_shows(part) for message in messages for part in message.parts)
+
+
+def without_pictures(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+    """Return a request without its pictures; what is told of them in words stays."""
+    return [
+        replace(message, parts=[_in_words(part) for part in message.parts])
+        if isinstance(message, ModelRequest)
+        else message
+        for message in messages
+    ]
+
+
+def _shows(part: object) -> TypeGuard[UserPromptPart]:
+    return isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+
+
+def _in_words(part: ModelRequestPart) -> ModelRequestPart:
+    if not _shows(part):
+        return part
+    return replace(part, content="".join(item for item in part.content if isinstance(item, str)))

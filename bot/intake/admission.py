@@ -1,0 +1,126 @@
+"""Letting a message into the context: step 5 of the way of one message (hook PRE_CONTEXT_INJECTION).
+
+It is decided before a file of it is fetched whether what has its label may enter at all (law
+`read_is_decided_before_it_happens`), and again by what everything that enters says. What was let in is in the log as
+the model reads it.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from bot import events
+from bot.agent.loop import GivenUp
+from bot.gate.decisions import MAY_GO_ON
+from bot.gate.gate import Gate
+from bot.intake.brought import Brought
+from bot.intake.files import Files, attachments
+from bot.intake.wording import worded
+from bot.outbox import Outbox
+from bot.sessions.deliveries import OURS, NewDelivery
+from bot.sessions.events import NewEvent
+from bot.sessions.json import JsonObject, texts
+from bot.sessions.records import AuditRow
+from bot.sessions.values import InboxItem, Status, YieldReason
+from bot.turn import OpenTurn
+from channels.message import OutboundKind
+from policy.decision import Decision
+from policy.request import Hook
+
+
+class Admission:
+    """Lets messages in."""
+
+    def __init__(self, gate: Gate, files: Files, outbox: Outbox) -> None:
+        self._gate = gate
+        self._files = files
+        self._outbox = outbox
+
+    async def admit(self, turn: OpenTurn, item: InboxItem) -> JsonObject | GivenUp:
+        """Let a message into the context; return it as it stands in the log, or the ending of a turn that may not."""
+        said = (str(item.body["text"]), *texts(item.body, "quoted"))
+        decision, row = self._decided(turn, item, said)
+        brought: tuple[Brought, ...] = ()
+        if decision.verdict in MAY_GO_ON and attachments(item.body):
+            await _record(turn, row)
+            brought = await self._files.bring(turn.standing, item, turn.history, partial(_record, turn))
+            found = (text for file in brought for text in (file.name, file.text or ""))
+            decision, row = self._decided(turn, item, (*said, *found))
+        if decision.verdict not in MAY_GO_ON:
+            return GivenUp(YieldReason.ERROR, decision=decision, rejected=row)
+        # Before anything is awaited: by the policy that decided.
+        clean = partial(self._gate.cleaned, decision=decision)
+        text, *quoted = map(clean, said)
+        brought = await self._files.keep(turn.standing, item, self._files.shown(brought, clean))
+        event = events.user_message(
+            turn.standing,
+            item.sender,
+            worded(text, quoted, brought),
+            item.label,
+            item.body.get("origin"),
+            [file.described() for file in brought],
+        )
+        await self._written(turn, item, event, decision, row, brought)
+        return event.body
+
+    async def _written(
+        self,
+        turn: OpenTurn,
+        item: InboxItem,
+        event: NewEvent,
+        decision: Decision,
+        row: AuditRow,
+        brought: tuple[Brought, ...],
+    ) -> None:
+        """Write down that a message is let in, and tell its sender what was not taken of its files."""
+        async with turn.lock:
+            standing = turn.standing
+            after = replace(standing, taint=decision.label_after)
+            told, rows = self._told(turn, item, brought)
+            deliveries = await turn.write(
+                events=(
+                    events.turn_started(standing, turn.record.attempt),
+                    *events.taint_raised(standing, decision.label_after, "message"),
+                    event,
+                ),
+                audit=(row, self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after)), *rows),
+                take=item.position,
+                turn=turn.record,
+                status=Status.RUNNING,
+                deliver=told,
+            )
+        await self._outbox.deliver(deliveries)
+
+    def _decided(self, turn: OpenTurn, item: InboxItem, texts: tuple[str, ...]) -> tuple[Decision, AuditRow]:
+        standing = turn.standing
+        decision = self._gate.admit(standing, item.label, "\n".join(texts)).decision
+        return decision, self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
+
+    def _told(
+        self, turn: OpenTurn, item: InboxItem, brought: tuple[Brought, ...]
+    ) -> tuple[tuple[NewDelivery, ...], tuple[AuditRow, ...]]:
+        """Return what a message's sender is told of its files, if there is anything; it carries the message's label."""
+        text = "\n".join(file.told for file in brought if file.told)
+        if not text:
+            return (), ()
+        standing = turn.standing
+        spoken = self._gate.reply(standing, standing.destination, text, item.label)
+        home = str(standing.home)
+        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return (), (row,)
+        notice = NewDelivery(
+            key=f"{turn.record.id}-files",
+            address=home,
+            text=spoken.text,
+            label=item.label,
+            kind=OutboundKind.NOTICE,
+            turn=turn.record.id,
+            approved=OURS,
+            hops=turn.record.hops + 1,
+        )
+        return (notice,), (row,)
+
+
+async def _record(turn: OpenTurn, row: AuditRow) -> None:
+    async with turn.lock:
+        await turn.write(audit=(row,))

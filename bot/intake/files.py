@@ -1,0 +1,166 @@
+"""The files of a message: fetched when its turn begins, looked at, and kept in the session's own workspace.
+
+Until then there is only their description, in the inbox. What is fetched is bounded, and is what its bytes say. A file
+that cannot be had is told in a sentence, and the message counts without it. Fetching one again after a crash ends with
+the same file at the same place.
+
+A file is UNTRUSTED whoever sends it (SPEC B): its label is the message's, which says so. What is said in one is written
+down by a transcriber that is cleared for that label, or not at all (law `no_write_down`).
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from pydantic import JsonValue
+
+from bot.config.files import FilesSettings
+from bot.gate.gate import Gate
+from bot.intake.brought import Brought
+from bot.intake.kinds import Kind, beginning, nature
+from bot.intake.names import safe_name
+from bot.intake.transcriber import Transcriber, TranscriptionError
+from bot.sessions.events import Event, EventType
+from bot.sessions.json import JsonObject, objects
+from bot.sessions.records import AuditRow
+from bot.sessions.values import InboxItem
+from bot.standing import Standing
+from bot.tools.labelled_files import FileRoot, UnusableError
+from channels.base import Channel, ChannelError, FileSource, LargeFileError
+from channels.message import Attachment
+from policy.decision import Verdict
+from policy.request import Hook
+
+NOT_HAD: Final = "it could not be fetched, send it again"
+NOT_KEPT: Final = "it could not be kept here"
+NOT_HEARD: Final = "what is said in it was not written down, the transcriber may not hear what is said here"
+NOT_WRITTEN: Final = "what is said in it could not be written down, send it again or write it"
+
+_MEGA: Final = 1_000_000
+_MARGIN: Final = 4096
+"""Characters that are looked at behind those that are shown, so that no secret is cut in two and shown in part."""
+
+Record = Callable[[AuditRow], Awaitable[None]]
+"""Puts a decision into the audit."""
+
+
+class Files:
+    """Takes in the files of messages. `channels` are those of this process, by their names."""
+
+    def __init__(
+        self,
+        *,
+        channels: Mapping[str, Channel],
+        gate: Gate,
+        root: FileRoot,
+        settings: FilesSettings,
+        transcriber: Transcriber | None,
+    ) -> None:
+        self._channels = channels
+        self._gate = gate
+        self._root = root
+        self._settings = settings
+        self._transcriber = transcriber
+
+    async def bring(
+        self, standing: Standing, item: InboxItem, history: Iterable[Event], record: Record
+    ) -> tuple[Brought, ...]:
+        """Fetch the files of a message and look at them; nothing of them is kept yet.
+
+        `history` are the events of the generation. A decision on who hears a file is put into the audit by `record`
+        before it is heard.
+        """
+        left = self._settings.total_megabytes * _MEGA - kept(history)
+        brought = list[Brought]()
+        for number, one in enumerate(attachments(item.body), start=1):
+            file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", number, left)
+            left -= len(file.content)
+            if file.nature.kind is Kind.TEXT:
+                found = beginning(file.content, self._settings.characters + _MARGIN)
+                file = file if found is None else replace(file, text=found[0], more=found[1])
+            if file.nature.kind is Kind.AUDIO and self._transcriber is not None:
+                file = await self._heard(self._transcriber, standing, item, file, record)
+            brought.append(file)
+        return tuple(brought)
+
+    def shown(self, brought: Iterable[Brought], clean: Callable[[str], str]) -> tuple[Brought, ...]:
+        """Return files as they may go on."""
+        return tuple(file.shown(clean, self._settings.characters) for file in brought)
+
+    async def keep(self, standing: Standing, item: InboxItem, brought: Iterable[Brought]) -> tuple[Brought, ...]:
+        """Keep files in the session's workspace, with the label of their message; the same again changes nothing."""
+        kept = list[Brought]()
+        for file in brought:
+            if not file.problem:
+                place = self._root.workspace(standing.sid, standing.generation, *file.place)
+                try:
+                    await asyncio.to_thread(
+                        self._root.keep, place, file.content, item.label, ceiling=standing.ceiling, make_base=True
+                    )
+                except UnusableError:
+                    file = replace(file, problem=NOT_KEPT)  # noqa: PLW2901 - as it is known now
+            kept.append(file)
+        return tuple(kept)
+
+    async def _fetched(self, channel: str, one: Attachment, number: str, place: int, left: int) -> Brought:
+        """Fetch one file, the `place`th of its message; `left` is how many bytes the conversation may still take."""
+        settings, file = self._settings, Brought(safe_name(one.name), number)
+        if place > settings.per_message:
+            return replace(file, problem=f"a message may bring {settings.per_message} files")
+        most = min(settings.megabytes * _MEGA, left)
+        try:
+            content = await self._content(self._channels.get(channel), one, most)
+        except LargeFileError as error:
+            if left < settings.megabytes * _MEGA:
+                whole = f"all files of a conversation may have {settings.total_megabytes} MB together"
+                return replace(file, problem=f"{whole}, `/reset` lets go of them")
+            return replace(file, problem=f"a file may have {min(error.most, most) // _MEGA} MB")
+        except (ChannelError, TimeoutError):
+            return replace(file, problem=NOT_HAD)
+        return replace(file, content=content, nature=nature(content, one.media_type))
+
+    async def _content(self, source: Channel | None, one: Attachment, most: int) -> bytes:
+        """Fetch a file. Raises LargeFileError, ChannelError or TimeoutError: it cannot be had."""
+        if most <= 0 or one.size > most:
+            raise LargeFileError(most)
+        if not isinstance(source, FileSource):
+            raise ChannelError("nobody here can fetch it")
+        with anyio.fail_after(self._settings.seconds):
+            return await source.fetch(one, most)
+
+    async def _heard(
+        self, transcriber: Transcriber, standing: Standing, item: InboxItem, file: Brought, record: Record
+    ) -> Brought:
+        """Have what is said in a file written down, by whoever may hear it."""
+        decision = self._gate.transcribe(standing, item.label, transcriber.name)
+        heard = {"transcriber": transcriber.name, "file": hashlib.sha256(file.content).hexdigest()}
+        await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, **heard))
+        if decision.verdict is not Verdict.ALLOW:
+            return replace(file, remark=NOT_HEARD)
+        try:
+            text = await transcriber.transcribe(file.content, file.nature)
+        except TranscriptionError:
+            return replace(file, remark=NOT_WRITTEN)
+        looked_at = self._settings.characters + _MARGIN
+        return replace(file, text=text[:looked_at], more=len(text) > looked_at)
+
+
+def attachments(body: JsonObject) -> tuple[Attachment, ...]:
+    """Return the files that a message in the inbox came with."""
+    return tuple(
+        Attachment(str(one["handle"]), str(one["name"]), str(one["media_type"]), _whole(one["size"]))
+        for one in objects(body, "files")
+    )
+
+
+def kept(history: Iterable[Event]) -> int:
+    """Return how many bytes the files have that a generation's messages came with."""
+    messages = (event.body for event in history if event.type is EventType.USER_MESSAGE)
+    return sum(_whole(file.get("size")) for body in messages for file in objects(body, "files"))
+
+
+def _whole(size: JsonValue) -> int:
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,93 @@
+"""What a file is, by its first bytes: what its sender and the platform say of it need not be true.
+
+Pure. Only what can be shown to a model is told apart; the rest is kept and named.
+"""
+
+import codecs
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Kind(StrEnum):
+    """What can be done with a file: its text read, a picture shown, what is said in it written down, or none of it."""
+
+    TEXT = "text"
+    PICTURE = "picture"
+    AUDIO = "audio"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What a file is; `media_type` is the standard's name for it, and what it is called with `ending`."""
+
+    kind: Kind
+    media_type: str
+    ending: str = ""
+
+
+OTHER: Final = Nature(Kind.OTHER, "application/octet-stream")
+TEXT: Final = Nature(Kind.TEXT, "text/plain", "txt")
+
+_MP4: Final = Nature(Kind.AUDIO, "audio/mp4", "m4a")
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", Nature(Kind.PICTURE, "image/png", "png")),
+    (b"\xff\xd8\xff", Nature(Kind.PICTURE, "image/jpeg", "jpg")),
+    (b"GIF87a", Nature(Kind.PICTURE, "image/gif", "gif")),
+    (b"GIF89a", Nature(Kind.PICTURE, "image/gif", "gif")),
+    (b"OggS", Nature(Kind.AUDIO, "audio/ogg", "ogg")),
+    (b"ID3", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xfb", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xf3", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xf2", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
+    (b"fLaC", Nature(Kind.AUDIO, "audio/flac", "flac")),
+    (b"%PDF-", Nature(Kind.OTHER, "application/pdf", "pdf")),
+    (b"PK\x03\x04", Nature(Kind.OTHER, "application/zip", "zip")),
+)
+_WITHIN: Final = MappingProxyType(
+    {b"WEBP": Nature(Kind.PICTURE, "image/webp", "webp"), b"WAVE": Nature(Kind.AUDIO, "audio/wav", "wav")}
+)
+"""What a file that begins with `RIFF` and its length goes on with."""
+
+_UTF_16: Final = MappingProxyType({codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"})
+_CONTROLS: Final = frozenset(map(chr, range(32))) - set("\t\n\x0b\x0c\r\x1b")
+_HEAD: Final = 4096
+
+
+def nature(content: bytes, claimed: str = "") -> Nature:
+    """Return what a file is.
+
+    What may hold sound or a film is told apart by `claimed` alone, which its sender chose: it goes nowhere but where
+    the file may go anyway.
+    """
+    for signature, found in _SIGNATURES:
+        if content.startswith(signature):
+            return found
+    if content.startswith(b"RIFF"):
+        return _WITHIN.get(content[8:12], OTHER)
+    if content[4:8] == b"ftyp":
+        return _MP4 if claimed.startswith("audio/") or content[8:11] == b"M4A" else OTHER
+    if content.startswith(b"\x1aE\xdf\xa3"):
+        return Nature(Kind.AUDIO, "audio/webm", "webm") if claimed.startswith("audio/") else OTHER
+    return OTHER if beginning(content, _HEAD) is None else TEXT
+
+
+def beginning(content: bytes, characters: int) -> tuple[str, bool] | None:
+    """Return the first characters of a file and whether there are more, None for one that is no text.
+
+    A file is text if its beginning is UTF-8, or UTF-16 that says so, without characters that no text has.
+    """
+    encoding = _UTF_16.get(content[:2])
+    body = content if encoding is None else content[2:]
+    # No character takes more than four bytes, and one that is cut in two is beside those that count.
+    head = body[: 4 * characters + 4]
+    try:
+        decoder = codecs.getincrementaldecoder(encoding or "utf-8-sig")()
+        text = decoder.decode(head, final=len(head) == len(body))
+    except UnicodeDecodeError:
+        return None
+    if not content or not _CONTROLS.isdisjoint(text):
+        return None
+    return text[:characters], len(text) > characters or len(head) < len(body)

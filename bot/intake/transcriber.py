@@ -1,0 +1,116 @@
+"""Having what is said in a file written down, by a server that speaks OpenAI's protocol for that.
+
+Whether it may hear a file is decided by the gate before. Nothing of the server's answer is told but the transcript, and
+nothing of a failure but its kind.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, Protocol, cast
+
+import anyio
+import httpx2
+
+from bot.config.files import TranscriberSettings
+from bot.errors import ConfigError, LockgateError
+from bot.intake.kinds import Nature
+
+_LONGEST: Final = 1_000_000
+"""Bytes of the longest answer that is read."""
+
+
+class TranscriptionError(LockgateError):
+    """What is said in a file was not written down; the text names the kind of failure and no content."""
+
+    code = "transcription"
+
+
+class Transcriber(Protocol):
+    """Who writes down what is said in a file."""
+
+    @property
+    def name(self) -> str:
+        """What the policy calls it, under `transcribers`."""
+        ...
+
+    async def transcribe(self, content: bytes, nature: Nature) -> str:
+        """Return what is said in a file.
+
+        Raises TranscriptionError: it was not written down.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close its connections."""
+        ...
+
+
+class HttpTranscriber:
+    """A server at `settings.base_url`; `key` is what we prove ourselves by, empty for none."""
+
+    def __init__(self, settings: TranscriberSettings, key: str) -> None:
+        self._settings = settings
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        # A redirect would carry what people said, and the key, to a host that nobody configured.
+        self._client = httpx2.AsyncClient(headers=headers, timeout=settings.seconds, follow_redirects=False)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._settings.model
+
+    async def transcribe(self, content: bytes, nature: Nature) -> str:
+        """Return what is said in a file; its own name is nobody's business there.
+
+        Raises TranscriptionError: the server did not write it down.
+        """
+        file = (f"recording.{nature.ending}", content, nature.media_type)
+        address = f"{self._settings.base_url.rstrip('/')}/audio/transcriptions"
+        told = {"model": self.name, "response_format": "json"}
+        try:
+            with anyio.fail_after(self._settings.seconds):
+                async with self._client.stream("POST", address, data=told, files={"file": file}) as answer:
+                    if answer.status_code != HTTPStatus.OK:
+                        raise TranscriptionError(f"the transcriber answered with status {answer.status_code}")
+                    return _text(await _body(answer))
+        except (httpx2.HTTPError, OSError) as error:
+            raise TranscriptionError(f"the transcriber did not answer ({type(error).__name__})") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def transcriber(settings: TranscriberSettings | None, environment: Mapping[str, str]) -> HttpTranscriber | None:
+    """Return the configured transcriber, None if there is none. It blocks while it reads certificates.
+
+    Raises ConfigError: its key is not in the environment.
+    """
+    if settings is None:
+        return None
+    key = "" if settings.key is None else environment.get(settings.key, "").strip()
+    if settings.key is not None and not key:
+        raise ConfigError("the transcriber needs a key", next_step=f"set {settings.key} in the environment")
+    return HttpTranscriber(settings, key)
+
+
+async def _body(answer: httpx2.Response) -> bytes:
+    taken = bytearray()
+    async for chunk in answer.aiter_bytes():
+        taken += chunk
+        if len(taken) > _LONGEST:
+            raise TranscriptionError("the transcriber's answer is too long")
+    return bytes(taken)
+
+
+def _text(body: bytes) -> str:
+    """Return the transcript in an answer. Raises TranscriptionError: there is none."""
+    try:
+        told: object = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    text = cast("dict[str, object]", told).get("text") if isinstance(told, dict) else None
+    if not isinstance(text, str):
+        raise TranscriptionError("the transcriber's answer holds no transcript")
+    return text

@@ -1,0 +1,57 @@
+"""A message as the model reads it, and whoever reads the conversation back.
+
+What the sender typed comes first and stands alone. What others wrote comes after it, line by line behind a mark:
+quotes, and what is in files. So nothing of that can look like the sender's own words.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from bot.intake.brought import Brought
+from bot.intake.kinds import Kind
+
+_KILO: Final = 1000
+
+
+def worded(text: str, quoted: Iterable[str] = (), brought: Iterable[Brought] = ()) -> str:
+    """Return a message with what it quotes and the files it brought."""
+    quotes = (f"[quoted, written by somebody else]\n{_marked(one)}" for one in quoted)
+    return "\n\n".join(filter(None, (text, *quotes, *map(_file, brought))))
+
+
+def _file(file: Brought) -> str:
+    if file.problem:
+        return f"[file {file.name}, not taken in: {file.problem}]"
+    told = f"[file {file.name}, {_size(len(file.content))}, kept as {file.path}; {_held(file)}]"
+    if file.text is None:
+        return told
+    more = "\n[there is more in it]" if file.more else ""
+    return f"{told}\n{_marked(file.text)}{more}"
+
+
+def _held(file: Brought) -> str:
+    match file.nature.kind:
+        case Kind.PICTURE:
+            return "a picture"
+        case Kind.TEXT:
+            return "written by somebody else"
+        case Kind.AUDIO if file.text is not None:
+            return "what is said in it, written down by a program"
+        case Kind.AUDIO:
+            return "nobody wrote down what is said in it"
+        case Kind.OTHER:
+            return "it cannot be read here"
+
+
+def _marked(text: str) -> str:
+    """Put a mark before every line, whatever ends one."""
+    return "\n".join(f"> {line}" for line in text.splitlines() or [""])
+
+
+def _size(size: int) -> str:
+    """Return a number of bytes in words, rather too many than too few."""
+    for unit in ("bytes", "kB"):
+        if size < _KILO:
+            return f"{size} {unit}"
+        size = -(-size // _KILO)
+    return f"{size} MB"
