@@ -198,7 +198,7 @@ class Outbox:
             text,
             delivery.key,
             OutboundKind(delivery.kind),
-            delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces,
+            (delivery.doubtful or delivery.state is DeliveryState.AMBIGUOUS) and not delivery.replaces,
             _open(delivery.label),
             _buttons(delivery),
             delivery.replaces,

@@ -70,7 +70,8 @@ class Delivery:
     """An outbox entry, as its sender claimed it.
 
     `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
-    `failures` is how often sending it failed for certain, `receipt` what its channel calls what was said.
+    `failures` is how often sending it failed for certain, `receipt` what its channel calls what was said. `doubtful`
+    tells that people have it tried again though it may have been said.
     """
 
     sid: str
@@ -92,6 +93,7 @@ class Delivery:
     arrival: Arrival | None = None
     failures: int = 0
     receipt: str = ""
+    doubtful: bool = False
 
     @property
     def asked(self) -> str:

@@ -42,7 +42,8 @@ Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` gene
 address and principal · `born` `moved` times · `pos` last inbox position · `wait` waiting items ·
 `taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
-stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended ·
+stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
+dead letters ·
 `title` its label and the title a person gave.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text

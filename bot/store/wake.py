@@ -3,7 +3,7 @@
 Two hints: `lg:ready`, sessions to look at now, and `lg:open`, sessions that may have unfinished work. A sweep checks
 every session of `lg:open` and then walks a stretch of the whole store, going on where the last sweep stopped, so that
 it costs the same whatever the number of idle sessions, and a session both hints lost is found all the same. On that
-walk sessions are also filed where listings look for them.
+walk sessions are also filed where listings look for them. Sessions that may have dead letters are noted on both.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from typing import Final
 
 from bot.store.base import POLICY_ASKED
 from bot.store.filing import Filing
-from bot.store.keys import OPEN, PROCESS, READY, STATES, encode, session_keys, sid_of
+from bot.store.keys import LETTERS, OPEN, PROCESS, READY, STATES, encode, session_keys, sid_of
+from bot.store.link import Command
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
 
@@ -111,16 +112,22 @@ class WakeHints(Filing):
         # Taken out before looking: an input accepted after the look puts the session in again.
         await self._link.commands(("SREM", OPEN, *map(raw, sids)))
         calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
-        still_open, ready = list[str](), list[str]()
+        still_open, ready, dead = list[str](), list[str](), list[str]()
         for sid, reply in zip(sids, await self._link.scripts(Script.PROBE, calls), strict=True):
-            need = int(reply[1])
-            freed = [await self._take_from(sid, holder) for holder in map(text, reply[2:]) if gone(holder)]
+            need = int(reply[2])
+            freed = [await self._take_from(sid, holder) for holder in map(text, reply[3:]) if gone(holder)]
+            if int(reply[1]):
+                dead.append(sid)
             if need != _NOTHING:
                 still_open.append(sid)
             if need == _NEEDS_SOMEBODY or any(freed):
                 ready.append(sid)
+        hints = list[Command]()
         if still_open:
-            hints = [("SADD", OPEN, *map(raw, still_open)), *map(self._ready_hint, ready)]
+            hints += [("SADD", OPEN, *map(raw, still_open)), *map(self._ready_hint, ready)]
+        if dead:
+            hints.append(("SADD", LETTERS, *map(raw, dead)))
+        if hints:
             await self._link.commands(*hints)
         return ready
 

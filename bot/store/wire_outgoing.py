@@ -88,5 +88,6 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         replaces=replaces,
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
+        doubtful=b"!" in more,
         receipt=next((decode(text(word[1:])) for word in more if word.startswith(b"=")), ""),
     )

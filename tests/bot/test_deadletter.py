@@ -10,11 +10,13 @@ from bot.commands import table
 from bot.commands.base import Reply
 from bot.errors import NotFoundError
 from bot.sessions.deliveries import DeliveryState
+from channels.base import ChannelError
 from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, HOME, TOP
 from tests.bot.test_outbox import Wire, commit, opened, states
+from tests.store.world import pass_time
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +87,30 @@ async def test_one_that_is_tried_again_is_said(tmp_path: Path) -> None:
         await app.outbox.collect(sid)
         assert [said.text for said in wire.sent] == ["the plan"]
         assert (await asked(app, "/deadletter")).text == "nothing was left unsaid"
+
+
+@pytest.mark.parametrize("marks", [True, False])
+async def test_one_in_doubt_that_is_tried_again_is_marked_until_it_was_said(tmp_path: Path, *, marks: bool) -> None:
+    wire = Wire(marks_repeats=marks)
+    async with opened(tmp_path, wire) as app:
+        sid = await dead(app, DeliveryState.AMBIGUOUS)
+        await asked(app, f"/deadletter retry {await only(app)}")
+        wire.fails = ChannelError("no")
+        await app.outbox.collect(sid)
+        assert await states(app) == [DeliveryState.PENDING]
+        wire.fails = None
+        await pass_time(app.store, sid, (await app.store.deliveries(sid))[0].key)
+        await app.outbox.collect(sid)
+        assert [(said.text, said.repeated) for said in wire.sent] == [("the plan", True)]
+
+
+async def test_one_that_failed_for_certain_is_said_without_a_mark(tmp_path: Path) -> None:
+    wire = Wire()
+    async with opened(tmp_path, wire) as app:
+        sid = await dead(app)
+        await asked(app, f"/deadletter retry {await only(app)}")
+        await app.outbox.collect(sid)
+        assert [said.repeated for said in wire.sent] == [False]
 
 
 async def test_one_that_is_let_go_is_never_said(tmp_path: Path) -> None:

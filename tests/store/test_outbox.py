@@ -8,6 +8,7 @@ from bot.errors import NotFoundError, SchemaError
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.kin import Arrival
 from bot.sessions.values import Write
+from bot.store.keys import LETTERS
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
@@ -258,6 +259,32 @@ async def test_dead_letters_are_found_and_kept_for_longer(store: RedisStore) -> 
     day, week = StoreOptions().keep_ms, StoreOptions().keep_dead_ms
     assert 0 < times[0] <= day < min(times[1:3]) <= week
     assert times[3] == -1
+
+
+async def test_the_sweep_finds_dead_letters_of_which_the_hint_is_lost(own: RedisStore) -> None:
+    failed, doubtful, vanished, reset, fine = [await said(own, "console::ann:", sender="me") for _ in range(5)]
+    for sid, state in ((failed, "failed"), (doubtful, "ambiguous"), (reset, "failed"), (fine, "sent")):
+        await own.settle((await own.deliveries(sid))[0], "me", DeliveryState(state))
+    await pass_time(own, vanished, "k0")
+    await own.take(vanished, "you", CONSOLE)
+    await own.reset(reset, op=fresh(), actor="ann", audit=())
+    sids = {failed, doubtful, vanished, reset, fine}
+    await command(own, "SREM", LETTERS, *sids)
+    assert {state.sid for state, _ in await own.dead()} & sids == set()
+    await own.sweep()
+    noted: list[bytes] = await command(own, "SMEMBERS", LETTERS)
+    assert {name.decode() for name in noted} & sids == {failed, doubtful, vanished}
+    assert {state.sid for state, _ in await own.dead()} & sids == {failed, doubtful, vanished}
+
+
+async def test_what_became_too_old_is_not_looked_for_any_more(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(keep_dead_ms=1))
+    sid = await said(store, "console::ann:", sender="me")
+    await store.settle((await store.deliveries(sid))[0], "me", DeliveryState.FAILED)
+    await store.dead()
+    await store.sweep()
+    assert not await command(store, "SISMEMBER", LETTERS, sid)
+    await store.close()
 
 
 async def test_a_dead_letter_is_tried_again_or_let_go_once(store: RedisStore) -> None:

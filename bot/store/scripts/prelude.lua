@@ -346,25 +346,28 @@ end
 -- Outbox -----------------------------------------------------------------------------------------------
 -- field: `v state n gen created attempt until op channel #sender\n` sender, the rest as JSON, its address first; before
 -- the `\n` for one that another session was to hear: what that did with it; then how often it failed, if it did; then
--- `=` and what the channel calls what was said.
+-- `!` for one that people have tried again though it may have been said; then `=` and what the channel calls what was
+-- said.
 -- `until` is when a sender's hold ends, and of a pending one when it may be tried again.
 
-local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) ?(%l*) ?(%d*) ?=?(%S*)\n()'
+local OUT = '^%d+ (%l+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) ?(%l*) ?(%d*) ?(!?) ?=?(%S*)\n()'
 local DEAD = {ambiguous = true, failed = true, expired = true}
+local NEVER = 9999999999999
 
 local function delivery(record)
-  local state, n, gen, created, attempt, till, op, channel, size, arrival, fails, receipt, start =
+  local state, n, gen, created, attempt, till, op, channel, size, arrival, fails, doubt, receipt, start =
     string.match(record, OUT)
   local split = start + tonumber(size)
   return {state = state, n = tonumber(n), gen = gen, created = created, attempt = tonumber(attempt),
     till = tonumber(till), op = op, channel = channel, arrival = arrival, fails = tonumber(fails) or 0,
-    receipt = receipt,    sender = string.sub(record, start, split - 1), tail = string.sub(record, split)}
+    doubt = doubt == '!', receipt = receipt, sender = string.sub(record, start, split - 1), tail = string.sub(record, split)}
 end
 
 local function put_delivery(key, name, d)
   local head = {SCHEMA, d.state, d.n, d.gen, d.created, d.attempt, d.till, d.op, d.channel, #d.sender}
   if d.arrival and d.arrival ~= '' then head[#head + 1] = d.arrival end
   if d.fails and d.fails > 0 then head[#head + 1] = d.fails end
+  if d.doubt then head[#head + 1] = '!' end
   if d.receipt and d.receipt ~= '' then head[#head + 1] = '=' .. d.receipt end
   local record = table.concat(head, ' ') .. '\n' .. d.sender .. d.tail
   redis.call('HSET', key, name, record)
@@ -383,6 +386,11 @@ end
 
 local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
+end
+
+-- Note until when the session may have dead letters, for the sweep; those in doubt are kept until people decide.
+local function left_unsaid(state, till)
+  if DEAD[state] then set('dead', state == 'ambiguous' and NEVER or math.max(count('dead'), till)) end
 end
 
 local function address_of(d)

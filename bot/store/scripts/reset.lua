@@ -50,6 +50,7 @@ set('moved', now)
 append_event(KEYS[2], now, {type = 'session.reset', actor = actor, label = 'PUBLIC', visibility = 'user', admitted = 0,
   turn = '', body = '{}'})
 set('gseq', S.seq)
+drop('dead')
 append_audit(KEYS[7], rows)
 save(KEYS[1])
 return answer(KEYS[8], {'ok', redis.call('HGETALL', KEYS[1])})

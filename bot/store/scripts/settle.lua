@@ -23,6 +23,7 @@ if d.state ~= state then
     if state ~= 'ambiguous' then forget(KEYS[2], key, DEAD[state] and keep_dead or keep) end
     forget_deliveries(KEYS[2], keep, keep_dead)
   end
+  left_unsaid(state, now_ms() + keep_dead)
   set('out', count('out') - before + (unsettled(d) and 1 or 0))
   append_audit(KEYS[3], rows)
   save(KEYS[1])
