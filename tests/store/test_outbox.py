@@ -261,6 +261,30 @@ async def test_dead_letters_are_found_and_kept_for_longer(store: RedisStore) -> 
     assert times[3] == -1
 
 
+async def test_among_many_entries_each_is_kept_for_its_own_time(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 20), sender="me")
+    entries = await store.deliveries(sid)
+    ends = (DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.AMBIGUOUS, DeliveryState.FAILED)
+    for entry, state in zip(entries, ends, strict=False):
+        await store.settle(entry, "me", state)
+    await store.decide_dead(entries[3], again=False, audit=())
+    times: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 5, "k0", "k1", "k2", "k3", "k4")
+    day, week = StoreOptions().keep_ms, StoreOptions().keep_dead_ms
+    assert 0 < times[0] <= day < times[1] <= week
+    assert times[2] == -1  # until somebody decides
+    assert 0 < times[3] <= day
+    assert times[4] == -1  # it is still to be said
+
+
+async def test_when_the_last_dead_letter_is_let_go_all_go_a_day_later(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (entry,) = await store.deliveries(sid)
+    await store.settle(entry, "me", DeliveryState.AMBIGUOUS)
+    assert await command(store, "PTTL", keys(sid).outbox) == -1
+    await store.decide_dead(entry, again=False, audit=())
+    assert 0 < await command(store, "PTTL", keys(sid).outbox) <= StoreOptions().keep_ms
+
+
 async def test_the_sweep_finds_dead_letters_of_which_the_hint_is_lost(own: RedisStore) -> None:
     failed, doubtful, vanished, reset, fine = [await said(own, "console::ann:", sender="me") for _ in range(5)]
     for sid, state in ((failed, "failed"), (doubtful, "ambiguous"), (reset, "failed"), (fine, "sent")):

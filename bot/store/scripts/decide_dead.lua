@@ -20,7 +20,6 @@ d.till, d.op, d.sender = 0, '-', ''
 if again then
   d.doubt = d.doubt or d.state == 'ambiguous'
   d.state, d.created, d.fails = 'pending', now, 0
-  redis.call('PERSIST', KEYS[2])
   set('out', count('out') + 1)
   put_delivery(KEYS[2], key, d)
 else
