@@ -80,7 +80,12 @@ class Slack:
         door = Door(self._clients, self._take)
 
         async def opened(envelope: dict[str, Any]) -> dict[str, Any] | None:
-            response = await door.came(envelope.get("payload") or {}, {}, socket=True)
+            try:
+                response = await door.came(envelope.get("payload") or {}, {}, socket=True)
+            except ValueError:
+                # It would come again, and be understood no better.
+                self._unread += 1
+                return {}
             if response.status != _OK:
                 return None
             return json.loads(response.body) if response.body.startswith("{") else {}

@@ -70,9 +70,13 @@ class Door:
     ) -> BoltResponse:
         """Return the answer to a request or an envelope; only with status 200 it was kept.
 
-        Raises ValueError or RecursionError: the body is none.
+        Raises ValueError: the body is none of Slack's.
         """
-        request = AsyncBoltRequest(body=body, headers=dict(headers), mode="socket_mode" if socket else "http")
+        try:
+            request = AsyncBoltRequest(body=body, headers=dict(headers), mode="socket_mode" if socket else "http")
+            lane = wire.lane(request.body)
+        except (AttributeError, KeyError, TypeError, RecursionError):
+            raise ValueError("the body is none of Slack's") from None
         if wire.takes_off(request.body):
             # Bolt asks for a workspace first, and this one may be gone.
             try:
@@ -80,5 +84,5 @@ class Door:
             except ChannelError:
                 return BoltResponse(status=503, body="")
             return BoltResponse(status=200, body="")
-        async with self._lanes.of(wire.lane(request.body)):
+        async with self._lanes.of(lane):
             return await self._dispatch(request)

@@ -25,7 +25,7 @@ _OK: Final = 200
 _JSON: Final = "application/json"
 
 Answer = Callable[[str, Mapping[str, str]], Awaitable[BoltResponse]]
-"""Keep what came in a body with its headers. Raises ValueError or RecursionError: the body is none."""
+"""Keep what came in a body with its headers. Raises ValueError: the body is none of Slack's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Endpoint:
             kept = await answer(raw.decode(), request.headers)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        except (ValueError, TimeoutError, RecursionError):
+        except (ValueError, TimeoutError):
             return web.Response(status=HTTPStatus.BAD_REQUEST)
         if kept.status != _OK:
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)

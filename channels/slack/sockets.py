@@ -92,7 +92,8 @@ class Sockets:
         except ChannelError:
             if self._problem in {_REFUSED, _OFF}:
                 wait = self._timing.longest
-        except FAILURES:
+        except (AttributeError, ValueError, OSError, *FAILURES):
+            # What is no envelope at all ends the connection, too.
             self._problem = _AWAY
         finally:
             if not leaving.done():
@@ -144,13 +145,14 @@ class Sockets:
     async def _answered(self, stream: aiohttp.ClientWebSocketResponse, envelope: Any, answer: Answer) -> None:  # noqa: ANN401 - Slack's JSON
         try:
             payload = await answer(envelope)
-            self._kept = _LOST if payload is None else None
-            if payload is not None:
+        except Exception:  # noqa: BLE001 - whoever keeps events has errors of its own; Slack tells it again
+            payload = None
+        self._kept = _LOST if payload is None else None
+        if payload is not None:
+            # Where the connection is gone it is told again over another, and known by then.
+            with suppress(OSError, aiohttp.ClientError, RuntimeError):
                 more = {"payload": payload} if payload else {}
                 await stream.send_json({"envelope_id": envelope["envelope_id"]} | more)
-        except (ConnectionError, aiohttp.ClientError, RuntimeError):
-            # The connection is gone. It is told again over another, and known by then.
-            return
 
 
 def _closing(seconds: float) -> aiohttp.ClientWSTimeout:

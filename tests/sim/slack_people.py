@@ -154,6 +154,15 @@ class Person:
         self.slack.state.tell(Event(body, channel.team, channel))
         await self.slack.reach.wait()
 
+    async def becomes(self, **facts: bool) -> None:
+        """Be made something else by an admin: a guest, or one whose account is closed."""
+        for name, value in facts.items():
+            setattr(self.member, name, value)
+        told: Json = {"id": self.id, "team_id": self.member.team, "deleted": self.member.deleted}
+        body: Json = {"type": "user_change", "user": told, "event_ts": self.slack.state.ts()}
+        self.slack.state.tell(Event(body, self._bot.team))
+        await self.slack.reach.wait()
+
     async def joins(self, channel: Channel) -> None:
         """Become a member."""
         self.slack.state.join(channel, self.id)

@@ -1,0 +1,125 @@
+"""Sockets to Slack stay open: those that go are replaced, and those that only look alive are noticed."""
+
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from channels.message import Inbound
+from tests.channels.slack.kit import FAST, SlackStage, staged, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def hears(stage: SlackStage, text: str) -> None:
+    """Wait until something that is said reaches the application."""
+    before = len(stage.got)
+    await stage.alice.says(stage.alice.dm(), text)
+    await until(lambda: len(stage.got) > before)
+    last = stage.got[-1]
+    assert isinstance(last, Inbound)
+    assert last.text == text
+
+
+async def test_a_socket_that_answers_nothing_is_replaced() -> None:
+    async with staged() as played, played.serving():
+        await hears(played, "before")
+        played.server.sockets.die()
+        await until(lambda: any(not socket.dead for socket in played.server.sockets.open))
+        await hears(played, "after")
+
+
+async def test_a_socket_that_brings_nothing_is_replaced_though_it_answers() -> None:
+    async with staged(timing=replace(FAST, quiet=0.3)) as played, played.serving():
+        (first,) = played.server.sockets.open
+        await until(lambda: first not in played.server.sockets.open and played.server.sockets.open)
+        await hears(played, "after")
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
+async def test_a_socket_that_is_told_to_go_is_replaced(reason: str) -> None:
+    async with staged() as played, played.serving():
+        (first,) = played.server.sockets.open
+        await played.server.sockets.disconnect(reason)
+        await until(lambda: any(socket is not first for socket in played.server.sockets.open))
+        assert (first in played.server.sockets.open) is (reason == "warning")
+        await hears(played, "after")
+
+
+async def test_several_are_open_and_one_that_is_warned_of_its_end_has_another_beside_it() -> None:
+    async with staged(timing=replace(FAST, sockets=3)) as played, played.serving(3):
+        await played.server.sockets.disconnect("warning")
+        await played.server.sockets.connected(6)
+        for number in range(6):
+            await hears(played, str(number))
+        assert all(socket.sent for socket in played.server.sockets.open)
+
+
+async def test_a_ticket_is_asked_for_every_time() -> None:
+    async with staged() as played, played.serving():
+        for _ in range(3):
+            count = len(tickets(played))
+            await played.server.sockets.disconnect()
+            await until(lambda count=count: len(tickets(played)) > count and played.server.sockets.open)
+        await hears(played, "after")
+
+
+def tickets(played: SlackStage) -> list[str]:
+    return [call.answer["url"] for call in played.server.calls if call.answer.get("url", "").startswith("ws")]
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 429}, {"cut": "before"}, {"error": "internal_error"}])
+async def test_it_goes_on_when_slack_is_back(fault: dict[str, object]) -> None:
+    async with staged() as played:
+        met = played.server.fails("apps.connections.open", times=1_000, **{"retry_after": 0, **fault})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(played.adapter.serve, played.receive)
+            await until(lambda: met.times < 998)
+            assert [one.problem for one in await played.adapter.troubles()] == ["no socket is open to Slack"]
+            met.times = 0
+            await until(lambda: played.server.sockets.open)
+            await hears(played, "hello")
+            assert await played.adapter.troubles() == ()
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_token_that_opens_nothing_is_told() -> None:
+    async with staged(listen="xapp-wrong") as played:
+        (found,) = await played.adapter.troubles()
+        assert found.problem == "Slack does not accept the app-level token"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(played.adapter.serve, played.receive)
+            await until(lambda: len([one for one in played.server.calls if not one.answer["ok"]]) > 2)
+            assert found in await played.adapter.troubles()
+            tasks.cancel_scope.cancel()
+
+
+async def test_what_is_told_when_socket_mode_is_off() -> None:
+    async with staged() as played:
+        played.server.fails("apps.connections.open", error="connections_not_enabled")
+        (found,) = await played.adapter.troubles()
+        assert found.next_step == "turn it on at api.slack.com, under Socket Mode"
+
+
+async def test_what_cannot_be_kept_is_told_as_long_as_it_cannot() -> None:
+    async with staged() as played, played.serving():
+        played.refusals = 100
+        await played.alice.says(played.alice.dm(), "lost")
+        (found,) = await played.adapter.troubles()
+        assert found.next_step == "look at the store"
+        played.refusals = 0
+        await hears(played, "kept")
+        assert await played.adapter.troubles() == ()
+
+
+async def test_what_is_no_envelope_or_holds_nothing_of_slacks_does_no_harm() -> None:
+    async with staged() as played, played.serving():
+        (first,) = played.server.sockets.open
+        await first.stream.send_json({"envelope_id": "e1", "type": "events_api", "payload": {"event": [1]}})
+        await first.stream.send_json({"envelope_id": "e2", "type": "events_api", "payload": {"event": 1}})
+        await hears(played, "still here")
+        (found,) = await played.adapter.troubles()
+        assert found.problem == "2 events could not be understood"
+        await first.stream.send_str("{")
+        await until(lambda: first not in played.server.sockets.open and played.server.sockets.open)
+        await hears(played, "and after")
