@@ -2,7 +2,7 @@
 
 import os
 
-from bot.cli.models import make_models, uncleared
+from bot.cli.models import make_models, uncleared, unheard
 from bot.cli.output import print_lines
 from bot.cli.servers import not_there, weak
 from bot.config.model import Config
@@ -44,6 +44,9 @@ def check(config: Config) -> None:
     )
     store = "embedded" if config.store.url is None else "at an address of its own"
     bare = [f"model {name} may read PUBLIC alone, until `policy.models` says more" for name in uncleared(config)]
+    bare += [
+        f"transcriber {name} may hear PUBLIC alone, until `policy.transcribers` says more" for name in unheard(config)
+    ]
     doubtful = [f"MCP server {seen.server}: {seen.problem}, {seen.next_step}" for seen in weak(config)]
     servers = f", {len(config.mcp_servers)} MCP servers" if config.mcp_servers else ""
     print_lines(

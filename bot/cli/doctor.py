@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from bot.cli.check import read_secrets
-from bot.cli.models import make_models, uncleared
+from bot.cli.models import make_models, uncleared, unheard
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
 from bot.cli.servers import Seen, look
@@ -75,6 +75,8 @@ def _model(config: Config) -> Finding:
         return Finding("model", str(error).removeprefix("model "), error.next_step)
     for name in uncleared(config):
         return Finding("model", f"`{name}` has no clearance, it may read PUBLIC alone", "add it to `policy.models`")
+    for name in unheard(config):
+        return Finding("model", f"`{name}` may hear PUBLIC alone", "add it to `policy.transcribers`")
     return Finding("model")
 
 

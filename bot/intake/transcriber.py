@@ -87,12 +87,20 @@ def transcriber(settings: TranscriberSettings | None, environment: Mapping[str, 
 
     Raises ConfigError: its key is not in the environment.
     """
-    if settings is None:
-        return None
-    key = "" if settings.key is None else environment.get(settings.key, "").strip()
-    if settings.key is not None and not key:
+    return None if settings is None else HttpTranscriber(settings, key(settings, environment))
+
+
+def key(settings: TranscriberSettings, environment: Mapping[str, str]) -> str:
+    """Return the key of a transcriber, empty for one that needs none.
+
+    Raises ConfigError: it is not in the environment.
+    """
+    if settings.key is None:
+        return ""
+    found = environment.get(settings.key, "").strip()
+    if not found:
         raise ConfigError("the transcriber needs a key", next_step=f"set {settings.key} in the environment")
-    return HttpTranscriber(settings, key)
+    return found
 
 
 async def _body(answer: httpx2.Response) -> bytes:

@@ -59,6 +59,19 @@ def test_the_doctor_and_the_check_name_what_secrets_and_the_web_need(machine: Ma
     assert machine.run("check", SOME_KEY="long enough").code == 0
 
 
+def test_the_doctor_and_the_check_name_what_a_transcriber_needs(machine: Machine) -> None:
+    written = "transcriber: {base_url: 'https://hearing.example/v1', model: scribe, key: HEARING_KEY}\n"
+    (machine.folder / "config.yaml").write_text(written)
+    checked = machine.run("check")
+    assert checked.code == 2
+    assert "the transcriber needs a key" in checked.err
+    ended = machine.run("doctor", HEARING_KEY="k")
+    assert "mend  model: `scribe` may hear PUBLIC alone, add it to `policy.transcribers`" in ended.out
+    checked = machine.run("check", HEARING_KEY="k")
+    assert checked.code == 0
+    assert "transcriber scribe may hear PUBLIC alone, until `policy.transcribers` says more" in checked.out
+
+
 def test_sessions_and_decisions_are_listed_and_explained(machine: Machine) -> None:
     machine.chat("hello", '!read_file {"path": "confidential/pipeline.md"}', f"!message {SEND}")
     (session,) = json.loads(machine.run("sessions", "list", "--json").out)
