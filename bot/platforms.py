@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from bot.clock import SystemClock
 from bot.commands.table import COMMANDS
-from bot.config.channels import ChannelsSettings, SlackSettings, WebhookSettings
+from bot.config.channels import ChannelsSettings, InstallSettings, SlackSettings, WebhookSettings
 from bot.errors import ConfigError
 from channels.base import Platform
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from channels.base import Lease, Vault
+    from channels.slack.install import Installer
     from channels.telegram.webhook import Webhook
 
 _HIDDEN: Final = frozenset({"quit"})
@@ -46,12 +49,42 @@ def platforms(
     return tuple(made)
 
 
+def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "Vault") -> "Installer":
+    """Return what installs the bot in further Slack workspaces.
+
+    Raises ConfigError: it is not configured, or its secret is not in the environment.
+    """
+    slack = settings.slack
+    if slack is None or slack.install is None:
+        raise ConfigError("`channels.slack.install` is not configured", next_step="see docs/slack.md")
+    return _installer(slack, slack.install, environment, vault)
+
+
+def slack_manifest(settings: ChannelsSettings) -> dict[str, "JsonValue"]:
+    """Return the manifest of the Slack app that a configuration needs; with none of it, that for Socket Mode.
+
+    Raises ConfigError: it does not say where Slack is to call.
+    """
+    from channels.slack.manifest import manifest
+
+    slack = settings.slack
+    if slack is None:
+        return manifest()
+    if slack.http is not None and slack.http.url is None:
+        raise ConfigError("`channels.slack.http.url` is not configured", next_step="say there where Slack is to call")
+    return manifest(
+        events="" if slack.http is None else slack.http.url or "",
+        back="" if slack.install is None else slack.install.url,
+    )
+
+
 def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vault") -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
     from channels.slack.requests import Listening
 
-    token, http = _token(environment, settings.token), settings.http
+    http, install = settings.http, settings.install
+    token = environment.get(settings.token, "").strip() if install else _token(environment, settings.token)
     return Slack(
         token,
         _token(environment, settings.app_token)
@@ -59,9 +92,21 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vaul
         else Listening(http.host, http.port, _token(environment, http.secret)),
         vault=vault,
         now_ms=SystemClock().wall_ms,
+        installer=None if install is None else _installer(settings, install, environment, vault),
         commands=[command.name for command in COMMANDS if command.name not in _HIDDEN],
         server=settings.base_url or SERVER,
     )
+
+
+def _installer(
+    slack: SlackSettings, settings: InstallSettings, environment: Mapping[str, str], vault: "Vault"
+) -> "Installer":
+    from channels.slack.clients import SERVER
+    from channels.slack.install import Installer, OAuth
+
+    secret = _token(environment, settings.client_secret)
+    oauth = OAuth(settings.client_id, secret, settings.url, settings.host, settings.port)
+    return Installer(oauth, vault, slack.base_url or SERVER)
 
 
 def _webhook(environment: Mapping[str, str], settings: WebhookSettings) -> "Webhook":

@@ -31,9 +31,11 @@ app: Final = typer.Typer(
 sessions_app: Final = typer.Typer(help="Look at sessions.", no_args_is_help=True)
 audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help=True)
 policy_app: Final = typer.Typer(help="Check and try out the policy.", no_args_is_help=True)
+slack_app: Final = typer.Typer(help="Set up the Slack app.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
+app.add_typer(slack_app, name="slack")
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
 
@@ -201,6 +203,22 @@ def _policy_explain(
     from bot.cli.policy import explained
 
     explained(_config(context), cases, case, as_json=as_json)
+
+
+@slack_app.command("manifest")
+def _slack_manifest(context: typer.Context) -> None:
+    """Print the manifest that makes the Slack app at api.slack.com, as JSON."""
+    from bot.cli.slack import manifest
+
+    manifest(_config(context))
+
+
+@slack_app.command("install")
+def _slack_install(context: typer.Context) -> None:
+    """Print a link that installs the bot in one workspace, once, within ten minutes."""
+    from bot.cli.slack import install
+
+    _run(install(_config(context)))
 
 
 def _config(context: typer.Context) -> "Config":

@@ -39,13 +39,37 @@ class TelegramSettings(Block):
     base_url: WebAddress | None = None
 
 
+def _back_url(url: str) -> str:
+    # Slack itself takes nothing else; an address of this machine is for trying things out.
+    if not url.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
+        raise ValueError("Slack sends people back to addresses that begin with `https://` alone")
+    return url
+
+
 class RequestSettings(Block):
     """Where Slack's requests come in: `host` and `port` to listen at on this machine.
 
-    `secret` names the environment variable that holds what Slack signs its requests with.
+    `secret` names the environment variable that holds what Slack signs its requests with. `url` is the address as it is
+    on the internet, which the app's manifest tells Slack.
     """
 
+    url: WebAddress | None = None
+
     secret: Variable = "SLACK_SIGNING_SECRET"  # noqa: S105 - the name of a variable
+    host: str = "127.0.0.1"
+    port: int = Field(ge=1, le=65535)
+
+
+class InstallSettings(Block):
+    """What installing a Slack app in further workspaces needs: its `client_id`, as api.slack.com shows it.
+
+    `client_secret` names the environment variable that holds its secret. `url` is where Slack sends people back to, as
+    it is on the internet, `host` and `port` where we listen for them on this machine.
+    """
+
+    client_id: str = Field(pattern=r"^[0-9]+\.[0-9]+$")
+    client_secret: Variable = "SLACK_CLIENT_SECRET"  # noqa: S105 - the name of a variable
+    url: Annotated[str, AfterValidator(_back_url)]
     host: str = "127.0.0.1"
     port: int = Field(ge=1, le=65535)
 
@@ -54,12 +78,14 @@ class SlackSettings(Block):
     """A Slack app: `token` names the environment variable that holds its bot's token.
 
     With `http` Slack calls us, else we open sockets with the token in `app_token`. `base_url` is another Web API than
-    Slack's own.
+    Slack's own. With `install` further workspaces can install it, each with a token of its own; then there need be none
+    in `token`.
     """
 
     token: Variable = "SLACK_TOKEN"  # noqa: S105 - the name of a variable
     app_token: Variable = "SLACK_APP_TOKEN"  # noqa: S105 - the name of a variable
     http: RequestSettings | None = None
+    install: InstallSettings | None = None
     base_url: WebAddress | None = None
 
 

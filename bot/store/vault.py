@@ -20,6 +20,7 @@ from bot.store.link import Link
 from bot.store.scripts import Script
 from channels.base import VaultError
 
+_PAGE: Final = 1000
 _AS_BEFORE: Final = -1
 """Lets a value go on for as long as the one in whose place it is put."""
 
@@ -35,7 +36,8 @@ class Vault:
 
     async def get(self, name: str) -> bytes | None:
         """Return what is kept, None if nothing is or its time is over."""
-        return self._opened(name, await self._stored(name))
+        stored = await self._stored(name)
+        return None if stored is None else self._opened(name, stored)
 
     async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
         """Keep a value, in place of what was kept there before."""
@@ -44,7 +46,7 @@ class Vault:
     async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
         """Put `new` in the place of `old` and say whether that was there."""
         stored = await self._stored(name)
-        if self._opened(name, stored) != old:
+        if (None if stored is None else self._opened(name, stored)) != old:
             return False
         # No two encryptions of anything are the same, so whatever was put there meanwhile is another.
         sealed = b"" if new is None else self._sealed(name, new)
@@ -56,20 +58,26 @@ class Vault:
 
     async def names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that begin so and under which something is kept, sorted."""
-        with _told():
-            (fields,) = await self._link.commands(("HKEYS", VAULT))
-        found = (decode(field.decode("ascii")) for field in fields)
-        return tuple(sorted(name for name in found if name.startswith(prefix)))
+        # What is encoded has nothing in it that a pattern knows.
+        pattern, cursor, found = f"{encode(prefix)}*" if prefix else "*", b"", set[bytes]()
+        while cursor != b"0":
+            page = ("HSCAN", VAULT, cursor or 0, "MATCH", pattern, "COUNT", _PAGE, "NOVALUES")
+            with _told():
+                ((cursor, fields),) = await self._link.commands(page)
+            found.update(fields)
+        return tuple(sorted(decode(field.decode("ascii")) for field in found))
 
     async def renew(self) -> None:
         """Write anew under the first key what is encrypted under another; what no key opens stays as it is."""
         for name in await self.names(""):
             stored = await self._stored(name)
-            if stored is None or self._reads(self._newest, stored) or not self._reads(self._keys, stored):
+            if stored is None or self._is_newest(stored):
                 continue
-            value = self._opened(name, stored)
-            if value is not None:
-                await self._write(name, stored, self._sealed(name, value), _AS_BEFORE)
+            try:
+                value = self._opened(name, stored)
+            except VaultError:
+                continue
+            await self._write(name, stored, self._sealed(name, value), _AS_BEFORE)
 
     async def _stored(self, name: str) -> bytes | None:
         with _told():
@@ -88,18 +96,16 @@ class Vault:
     def _sealed(self, name: str, value: bytes) -> bytes:
         return b"%d %s" % (SCHEMA, self._newest.encrypt(_bound(name) + value))
 
-    def _opened(self, name: str, stored: bytes | None) -> bytes | None:
-        if stored is None:
-            return None
+    def _opened(self, name: str, stored: bytes) -> bytes:
         with _told():
             written = self._keys.decrypt(_token(stored))
         if not written.startswith(_bound(name)):
             raise VaultError(f"what is kept as `{name}` was put there under another name")
         return written[len(_bound(name)) :]
 
-    def _reads(self, keys: Fernet | MultiFernet, stored: bytes) -> bool:
+    def _is_newest(self, stored: bytes) -> bool:
         try:
-            keys.decrypt(_token(stored))
+            self._newest.decrypt(_token(stored))
         except (InvalidToken, StoreError):
             return False
         return True

@@ -6,13 +6,13 @@ Slack's, and no log a token.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from slack_bolt.response import BoltResponse
 
-from channels.base import Audience, ChannelError, Receive, Trouble, Vault
+from channels.base import Audience, ChannelError, Receive, Trouble, Vault, VaultError
 from channels.message import Address, Attachment, Event, Inbound, Outbound, Signal
 from channels.slack import checks, wire
 from channels.slack.clients import SERVER, Clients, Workspace
@@ -20,6 +20,7 @@ from channels.slack.crowd import Crowd
 from channels.slack.door import Door
 from channels.slack.failures import FAILURES
 from channels.slack.install import Installer
+from channels.slack.installed import Installations
 from channels.slack.once import Once
 from channels.slack.place import NAME
 from channels.slack.requests import Endpoint, Listening
@@ -59,6 +60,8 @@ class Slack:
     ) -> None:
         self._timing = timing or Timing()
         installed = None if installer is None else installer.installations
+        self._installed = installed
+        self._installing = nullcontext if installer is None else installer.listening
         self._clients = Clients(token, installations=installed, server=server, seconds=self._timing.call)
         self._token = token
         self._commands = frozenset(commands)
@@ -74,7 +77,7 @@ class Slack:
     async def serve(self, receive: Receive) -> None:
         """Listen until cancelled.
 
-        Raises OSError: the address for Slack's requests cannot be listened at.
+        Raises OSError: the address for Slack's requests, or for whoever installs the bot, cannot be listened at.
         """
         self._receive = receive
         door = Door(self._clients, self._take)
@@ -94,10 +97,11 @@ class Slack:
             return await door.came(body, headers, socket=False)
 
         try:
-            if self._sockets is not None:
-                await self._sockets.run(opened)
-            if self._listening is not None:
-                await Endpoint(self._listening, self._timing.call).run(requested)
+            async with self._installing():
+                if self._sockets is not None:
+                    await self._sockets.run(opened)
+                if self._listening is not None:
+                    await Endpoint(self._listening, self._timing.call).run(requested)
         finally:
             self._receive = None
 
@@ -136,11 +140,28 @@ class Slack:
         found = list[Trouble]()
         if self._token:
             found += await checks.troubles(self._clients.made(self._token), self._now_ms)
+        if self._installed is not None:
+            found += await self._elsewhere(self._installed)
         if self._sockets is not None:
             found += await self._sockets.troubles()
         if self._unread:
             found.append(Trouble(f"{self._unread} events could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
+
+    async def _elsewhere(self, installed: Installations) -> list[Trouble]:
+        """Tell what is wrong in the workspaces that installed the bot."""
+        try:
+            there = {team: await installed.of(team) for team in await installed.teams()}
+        except VaultError:
+            return [checks.UNREADABLE]
+        if not there and not self._token:
+            return [checks.NOBODY]
+        found = list[Trouble]()
+        for team, one in there.items():
+            if one is not None:
+                asked = await checks.troubles(self._clients.made(one.token), self._now_ms)
+                found += (replace(each, problem=f"in workspace {team} {each.problem}") for each in asked)
+        return found
 
     async def _take(self, body: wire.Json, there: Workspace) -> None:
         """Hand on what came; when this returns it is kept."""

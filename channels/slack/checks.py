@@ -9,6 +9,11 @@ from channels.slack.failures import FAILURES, code
 from channels.slack.manifest import SCOPES
 
 AWAY: Final = Trouble("Slack cannot be reached", "look at the network of this machine")
+NOBODY: Final = Trouble("no workspace has installed the bot", "`lockgate slack install` makes a link that does")
+UNREADABLE: Final = Trouble(
+    "the tokens of workspaces cannot be read",
+    "give back the key they were kept under, or let the workspaces install the bot again",
+)
 
 _INSTALL: Final = "install the app in the workspace again and put its Bot User OAuth Token into the environment"
 _NOT_ACCEPTED: Final = Trouble("Slack does not accept the bot's token", _INSTALL)

@@ -7,8 +7,8 @@ back.
 """
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -37,6 +37,9 @@ ROTATES: Final = "nothing was installed: the tokens of this Slack app rotate, ma
 TOO_LITTLE: Final = "nothing was installed: the bot needs more rights than it was given, among them {}"
 
 _LONGEST: Final = 1000
+_SECONDS: Final = 10
+"""How long a call of Slack's may take."""
+
 _HEADERS: Final = (
     ("Cache-Control", "no-store"),
     ("Referrer-Policy", "no-referrer"),
@@ -46,11 +49,16 @@ _HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OAuth:
-    """The app as Slack knows it, and `url`, where a person is sent back to, as it is on the internet."""
+    """The app as Slack knows it, and where a person is sent back to.
+
+    `url` is that as it is on the internet, `host` and `port` are where to listen for it on this machine.
+    """
 
     client_id: str
     client_secret: str = field(repr=False)
     url: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +70,13 @@ class Page:
 
 
 class Installer:
-    """Installs in workspaces. `server` is the Web API, `seconds` how long a call of it may take."""
+    """Installs in workspaces. `server` is the Web API."""
 
-    def __init__(self, oauth: OAuth, vault: Vault, server: str, seconds: int) -> None:
+    def __init__(self, oauth: OAuth, vault: Vault, server: str) -> None:
         self._oauth = oauth
         self._vault = vault
         self.installations = Installations(vault)
-        self._server = server
-        self._seconds = seconds
+        self._server = server if server.endswith("/") else f"{server}/"
 
     async def link(self, state: str) -> str:
         """Return the address at which a person installs the bot. `state` is random, and nobody else's.
@@ -85,14 +92,26 @@ class Installer:
         }
         return f"{urljoin(self._server, '/oauth/v2/authorize')}?{urlencode(asked)}"
 
-    def routes(self) -> list[web.RouteDef]:
-        """Return where people are sent back to, for a server of ours."""
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[None]:
+        """Take people who come back from Slack while the block runs.
+
+        Raises OSError: the address cannot be listened at.
+        """
 
         async def back(request: web.Request) -> web.Response:
             page = await self.returned(request.query)
             return web.Response(status=page.status, text=f"{page.text}\n", headers=dict(_HEADERS))
 
-        return [web.get(urlsplit(self._oauth.url).path or "/", back)]
+        app = web.Application()
+        app.router.add_get(urlsplit(self._oauth.url).path or "/", back)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SECONDS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._oauth.host, self._oauth.port).start()
+            yield
+        finally:
+            await runner.cleanup()
 
     async def returned(self, query: Mapping[str, str]) -> Page:
         """Take a person who comes back from Slack with these parameters, and return what to tell."""
@@ -131,7 +150,7 @@ class Installer:
         return Page(HTTPStatus.OK, problem)
 
     def _client(self, token: str | None = None) -> Any:  # noqa: ANN401 - the SDK's own types are not known
-        return AsyncWebClient(token, base_url=self._server, timeout=self._seconds, retry_handlers=[])
+        return AsyncWebClient(token, base_url=self._server, timeout=_SECONDS, retry_handlers=[])
 
 
 def _problem(told: Any) -> str:  # noqa: ANN401 - the SDK's own types are not known

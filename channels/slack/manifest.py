@@ -16,7 +16,6 @@ SCOPES: Final = (
     "channels:read",
     "chat:write",
     "commands",
-    "files:read",
     "files:write",
     "groups:history",
     "groups:read",
@@ -34,8 +33,11 @@ EVENTS: Final = (
     "app_home_opened",
     "app_mention",
     "app_uninstalled",
+    "channel_id_changed",
+    "channel_left",
     "channel_shared",
     "channel_unshared",
+    "group_left",
     "member_joined_channel",
     "member_left_channel",
     "message.channels",
@@ -51,9 +53,9 @@ _NAME: Final = "Lockgate"
 _SHORT: Final = "What a conversation has read decides where it may speak."
 _COMMANDS: Final = "Command the bot, and be answered alone"
 _PROMPTS: Final = (
-    ("Who am I here?", "/whoami"),
-    ("What may be said here?", "/status"),
-    ("What can I ask for?", "/help"),
+    ("Who am I here?", "!whoami"),
+    ("What may be said here?", "!status"),
+    ("What can I ask for?", "!help"),
 )
 
 

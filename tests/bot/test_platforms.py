@@ -9,11 +9,12 @@ import pytest
 from bot.config.channels import ChannelsSettings
 from bot.config.load import load_config
 from bot.errors import ConfigError
-from bot.platforms import platforms
+from bot.platforms import installer, platforms, slack_manifest
 from bot.tools import catalogue
 from tests.channels.slack.kit import Kept
 
 SECRET = "s" * 16
+INSTALL = {"client_id": "11.22", "url": "https://bot.example/back", "port": 8443}
 HOOK = {"url": "https://bot.example/hook", "port": 8443}
 
 
@@ -42,6 +43,24 @@ def test_what_is_configured_is_made() -> None:
     assert listened({"slack": {"token": "T", "app_token": "A"}}, {"T": "xoxb-1", "A": "xapp-1"}) == ["slack"]
     requested: dict[str, object] = {"token": "T", "http": {"port": 1}}
     assert listened({"slack": requested}, {"T": "xoxb-1", "SLACK_SIGNING_SECRET": SECRET}) == ["slack"]
+    installing = {"SLACK_APP_TOKEN": "xapp-1", "SLACK_CLIENT_SECRET": SECRET}
+    assert listened({"slack": {"install": INSTALL}}, installing) == ["slack"]
+
+
+def test_links_that_install_need_their_block() -> None:
+    with pytest.raises(ConfigError, match="not configured"):
+        installer(ChannelsSettings.model_validate({"slack": {}}), {}, Kept())
+
+
+def test_the_manifest_says_what_is_configured() -> None:
+    """Over sockets unless Slack calls, which then must be said where."""
+    assert slack_manifest(ChannelsSettings.model_validate({"slack": {}})) == slack_manifest(ChannelsSettings())
+    http = {"port": 1, "url": "https://bot.example/slack/events"}
+    text = str(slack_manifest(ChannelsSettings.model_validate({"slack": {"http": http, "install": INSTALL}})))
+    assert "https://bot.example/slack/events" in text
+    assert "https://bot.example/back" in text
+    with pytest.raises(ConfigError, match="url"):
+        slack_manifest(ChannelsSettings.model_validate({"slack": {"http": {"port": 1}}}))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +90,7 @@ def test_what_is_missing_is_told_without_any_value(
         ({}, {"SLACK_APP_TOKEN": "xapp-1"}, "SLACK_TOKEN"),
         ({}, {"SLACK_TOKEN": "xoxb-1"}, "SLACK_APP_TOKEN"),
         ({"http": {"port": 1}}, {"SLACK_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}, "SLACK_SIGNING_SECRET"),
+        ({"install": INSTALL}, {"SLACK_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}, "SLACK_CLIENT_SECRET"),
     ],
 )
 def test_what_slack_lacks_is_told_without_any_value(
@@ -92,6 +112,10 @@ def test_what_slack_lacks_is_told_without_any_value(
         ),
         ("channels: {telegram: {base_url: x}}", "1: a server's address begins with `https://` or `http://`"),
         ("channels: {telegram: {webhook: {url: http://x, port: 1}}}", "1: Telegram calls addresses that begin with"),
+        (
+            "channels: {slack: {install: {client_id: '1.2', url: http://bot.example/x, port: 1}}}",
+            "1: Slack sends people back to addresses that begin with `https://` alone",
+        ),
         ("channels: {telegraph: {}}", "1: unknown field `telegraph`, did you mean `telegram`?"),
     ],
 )

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 import aiohttp
 import anyio
 import pytest
-from aiohttp import web
 
+from bot.clock import SystemClock
 from bot.ids import Ids
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -87,16 +87,11 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     async with slack() as played:
         store = await open_store(audit_key=KEY, data=tmp_path / "data")
         app, vault = played.state.app, store.vault([KEY])
-        oauth = OAuth(app.client_id, app.client_secret, f"http://127.0.0.1:{port}/slack/back")
-        installer = Installer(oauth, vault, played.api, 5)
+        oauth = OAuth(app.client_id, app.client_secret, f"http://127.0.0.1:{port}/slack/back", "127.0.0.1", port)
+        installer = Installer(oauth, vault, played.api)
         app.redirect_urls = (oauth.url,)
-        listening = web.Application()
-        listening.add_routes(installer.routes())
-        runner = web.AppRunner(listening, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield Stage(played, store, installer, Installations(vault), oauth)
-        await runner.cleanup()
+        async with installer.listening():
+            yield Stage(played, store, installer, Installations(vault), oauth)
         await store.close()
 
 
@@ -128,7 +123,7 @@ async def test_no_token_stands_in_the_store_or_in_a_text(stage: Stage) -> None:
     kept = await stage.installations.of(team.id)
     assert kept is not None
     assert kept.token not in repr(kept)
-    assert stage.played.state.app.client_secret not in repr(OAuth("id", stage.played.state.app.client_secret, ""))
+    assert stage.played.state.app.client_secret not in repr(stage.oauth)
     for key in await command(stage.store, "KEYS", "*"):
         stored: bytes = await command(stage.store, "DUMP", key)
         assert kept.token.encode() not in stored
@@ -310,6 +305,40 @@ async def test_a_token_in_the_wrong_place_is_not_spoken_with(stage: Stage, there
         await there.of(two.id)
 
 
+def elsewhere(stage: Stage) -> Slack:
+    """Return an adapter for workspaces that installed the bot, as another process has it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        oauth = replace(stage.oauth, port=free.getsockname()[1])
+    return Slack(
+        "",
+        stage.played.app_token,
+        vault=stage.store.vault([KEY]),
+        now_ms=SystemClock().wall_ms,
+        installer=Installer(oauth, stage.store.vault([KEY]), stage.played.api),
+        server=stage.played.api,
+        timing=FAST,
+    )
+
+
+async def test_what_is_wrong_in_workspaces_is_told(stage: Stage) -> None:
+    """Nobody installed it, its token counts no more, or what is kept cannot be read."""
+    adapter, team = elsewhere(stage), stage.played.workspace("one")
+    (nobody,) = await adapter.troubles()
+    assert (nobody.problem, "lockgate slack install" in nobody.next_step) == (
+        "no workspace has installed the bot",
+        True,
+    )
+    await stage.installs(team)
+    assert await adapter.troubles() == ()
+    await stage.played.uninstalls(team)
+    (ended,) = await adapter.troubles()
+    assert ended.problem.startswith(f"in workspace {team.id} Slack does not accept")
+    await stage.store.vault([bytes(32)]).put(f"slack/installed/{team.id}", b"{}")
+    (unreadable,) = await adapter.troubles()
+    assert "cannot be read" in unreadable.problem
+    await adapter.close()
+
+
 async def test_what_slack_tells_of_a_workspace_that_takes_the_bot_off_ends_there(stage: Stage) -> None:
     """People of a workspace write to the bot and are heard; then it takes the bot off, and nothing can be said."""
     team = stage.played.workspace("one")
@@ -319,15 +348,7 @@ async def test_what_slack_tells_of_a_workspace_that_takes_the_bot_off_ends_there
     async def receive(event: Event) -> None:
         got.append(event)
 
-    adapter = Slack(
-        "",
-        stage.played.app_token,
-        installer=stage.installer,
-        vault=stage.store.vault([KEY]),
-        now_ms=lambda: 0,
-        server=stage.played.api,
-        timing=FAST,
-    )
+    adapter = elsewhere(stage)
     olga = stage.played.user("olga", team)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(adapter.serve, receive)
@@ -350,7 +371,7 @@ async def test_what_slack_tells_of_a_workspace_that_takes_the_bot_off_ends_there
 async def test_a_token_that_cannot_be_kept_is_given_back(stage: Stage) -> None:
     """The store is away between the link and its use."""
     team = stage.played.workspace("one")
-    full = Installer(stage.oauth, Broken(stage.store.vault([KEY])), stage.played.api, 5)
+    full = Installer(stage.oauth, Broken(stage.store.vault([KEY])), stage.played.api)
     stage.played.http.consents = stage.played.user("olga", team).id
     async with aiohttp.ClientSession() as session, session.get(await stage.link(), allow_redirects=False) as page:
         query = dict(parse_qsl(urlsplit(page.headers["Location"]).query))
@@ -359,7 +380,7 @@ async def test_a_token_that_cannot_be_kept_is_given_back(stage: Stage) -> None:
 
 
 async def test_without_its_store_nothing_is_installed(stage: Stage) -> None:
-    away = Installer(stage.oauth, Broken(), stage.played.api, 5)
+    away = Installer(stage.oauth, Broken(), stage.played.api)
     page = await away.returned({"state": STATE, "code": "c"})
     assert (page.status, page.text) == (503, install.NOT_KEPT)
     with pytest.raises(VaultError):

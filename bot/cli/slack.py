@@ -1,0 +1,35 @@
+"""`lockgate slack`: the Slack app as this configuration needs it, and links that install it in further workspaces."""
+
+import os
+
+from bot.cli.output import print_json, print_lines
+from bot.cli.owner import as_owner
+from bot.config.model import Config
+from bot.errors import StoreError
+from bot.ids import new_key
+from bot.platforms import installer, slack_manifest
+from bot.sessions.records import AuditRow
+from channels.base import VaultError
+
+
+def manifest(config: Config) -> None:
+    """Print the app's manifest; no token needs to be there.
+
+    Raises ConfigError: the configuration does not say where Slack is to call.
+    """
+    print_json(slack_manifest(config.channels))
+
+
+async def install(config: Config) -> None:
+    """Print a link that installs the bot in one workspace; that it was made stands in the audit.
+
+    Raises OperatorError: whoever runs this is not the owner, installing is not configured, or the store cannot be used.
+    """
+    async with as_owner(config) as (app, caller):
+        made = installer(config.channels, os.environ, app.vault())
+        await app.store.append((AuditRow("install_link", caller.principal, {"channel": "slack"}),))
+        try:
+            link = await made.link(new_key().hex())
+        except VaultError as error:
+            raise StoreError(str(error), next_step="start it, or check `store.url`") from error
+    print_lines([link])
