@@ -20,7 +20,7 @@ from bot.commands.base import CommandContext
 from bot.config.model import Config
 from bot.copies import Copies
 from bot.courier import Courier
-from bot.errors import StoreError, StoreGoneError
+from bot.errors import StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.ids import Ids, session_id
@@ -51,7 +51,7 @@ from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
 from bot.tools.web_fetch import Bounds, WebFetch
-from channels.base import Audience, Channel, Platform, Vault, VaultError
+from channels.base import Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
@@ -364,12 +364,16 @@ async def open_app(
     clock = SystemClock()
     store = await _store(config, secrets, clock)
     try:
+        if listening and secrets.vault[1:]:
+            await store.renew_vault(secrets.vault)
         app = App(
             config=config,
             secrets=secrets,
             store=store,
             channels=channels,
-            listened=await _listened(config, secrets, environment, store) if listening else (),
+            listened=platforms(config.channels, environment, store, lambda: store.vault(secrets.vault))
+            if listening
+            else (),
             clock=clock,
             environment=environment,
             parts=parts,
@@ -382,18 +386,6 @@ async def open_app(
             await app.chains.anchor()
     finally:
         await store.close()
-
-
-async def _listened(
-    config: Config, secrets: Secrets, environment: Mapping[str, str], store: "RedisStore"
-) -> tuple[Platform, ...]:
-    """Make the configured platforms; what they keep is written anew if its key is a new one."""
-    if secrets.vault[1:]:
-        try:
-            await store.vault(secrets.vault).renew()
-        except VaultError as error:
-            raise StoreError(str(error), next_step="start it, or check `store.url`") from error
-    return platforms(config.channels, environment, store, lambda: store.vault(secrets.vault))
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.clock import Clock
-from bot.errors import StoreRefusedError
+from bot.errors import StoreError, StoreRefusedError
 from bot.ids import Ids
 from bot.store.access import Access
 from bot.store.chains import AuditChains
@@ -21,6 +21,7 @@ from bot.store.rights import Rights
 from bot.store.sessions import Sessions
 from bot.store.supervisor import Supervisor
 from bot.store.wake import WakeHints
+from channels.base import VaultError
 
 if TYPE_CHECKING:
     from bot.store.vault import Vault
@@ -53,6 +54,16 @@ class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyI
         from bot.store.vault import Vault
 
         return Vault(self._link, self._ids, keys)
+
+    async def renew_vault(self, keys: Sequence[bytes]) -> None:
+        """Write what adapters keep anew under the first of these keys.
+
+        Raises StoreError: it cannot be read or written.
+        """
+        try:
+            await self.vault(keys).renew()
+        except VaultError as error:
+            raise StoreError(str(error), next_step="start it, or check `store.url`") from error
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, see `fitness`; doctor shows them."""

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from bot.errors import StoreError
 from bot.store.keys import VAULT, encode
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -126,7 +127,7 @@ async def test_a_new_key_takes_over_what_an_old_one_closed(own: RedisStore) -> N
     assert await both.get("lasting") == TOKEN
     with pytest.raises(VaultError):
         await new.get("lasting")
-    await both.renew()
+    await own.renew_vault([NEWER, KEY])
     assert await new.get("lasting") == await new.get("short") == TOKEN
     assert await command(own, "HPTTL", VAULT, "FIELDS", 1, "lasting") == [-1]
     assert 0 < (await command(own, "HPTTL", VAULT, "FIELDS", 1, "short"))[0] <= 60_000
@@ -143,4 +144,6 @@ async def test_a_store_that_is_away_is_told_as_that(own: RedisStore) -> None:
     for asked in (vault.get("x"), vault.put("x", b""), vault.delete("x"), vault.names("")):
         with pytest.raises(VaultError, match="does not answer"):
             await asked
+    with pytest.raises(StoreError, match="does not answer"):
+        await store.renew_vault([NEWER, KEY])
     await store.close()
