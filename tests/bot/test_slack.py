@@ -1,0 +1,135 @@
+"""The application with people on Slack: who reads there is asked when something is said, and nobody else is told."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+
+from bot.app import App
+from bot.sessions.records import AuditRecord
+from channels.message import Button, Outbound
+from tests.bot.kit import policy
+from tests.channels.slack.kit import SlackStage, at, staged, until
+from tests.harness import running
+from tests.sim.slack_people import Person
+from tests.sim.slack_state import Channel, Message
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Room:
+    """A private channel of ann, who may know what is confidential, with the bot in it; ben may know nothing of it."""
+
+    app: App
+    stage: SlackStage
+    ann: Person
+    ben: Person
+    channel: Channel
+
+    async def rows(self) -> AsyncIterator[AuditRecord]:
+        """Walk what was decided in every session."""
+        async for chain, _ in self.app.store.heads():
+            async for row in self.app.chains.records(chain):
+                yield row
+
+    def thread(self, root: Message) -> str:
+        """Return what ann sees in a thread of it."""
+        return "\n".join(self.ann.sees(self.channel, root))
+
+    def shown(self, who: Person) -> str:
+        """Return what somebody sees there, in threads and private chats as well."""
+        places = [place for place in self.stage.server.state.channels.values() if who.id in place.members]
+        return "\n".join(
+            message.text for place in places for message in place.messages if message.shown_to in {"", who.id}
+        )
+
+
+@asynccontextmanager
+async def room(folder: Path) -> AsyncGenerator[Room]:
+    async with staged() as stage:
+        ann, ben = stage.server.user("ann"), stage.server.user("ben", is_restricted=True)
+        channel = stage.server.channel("plans", ann, kind="private")
+        team = stage.server.team.id
+        people = {
+            "ann": {
+                "role": "owner",
+                "clearance": "CONFIDENTIAL",
+                "accounts": ["console:owner", f"slack:{team}:{ann.id}"],
+            },
+            "ben": {"role": "member", "clearance": "PUBLIC", "accounts": [f"slack:{team}:{ben.id}"]},
+        }
+        plans = {"channel": "slack", "workspace": team, "chat": channel.id, "classification": "CONFIDENTIAL"}
+        text = policy(
+            principals=people,
+            channels={
+                "console": {"classification": "top", "overshoot": "allow"},
+                "slack": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+            },
+            chats={"plans": plans},
+            recipients={},
+        )
+        async with running(folder, text, channels=[stage.adapter]) as person:
+            listening = asyncio.create_task(stage.adapter.serve(person.app.receive))
+            try:
+                await stage.server.sockets.connected()
+                yield Room(person.app, stage, ann, ben, channel)
+            finally:
+                listening.cancel()
+                await asyncio.wait({listening})
+
+
+async def test_a_question_is_answered_once_in_its_thread_however_often_it_is_told(tmp_path: Path) -> None:
+    async with room(tmp_path) as there:
+        there.stage.server.reach.extra = 3
+        asked = await there.ann.mentions(there.channel, "what now?")
+        await there.stage.server.until(lambda: "You said: what now?" in there.thread(asked))
+        await there.ann.mentions(there.channel, "and then?", thread=asked)
+        await there.stage.server.until(lambda: "You said: and then?" in there.thread(asked))
+        assert there.shown(there.ann).count("You said") == 2
+        assert not any("You said" in text for text in there.ann.sees(there.channel))
+
+
+@pytest.mark.parametrize("change", ["a guest joins", "it is shared"])
+async def test_an_answer_is_withheld_from_who_comes_before_it_is_said(tmp_path: Path, change: str) -> None:
+    async with room(tmp_path) as there:
+        server = there.stage.server
+        # The answer is written and was to be said, but Slack asks to wait.
+        fault = server.fails("chat.postMessage", status=429, retry_after=1)
+        await there.ann.mentions(there.channel, "the plan")
+        await until(lambda: fault.times == 0)
+        if change == "a guest joins":
+            await there.ben.joins(there.channel)
+        else:
+            await server.share(there.channel, server.workspace("elsewhere"), accepted=False)
+        with anyio.fail_after(8):
+            while not [row async for row in there.rows() if row.kind == "withheld"]:  # noqa: ASYNC110 - no event of it
+                await anyio.sleep(0.01)
+        assert "You said" not in there.shown(there.ann) + there.shown(there.ben)
+
+
+async def test_a_button_pressed_by_somebody_else_says_so_to_them_alone(tmp_path: Path) -> None:
+    async with room(tmp_path) as there:
+        await there.ben.joins(there.channel)
+        asked = Outbound(at(there.channel), "sure?", "k", buttons=(Button("Yes", "/approve 7"),))
+        await there.stage.adapter.send(asked)
+        message = there.channel.messages[-1]
+        (button,) = (each for block in message.blocks for each in block["elements"] if each["type"] == "button")
+        await there.ben.presses(message, button["action_id"])
+        told = "there is nothing of that name here"
+        await there.stage.server.until(lambda: told in there.shown(there.ben))
+        assert told not in there.shown(there.ann)
+
+
+async def test_a_command_typed_with_a_mention_is_answered_once_and_to_its_typist(tmp_path: Path) -> None:
+    async with room(tmp_path) as there:
+        await there.ben.joins(there.channel)
+        await there.ann.mentions(there.channel, "!status")
+        told = "this conversation has not begun"
+        await there.stage.server.until(lambda: told in there.shown(there.ann))
+        assert there.shown(there.ann).count(told) == 1
+        assert told not in there.shown(there.ben)
