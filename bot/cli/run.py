@@ -47,7 +47,7 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
         else:
             return
     raise OperatorError(
-        f"cannot listen, {unbound.exceptions[0]}", next_step="see `webhook` of the platform in config.yaml"
+        f"cannot listen, {unbound.exceptions[0]}", next_step="see `webhook` or `http` of the platform in config.yaml"
     )
 
 
