@@ -28,6 +28,7 @@ from bot.installation import Secrets
 from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
+from bot.offers import Offers
 from bot.outbox import Outbox
 from bot.pacing import RATES, Pacing
 from bot.platforms import platforms
@@ -134,6 +135,8 @@ class App:
         self._memberships = Memberships(self.gate, self.reloader, store)
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
+        life = config.limits.approval_minutes * 60_000
+        self.offers = Offers(store, self.gate, self.ids, self.session_id, life)
         self.outbox = self._outbox()
         self.copies = Copies(store, store, self.gate, self.outbox)
         self.router = self._router()
@@ -156,6 +159,7 @@ class App:
             gate=self.gate,
             files=self.files,
             ids=self.ids,
+            session_id=self.session_id,
             now=self.clock.wall_ms(),
             simulations=self._simulations,
             spawner=self.spawner,
@@ -235,6 +239,7 @@ class App:
             gate=self.gate,
             sender=self.store.process,
             post=Post(self.store),
+            offers=self.offers,
             clock=self.clock,
             ids=self.ids,
             in_force=self.reloader.current,
@@ -300,7 +305,7 @@ class App:
             recap=thinking.recap,
             pictures=Pictures(self.files),
             gate=self.gate,
-            calls=Calls(self.gate, self.outbox),
+            calls=Calls(self.gate, self.outbox, self.offers),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=limits.model_steps,
@@ -319,7 +324,7 @@ class App:
             gate=self.gate,
             admission=Admission(self.gate, files, self.outbox),
             agent=agent,
-            endings=Endings(self.gate, self.ids, limits.approval_minutes * 60_000),
+            endings=Endings(self.gate, self.ids, self.offers, limits.approval_minutes * 60_000),
             outbox=self.outbox,
             copies=self.copies,
             policy=self.reloader,

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.held import Held
+from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
 from bot.standing import Call
@@ -26,8 +27,9 @@ class Prepared:
 
     `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
     beforehand. `carried` is the label of what it refers to, and `shown` its arguments with that in place, for
-    people who are asked. A call that refers to something has two decisions: `open` was made without looking at
-    what is referred to, and is all that may be told; it is None where `decision` may be.
+    people who are asked. A call that refers to something has two decisions: `open` was made without looking at what
+    is referred to, and is all that may be told; it is None where `decision` may be. `offer` is what its asker may have
+    in place of a call that was refused.
     """
 
     call: Call
@@ -43,6 +45,7 @@ class Prepared:
     carried: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
     open: Decision | None = None
+    offer: Offer | None = None
 
     @property
     def told(self) -> Decision:

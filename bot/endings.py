@@ -5,20 +5,22 @@ usage, the input's terminal status, what is to be said, and the lease given back
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, bounded, events, labelling, principals
+from bot import approvals, bounded, events, labelling
 from bot.agent.calls import INTERRUPTED
 from bot.agent.context import response_body
-from bot.agent.loop import Answer, Ending, GivenUp, Waiting
+from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.asking import Asking
 from bot.crossings import Prepared
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key
+from bot.offers import Offers, aside, made
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key
 from bot.sessions.events import NewEvent
 from bot.sessions.kin import Bounded
+from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
 from bot.standing import Call
@@ -28,9 +30,14 @@ from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 NO_ANSWER: Final = "the model gave no answer"
 WENT_WRONG: Final = "something went wrong here; the operator finds it under reference {reference}"
 NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
+
+NOT_MADE: Final = "the turn ended before this call was made"
 
 DENIED_HERE: Final = "this cannot be said here, whoever asked was told more"
 """All that a shared chat is told of a denial (SPEC B)."""
@@ -41,9 +48,10 @@ _MESSAGE: Final = "this message"
 class Endings:
     """Ends turns. `approval_life` is how long a question to people stands, in milliseconds."""
 
-    def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
+    def __init__(self, gate: Gate, ids: Ids, offers: Offers, approval_life: int) -> None:
         self._gate = gate
         self._ids = ids
+        self._offers = offers
         self._asking = Asking(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
@@ -58,6 +66,8 @@ class Endings:
                     return await self._answer(turn, ending)
                 case Waiting():
                     return await self._ask(turn, ending.calls)
+                case Overshot():
+                    return await self._overshot(turn, ending.calls)
                 case GivenUp():
                     return await self._give_up(turn, ending)
                 case _:
@@ -106,7 +116,8 @@ class Endings:
             )
         else:
             why = self._gate.explained(decision, _readers(turn), approvals.ANSWER)
-            notices = await self._denied(turn, why, _told(turn, decision), rows)
+            offer = await self._offers.telling(standing, decision, spoken.text, standing.taint)
+            notices = await self._denied(turn, why, _told(turn, decision), rows, offer)
             return await self._completed(turn, ended, notices, tuple(rows), approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
         return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
@@ -131,6 +142,24 @@ class Endings:
         """Ask people; if the question may not be said here, nobody is asked and the turn ends."""
         asked = await self._asking.ask(turn, calls)
         return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED)) if asked is None else asked
+
+    async def _overshot(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
+        """End without reading what could not be told here; whoever asked is offered, alone, to have it elsewhere."""
+        standing, written, rows = turn.standing, list[NewEvent](), list[AuditRow]()
+        for prepared in calls:
+            call, text = prepared.call, NOT_MADE
+            written.append(events.tool_call(standing, call))
+            if prepared.offer is not None:
+                text = self._gate.explained(prepared.decision, standing.taint, call.tool)
+                written.append(events.decided(standing, prepared.hook, prepared.decision, call.tool, text))
+                named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest}
+                rows.append(self._gate.row(standing, prepared.hook, prepared.decision, **named))
+            written.append(events.tool_result(standing, call.id, call.tool, text, "denied", standing.taint))
+        first = next(prepared for prepared in calls if prepared.offer is not None)
+        why = self._gate.explained(first.decision, _readers(turn), first.call.tool)
+        notices = await self._denied(turn, why, _told(turn, first.decision), rows, first.offer)
+        ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
+        return await self._completed(turn, ended, notices, tuple(rows))
 
     async def _give_up(self, turn: OpenTurn, ending: GivenUp) -> tuple[Delivery, ...]:
         """End without an answer: open calls get a result, the asker a notice, operators the error."""
@@ -200,23 +229,28 @@ class Endings:
         )
 
     async def _denied(
-        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow]
+        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow], offer: Offer | None = None
     ) -> tuple[NewDelivery | None, ...]:
-        """Return how a denial is told: in a shared chat one constant, and the reason to whoever asked alone."""
-        standing = turn.standing
-        if not standing.destination.shared:
-            return (self._notice(turn, why, label, rows),)
-        return (self._notice(turn, DENIED_HERE, PUBLIC, rows), await self._aside(turn, why, label, rows))
+        """Return how a denial is told: in a shared chat one constant, and the reason to whoever asked alone.
+
+        With it goes what he is offered in its place, which counts from now on.
+        """
+        text = why if offer is None else f"{why}\n{self._offers.wording(offer)}"
+        if turn.standing.destination.shared:
+            constant, told = self._notice(turn, DENIED_HERE, PUBLIC, rows), await self._aside(turn, text, label, rows)
+        else:
+            constant, told = None, self._notice(turn, text, label, rows)
+        if offer is not None and told is not None:
+            await self._offers.make(replace(offer, told=label))
+            rows.append(made(offer))
+            told = replace(told, key=question_key(turn.record.id, offer.code), kind=OutboundKind.OFFER)
+        return (constant, told)
 
     async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a notice for whoever asked in a shared chat, None if he has no account there or may not hear it."""
-        home, document = turn.standing.home, self._gate.document
-        person = document.principals.get(turn.standing.asker)
-        accounts = () if person is None else person.accounts
-        account = next((one for one in accounts if principals.private_chat(one).channel == home.channel), None)
-        if account is None:
+        there = aside(self._gate.document, turn.standing.asker, turn.standing.home)
+        if there is None:
             return None
-        there = replace(home, recipient=principals.recipient(account))
         spoken = self._gate.reply(turn.standing, await self._gate.destination(there), text, label)
         rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(there)))
         if spoken.decision.verdict not in MAY_GO_ON:

@@ -21,6 +21,7 @@ from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
+from bot.offers import Offers
 from bot.pacing import Pacing, Patience
 from bot.post import TAKEN, Post
 from bot.sessions import releases
@@ -72,6 +73,7 @@ class Outbox:
         gate: Gate,
         sender: str,
         post: Post,
+        offers: Offers,
         clock: Clock,
         ids: Ids,
         in_force: Callable[[], Awaitable[bool]],
@@ -83,6 +85,7 @@ class Outbox:
         self._channels = channels
         self._gate = gate
         self._post = post
+        self._offers = offers
         self._clock = clock
         self._ids = ids
         self._in_force = in_force
@@ -177,10 +180,21 @@ class Outbox:
             destination = await self._gate.destination(address)
         spoken = self._gate.recheck(delivery, destination, self._clock.wall_ms(), await self._release(delivery))
         if spoken.decision.verdict not in MAY_GO_ON:
-            return _Fate(DeliveryState.WITHHELD, audit=(self._row(delivery, spoken.decision),))
+            row = self._row(delivery, spoken.decision)
+            offered = await self._offered(delivery, destination, spoken.decision)
+            return _Fate(DeliveryState.WITHHELD, audit=(row, *offered))
         if address.channel == SESSION:
             return await self._hand_over(delivery, spoken.text)
         return await self._say(delivery, turn, spoken.text)
+
+    async def _offered(self, delivery: Delivery, destination: Destination, decision: Decision) -> tuple[AuditRow, ...]:
+        """Tell whoever asked in a shared chat, alone, where he may have an answer that is withheld there."""
+        found = await self._offers.withheld(delivery, destination, decision, self._clock.wall_ms())
+        if found is None:
+            return ()
+        notice, row = found
+        await self._store.put(delivery.sid, notice)
+        return (row,)
 
     def _obstacle(self, delivery: Delivery, address: Address) -> "_Fate | None":
         """Return why something is not said at all, None for what is."""
@@ -200,7 +214,7 @@ class Outbox:
             OutboundKind(delivery.kind),
             (delivery.doubtful or delivery.state is DeliveryState.AMBIGUOUS) and not delivery.replaces,
             _open(delivery.label),
-            _buttons(delivery),
+            await self._buttons(delivery),
             delivery.replaces,
         )
         try:
@@ -226,6 +240,14 @@ class Outbox:
         if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
         return _back(delivery, await self._pacing.failed(turn, 0), failed=True)
+
+    async def _buttons(self, delivery: Delivery) -> tuple[Button, ...]:
+        """Return the answers that a question or an offer takes."""
+        if delivery.kind == OutboundKind.OFFER:
+            return await self._offers.buttons(delivery.asked)
+        if delivery.kind != OutboundKind.QUESTION:
+            return ()
+        return (Button("Approve", f"/approve {delivery.asked}"), Button("Deny", f"/deny {delivery.asked}"))
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""
@@ -293,13 +315,6 @@ def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
 def _open(label: Label) -> bool:
     """Say whether links may be followed in what has a label: whoever owns what a link names may know all of it."""
     return label.level is Level.PUBLIC and not label.compartments
-
-
-def _buttons(delivery: Delivery) -> tuple[Button, ...]:
-    """Return the answers that a question takes."""
-    if delivery.kind != OutboundKind.QUESTION:
-        return ()
-    return (Button("Approve", f"/approve {delivery.asked}"), Button("Deny", f"/deny {delivery.asked}"))
 
 
 class Preview:

@@ -25,7 +25,7 @@ from bot.sessions.kin import SESSION
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, Turn, Usage, Write, Written
 from bot.standing import Standing
-from channels.message import Address
+from channels.message import Address, OutboundKind
 
 
 class Sender(Protocol):
@@ -150,9 +150,14 @@ class OpenTurn:
         return Write(op=self._ids.op(), cursor=self._cursor, events=events, deliver=deliver, **change)
 
     def _asked_for(self, new: NewDelivery) -> NewDelivery:
-        """Let what goes to another session say who set this going: there, too, it may do no more than he may."""
+        """Let an answer say whom it is for, and what goes to another session who set this going.
+
+        There, too, it may do no more than he may.
+        """
         standing = self.standing
-        if standing.asker == standing.principal or Address.parse(new.address).channel != SESSION:
+        if standing.asker == standing.principal:
+            return new
+        if new.kind != OutboundKind.ANSWER and Address.parse(new.address).channel != SESSION:
             return new
         return replace(new, asker=standing.asker)
 

@@ -29,7 +29,9 @@ _ERASE_LINE: Final = "\r\x1b[K"
 _SHOWN: Final = frozenset("\n\t\u200c\u200d")
 _OBEYED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STATUS: Final = MappingProxyType({Signal.WORKING: "working", Signal.READING: "reading", Signal.WRITING: "writing"})
-_STYLES: Final = MappingProxyType({OutboundKind.NOTICE: "cyan", OutboundKind.QUESTION: "bold yellow"})
+_STYLES: Final = MappingProxyType(
+    {OutboundKind.NOTICE: "cyan", OutboundKind.OFFER: "bold yellow", OutboundKind.QUESTION: "bold yellow"}
+)
 _PLAIN: Final = re.compile(r"[\n\t\x20-\x7e]*\Z")
 
 

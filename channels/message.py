@@ -119,6 +119,7 @@ class OutboundKind(StrEnum):
     MESSAGE = "message"
     NOTICE = "notice"
     QUESTION = "question"
+    OFFER = "offer"
 
 
 @dataclass(frozen=True, slots=True)

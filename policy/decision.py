@@ -27,16 +27,14 @@ class Verdict(IntEnum):
 
 
 class Remedy(StrEnum):
-    """What the reader of a denial can do that works; rendered by `policy.explain`.
-
-    Only what exists is listed: the private chat joins when it is built.
-    """
+    """What the reader of a denial can do that works; rendered by `policy.explain`."""
 
     RESET = "reset"
     CONFIRM = "confirm"
     APPROVER = "approver"
     RELEASE = "release"
     OTHER_DESTINATION = "other_destination"
+    PRIVATE_CHAT = "private_chat"
     OTHER_MODEL = "other_model"
     RECLASSIFY = "reclassify"
     DECLARE_TOOL = "declare_tool"

@@ -39,7 +39,7 @@ from policy.entries import (
 from policy.errors import DocumentError, Problem, nearest
 from policy.expressions import Expression
 from policy.labels import PUBLIC, Integrity, Label
-from policy.request import Effect, Tool
+from policy.request import Effect, Overshoot, Tool
 from policy.schedule import Schedule
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
@@ -119,6 +119,11 @@ class Document(Entry):
         """Return the entry of a shared chat, `None` for one that is not classified."""
         place = (channel, workspace, chat)
         return next((one for one in self.chats.values() if (one.channel, one.workspace, one.chat) == place), None)
+
+    def overshoot(self, channel: str, workspace: str, chat: str) -> Overshoot:
+        """Return what happens at a place to a read whose result could not be spoken there."""
+        entry = self.chat(channel, workspace, chat)
+        return self.channel(channel).overshoot if entry is None or entry.overshoot is None else entry.overshoot
 
     def rule(self, name: str) -> RuleEntry | None:
         """Return a configured rule, `None` for one that is not in force."""

@@ -31,7 +31,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _ACTIONS: Final = MappingProxyType({name: Verdict[name] for name in ("BLOCK", "REQUIRE_APPROVAL", "REDACT")})
-_OVERSHOOT: Final = ("allow", "block")
+_OVERSHOOT: Final = ("ask", "allow", "block")
 
 
 def _known(info: ValidationInfo) -> reading.Known:
@@ -124,15 +124,16 @@ class Channel(Entry):
 
     classification: _Label
     inbound: _Label = PUBLIC
-    overshoot: _Overshoot = "block"
+    overshoot: _Overshoot = "ask"
     members: _Label = PUBLIC
 
 
 class Chat(Entry):
     """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
 
-    An `inbound` of None means the classification. `members_vouched` tells that an admin answers for who reads there,
-    where the platform cannot list them. To a `blocked` one the classification does not apply.
+    An `inbound` of None means the classification, an `overshoot` of None what the channel says. `members_vouched` tells
+    that an admin answers for who reads there, where the platform cannot list them. To a `blocked` one the
+    classification does not apply.
     """
 
     channel: ChannelName
@@ -140,6 +141,7 @@ class Chat(Entry):
     workspace: str = ""
     classification: _Label
     inbound: _Label | None = None
+    overshoot: _Overshoot | None = None
     members_vouched: StrictBool = False
     blocked: StrictBool = False
 

@@ -27,6 +27,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.CONFIRM: "confirm it: type `/reset confirm`",
         Remedy.APPROVER: "have it approved: `/approvals` lists what waits, `/approve` answers",
         Remedy.RELEASE: "have the agent say it here, and somebody who may releases it: `/release last to RECIPIENT`",
+        Remedy.PRIVATE_CHAT: "ask for it where only those read who may know it, such as a private chat with this bot",
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
         Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned under `policy` in config.yaml",

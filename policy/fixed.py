@@ -180,10 +180,14 @@ def _may_be_read(request: Request, taint: Label, after: Label) -> Outcome:
 
 _SPEAKABLE = _allow("overshoot")
 _OVERSHOT = _block("overshoot", "after reading this the session could not answer here", Remedy.RECLASSIFY)
+# Nothing is read either; the asker is offered, alone, to have it read where it can be told.
+_ELSEWHERE = replace(_OVERSHOT, remedies=(Remedy.PRIVATE_CHAT, *_OVERSHOT.remedies))
 
 
 def _stays_speakable(request: Request, _taint: Label, after: Label) -> Outcome:
-    return _SPEAKABLE if request.overshoot == "allow" or after.flows_to(request.home) else _OVERSHOT
+    if request.overshoot == "allow" or after.flows_to(request.home):
+        return _SPEAKABLE
+    return _ELSEWHERE if request.overshoot == "ask" else _OVERSHOT
 
 
 _MAY_COMMAND = _allow("untrusted_cannot_command")

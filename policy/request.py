@@ -44,7 +44,8 @@ class Role(StrEnum):
     STRANGER = "stranger"
 
 
-Overshoot = Literal["allow", "block"]
+Overshoot = Literal["ask", "allow", "block"]
+"""What happens to a read whose result could not be spoken at home; `ask` refuses it and has the asker offered a way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ from bot.agent.context import Context
 from bot.crossings import Prepared, Response
 from bot.errors import StoreError
 from bot.gate.gate import Gate
+from bot.offers import Offers
 from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.events import NewEvent
+from bot.sessions.events import EventType, NewEvent
+from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.standing import Call, Standing
 from bot.tools.references import notice
@@ -41,12 +43,16 @@ NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this 
 class Calls:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, outbox: Outbox) -> None:
+    def __init__(self, gate: Gate, outbox: Outbox, offers: Offers) -> None:
         self._gate = gate
         self._outbox = outbox
+        self._offers = offers
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[Prepared, ...]:
-        """Run what may run, put the results into the context, and return the calls that wait for people."""
+        """Run what may run, put the results into the context, and return the calls that wait for people.
+
+        Among them are those in whose place whoever asked is to be offered something.
+        """
         turn.open_calls = {call.id: call.tool for call in calls}
         waiting = dict[str, Prepared]()
         left = calls
@@ -87,6 +93,10 @@ class Calls:
             if call.id in context.decided and not prepared.repeatable:
                 await self._interrupted(turn, context, prepared)
                 return
+            offer = await self._offer(turn, prepared)
+            if offer is not None:
+                asked.append(replace(prepared, offer=offer))
+                return
             refusal = self._refusal(turn, prepared)
             if refusal is not None:
                 await self._denied(turn, context, prepared, refusal)
@@ -106,6 +116,15 @@ class Calls:
         async with turn.lock:
             response = await self._gate.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
+
+    async def _offer(self, turn: OpenTurn, prepared: Prepared) -> Offer | None:
+        """Return what whoever asked may have in place of a read that could not be told here, None for nothing."""
+        if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
+            return None
+        for event in await turn.log():
+            if event.type is EventType.USER_MESSAGE and event.turn == turn.record.id:
+                return await self._offers.reading(turn.standing, prepared.call, event)
+        return None
 
     def _refusal(self, turn: OpenTurn, prepared: Prepared) -> str | None:
         """Return what a call gets that is refused, by the gate or by people; None for one that is not."""

@@ -55,6 +55,16 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Overshot:
+    """Calls would read what could not be told here, and whoever asked may have it elsewhere.
+
+    `calls` are all of that step that have no result.
+    """
+
+    calls: tuple[Prepared, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GivenUp:
     """The turn ends without an answer.
 
@@ -69,7 +79,7 @@ class GivenUp:
     rejected: AuditRow | None = None
 
 
-Ending: TypeAlias = Answer | Waiting | GivenUp
+Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
 
 
 class Agent:
@@ -115,7 +125,8 @@ class Agent:
                 return Answer(text_of(response), response, logged)
             waiting = await self._calls.run(turn, context, context.open_calls)
             if waiting:
-                return Waiting(waiting)
+                overshot = any(prepared.offer is not None for prepared in waiting)
+                return Overshot(waiting) if overshot else Waiting(waiting)
 
     async def _next(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:
         """Return what the model says next, if it may be asked and answers."""

@@ -41,13 +41,17 @@ class _Part(BaseModel):
 
 
 class CaseTool(_Part):
-    """A call's tool as it declares itself; what the policy says under `tools` tightens it."""
+    """A call's tool as it declares itself; what the policy says under `tools` tightens it.
+
+    With a `server` it is an MCP server's, which the policy labels.
+    """
 
     name: str
     effect: Effect = Effect.NONE
     result: _Label | None = PUBLIC
     clearance: _Label | None = None
     consequential: bool = False
+    server: str = ""
 
 
 class CaseDestination(_Part):
@@ -162,7 +166,10 @@ def request_of(case: CaseRequest, config: Config) -> Request:
     tool = None
     if case.tool is not None:
         told = case.tool
-        tool = policy.tool(Tool(told.name, told.effect, label(told.result), label(told.clearance), told.consequential))
+        sink = label(told.clearance)
+        tool = policy.tool(
+            Tool(told.name, told.effect, label(told.result), sink, told.consequential, server=told.server)
+        )
     return Request(
         hook=case.hook,
         principal=case.principal,

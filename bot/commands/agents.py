@@ -17,7 +17,7 @@ from bot.sessions.kin import Slot
 from bot.sessions.values import SessionState
 from bot.standing import Call, Standing
 from policy.decision import Decision
-from policy.labels import join_all
+from policy.labels import Label, join_all
 from policy.request import Hook
 
 NONE: Final = "there are no background sessions here"
@@ -31,7 +31,7 @@ async def spawn(context: CommandContext, argument: str) -> Reply:
     """Give a task to a background session."""
     if not argument:
         raise UsageError("")
-    response = await called(context, "sessions_spawn", {"task": argument})
+    response = await called(context, Call(context.ids.op(), "sessions_spawn", {"task": argument}))
     return response if isinstance(response, Reply) else Reply(response.text)
 
 
@@ -40,7 +40,8 @@ async def send(context: CommandContext, argument: str) -> Reply:
     sid, _, text = argument.partition(" ")
     if not text.strip():
         raise UsageError("")
-    response = await called(context, "sessions_send", {"session_id": sid, "content": text.strip()})
+    given = {"session_id": sid, "content": text.strip()}
+    response = await called(context, Call(context.ids.op(), "sessions_send", given))
     if isinstance(response, Reply):
         return response
     state = await context.state()
@@ -64,22 +65,22 @@ async def agents(context: CommandContext, argument: str) -> Reply:
     raise NotFoundError
 
 
-async def called(context: CommandContext, tool: str, arguments: Mapping[str, JsonValue]) -> Response | Reply:
+async def called(context: CommandContext, call: Call, label: Label | None = None) -> Response | Reply:
     """Make a tool call for a person, through the gate; return its response, or why it was refused.
 
-    What he types carries the label of the place he types it in, whatever the conversation there has read.
+    What he types carries the label of the place he types it in, whatever the conversation there has read; what was
+    written before, that which it has since then.
     """
     state = await context.state()
     if state is None:
         raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
-    typed = labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
+    typed = label or labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
     standing = replace(await context.standing(state), taint=typed)
-    call = Call(context.ids.op(), tool, arguments)
     prepared = context.gate.prepare(standing, call)
-    named: dict[str, JsonValue] = {"session": context.sid, "tool": tool, "call": call.id, "arguments": call.digest}
+    named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
     await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
     if prepared.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(prepared.decision, standing, tool), typed)
+        return Reply(context.explained(prepared.decision, standing, call.tool), typed)
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
         await context.store.append((context.gate.row(standing, hook, decision, **told),))

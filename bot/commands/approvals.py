@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.approvals import ANSWER, may_answer
+from bot.commands import offers
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import NotFoundError
 from bot.sessions.approvals import Approval, ApprovalState
@@ -38,8 +39,9 @@ async def approve(context: CommandContext, argument: str) -> Reply:
 
 
 async def deny(context: CommandContext, argument: str) -> Reply:
-    """Refuse a waiting call."""
-    return await _answer(context, argument, ApprovalState.DENIED)
+    """Refuse a waiting call, or let an offer be."""
+    declined = await offers.decline(context, argument)
+    return declined or await _answer(context, argument, ApprovalState.DENIED)
 
 
 async def _answer(context: CommandContext, argument: str, answer: ApprovalState) -> Reply:

@@ -13,6 +13,7 @@ from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.reload import Reloader
 from bot.sessions.kin import KinStore
+from bot.sessions.offers import OfferStore
 from bot.sessions.port import AccessStore, AuditStore, OutboxStore, SessionStore
 from bot.sessions.values import Claim, SessionState
 from bot.spawning import Spawner
@@ -27,7 +28,7 @@ from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 
 
-class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, Protocol):
+class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferStore, Protocol):
     """What commands ask of the store."""
 
 
@@ -54,11 +55,11 @@ class CommandContext:
     """Who asks, where, and what a command may use.
 
     `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat.
-    `now` is milliseconds since the epoch. `simulations` counts `/simulate` for all addresses. `spawner` knows the
-    background sessions. `reloader` reads the policy again, `exporter` makes signed copies. `interrupt` stops a
-    session's turn at once if it runs in this process, `deliver` says what waits in an outbox, `close` edits the copies
-    of questions that a session does not ask any more. `recap` asks the
-    configured models for a recap.
+    `session_id` gives the id of an address' session. `now` is milliseconds since the epoch. `simulations` counts
+    `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads the policy again,
+    `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this process, `deliver`
+    says what waits in an outbox, `close` edits the copies of questions that a session does not ask any more. `recap`
+    asks the configured models for a recap.
     """
 
     caller: Caller
@@ -68,6 +69,7 @@ class CommandContext:
     gate: Gate
     files: FileRoot
     ids: Ids
+    session_id: Callable[[Address], str]
     now: int
     simulations: RateLimiter
     spawner: Spawner

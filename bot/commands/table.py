@@ -16,6 +16,7 @@ from bot.commands import (
     decisions,
     exports,
     held,
+    offers,
     places,
     policy,
     recap,
@@ -76,7 +77,14 @@ COMMANDS: Final = (
     Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name),
     Command("approvals", "/approvals [ID]", "what waits for an answer from you", approvals.approvals),
     Command("approve", "/approve ID", "let a waiting call go on", approvals.approve),
-    Command("deny", "/deny ID", "refuse a waiting call", approvals.deny),
+    Command("deny", "/deny ID", "refuse a waiting call, or let an offer be", approvals.deny),
+    Command("continue", "/continue ID", "have in your private chat what was offered to you", offers.proceed),
+    Command(
+        "background",
+        "/background ID [RECIPIENT]",
+        "let a background session do what was offered to you",
+        offers.background,
+    ),
     Command("spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn),
     Command("send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send),
     Command("held", "/held [list | accept ID | refuse ID]", "what your sessions may know if you say so", held.held),
@@ -185,7 +193,7 @@ def unknown(name: str, known: list[str]) -> str:
 
 
 _LONGEST_NAME: Final = 40
-_ON_BUTTONS: Final = frozenset({"approve", "deny"})
+_ON_BUTTONS: Final = frozenset({"approve", "background", "continue", "deny"})
 
 
 def _offered(context: CommandContext) -> list[Command]:

@@ -229,16 +229,17 @@ class Decisions:
         return PUBLIC if known is None else standing.ceiling.meet(known)
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
+        home = standing.home
         return Request(
             hook=hook,
             principal=standing.principal,
             role=standing.role,
-            channel=standing.home.channel,
+            channel=home.channel,
             taint=standing.taint,
             ceiling=self._ceiling(standing),
             provider=self.document.provider(self._model),
             home=standing.destination.clearance or PUBLIC,
-            overshoot=self.document.channel(standing.home.channel).overshoot,
+            overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
         )
 
     def _lifting(self, request: Request, now: int, approved: tuple[str, ...]) -> Decision:

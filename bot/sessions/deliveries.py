@@ -47,7 +47,7 @@ class NewDelivery:
 
     `approved` names the rules that people lifted for it, so that it is not held by these again when it is sent;
     `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
-    is to hear, and `asker` the person for whom it goes there, empty for the session's own principal. `release`
+    is to hear, and `asker` the person for whom that or an answer is, empty for the session's own principal. `release`
     is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
     the address before, in whose place it is to stand.
     """

@@ -25,6 +25,7 @@ encoding is injective.
 | `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
 | `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
+| `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
@@ -114,6 +115,11 @@ def session_keys(sid: str) -> SessionKeys:
 def right_key(name: str) -> str:
     """Return the key of a right that one process has at a time."""
     return f"lg:right:{encode(name)}"
+
+
+def offer_key(code: str) -> str:
+    """Return the key of an offer."""
+    return f"lg:offer:{encode(code)}"
 
 
 def held_key(principal: str) -> str:

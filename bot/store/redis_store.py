@@ -13,6 +13,7 @@ from bot.store.fitness import complaints
 from bot.store.kin import Kin
 from bot.store.link import Link
 from bot.store.listing import Listing
+from bot.store.offers import Offers
 from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
 from bot.store.pacing import Pacing
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
     from bot.store.vault import Vault
 
 
-class RedisStore(Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights, Copies):
-    """Implements the ports of `bot.sessions.port`, `KinStore`, `PaceStore` and `CopyStore`. Made by `open_store`."""
+class RedisStore(
+    Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights, Copies, Offers
+):
+    """Implements the ports of `bot.sessions.port`, `KinStore`, `PaceStore`, `CopyStore` and `OfferStore`.
+
+    Made by `open_store`.
+    """
 
     def __init__(
         self,

@@ -45,6 +45,7 @@ class Script(StrEnum):
     PAIR = "pair"
     HOLD = "hold"
     SWAP = "swap"
+    OFFER = "offer"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -16,7 +16,7 @@ FILE: Final = "answer.md"
 ACTION: Final = "lockgate.command"
 """What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
 
-_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.QUESTION})
+_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION})
 """What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
 _LONGEST: Final = limits.PARTS * limits.TEXT
 """Of the characters that can be shown as messages at all."""

@@ -13,7 +13,7 @@ REPEATED: Final = "(may have been shown before)"
 EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
 
-_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.QUESTION})
+_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION})
 """What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
 _DATA: Final = 64
 _LABEL: Final = 64

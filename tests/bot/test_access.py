@@ -215,7 +215,7 @@ async def test_who_was_let_in_links_another_account(tmp_path: Path) -> None:
 async def test_an_owner_links_an_account_at_the_console_alone(tmp_path: Path) -> None:
     people = {**PEOPLE, "owner": {**PEOPLE["owner"], "accounts": ["console:owner", "room:boss"]}}
     boss = Address("room", "boss")
-    rooms = Rooms({"boss": frozenset({"room:boss"})}, shared=False)
+    rooms = Rooms()
     async with running(tmp_path, config(principals=people), serve=False, channels=[rooms]) as owner:
         code = await code_of(at(owner, "phone"))
         await owner.app.router.receive(Inbound(boss, "room:boss", f"/pair link {code} confirm", "1"))

@@ -175,3 +175,14 @@ def test_explain_tells_every_rule_that_was_evaluated(office: Config, capsys: pyt
 def test_explain_wants_a_case_there_is(office: Config) -> None:
     with pytest.raises(OperatorError, match="there is no case `nothing`"):
         explained(office, CASES, "nothing", as_json=False)
+
+
+def test_a_case_names_the_server_of_a_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = {"mail": {"command": "x", "tools": {"find": {"description": "d", "effect": "read"}}}}
+    labels = {"mail": {"floor": "CONFIDENTIAL", "clearance": "INTERNAL"}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"mcp_servers": servers, "policy": {"mcp_servers": labels}}))
+    request = "{hook: MCP_TOOL_CALL, taint: CONFIDENTIAL, tool: {name: mail__find, effect: read, server: mail}}"
+    path = cases(tmp_path, f"cases:\n- {{case: one, request: {request}, verdict: BLOCK, rules: [no_write_down]}}\n")
+    assert run_cases(load_config(config, {}, ARGUMENTS), path, as_json=False) == 0
+    assert capsys.readouterr().out == "1 of 1 cases are decided as they say\n"

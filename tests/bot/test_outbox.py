@@ -242,6 +242,7 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             gate=app.gate,
             sender="other",
             post=Post(app.store),
+            offers=app.offers,
             clock=app.clock,
             ids=app.ids,
             in_force=app.reloader.current,

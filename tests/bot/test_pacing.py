@@ -37,6 +37,7 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         gate=app.gate,
         sender=sender,
         post=Post(app.store),
+        offers=app.offers,
         clock=app.clock,
         ids=app.ids,
         in_force=app.reloader.current,

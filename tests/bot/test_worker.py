@@ -327,7 +327,7 @@ async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
 
 
 async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Path) -> None:
-    rooms, home = Rooms({"owner": frozenset({"console:owner"})}, shared=False), Address("room", "owner")
+    rooms, home = Rooms(), Address("room", "owner")
     async with running(tmp_path) as desk:
         store, sid = desk.app.store, desk.app.session_id(home)
         await store.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))

@@ -100,7 +100,7 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
     may_have = flows(join(after, brings), plain(request.ceiling))
     if reads and not (may_have and flows(after, plain(request.provider))):
         said["read_is_decided_before_it_happens"] = "BLOCK"
-    shy = request.overshoot == "block" and hook in CALLS | ENTRIES
+    shy = request.overshoot in {"ask", "block"} and hook in CALLS | ENTRIES
     said |= {"overshoot": "BLOCK"} if shy and not flows(after, plain(request.home)) else {}
     if hook == "SESSION_RESET":
         after = BOTTOM

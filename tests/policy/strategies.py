@@ -115,7 +115,7 @@ def requests(
         secret=st.none() | st.builds(Secret, name=st.just("key"), granted=st.booleans()),
         content=content,
         arguments=st.sampled_from(((), (("amount", 0),), (("amount", 40),), (("amount", 200),), (("amount", None),))),
-        overshoot=st.sampled_from(("allow", "block")),
+        overshoot=st.sampled_from(("allow", "ask", "block")),
         approved=st.booleans(),
         confirmed=st.booleans(),
         released=st.sampled_from(("", "", "ann")),

@@ -87,7 +87,7 @@ def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
     )
     assert list(document.channels) == ["chat"]
     assert document.channel("chat").inbound == PUBLIC
-    assert document.channel("chat").overshoot == "block"
+    assert document.channel("chat").overshoot == "ask"
     assert document.folder("open").label == PUBLIC
     (only,) = document.rules
     compiled = only.compiled()
@@ -420,6 +420,17 @@ def test_the_digest_does_not_depend_on_order(chance: random.Random) -> None:
 def test_the_digest_tells_policies_apart(other: dict[str, object]) -> None:
     assert load(other, tools=TOOLS).digest != load({}, tools=TOOLS).digest
     assert load(rule(), tools=TOOLS).digest != load(rule(action="REQUIRE_APPROVAL"), tools=TOOLS).digest
+
+
+def test_a_chat_overshoots_as_its_channel_unless_it_says_otherwise() -> None:
+    chats = {
+        "quiet": {"channel": "chat", "chat": "7", "classification": "PUBLIC", "overshoot": "block"},
+        "plain": {"channel": "chat", "chat": "8", "classification": "PUBLIC"},
+    }
+    channels = {"chat": {"classification": "top"}}
+    document = load({"channels": channels, "principals": {}, "recipients": {}, "chats": chats}, tools=TOOLS)
+    assert [document.overshoot("chat", "", chat) for chat in "789"] == ["block", "ask", "ask"]
+    assert document.overshoot("fax", "", "7") == "block"
 
 
 def _with_tool(**override: object) -> Document:

@@ -86,6 +86,13 @@ _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
             {Remedy.RECLASSIFY},
         ),
         (
+            replace(BASE, tool=_READING, home=PUBLIC, overshoot="ask"),
+            "overshoot",
+            Verdict.BLOCK,
+            "after reading this the session could not answer here",
+            {Remedy.PRIVATE_CHAT, Remedy.RECLASSIFY},
+        ),
+        (
             _UNTRUSTED,
             _COMMAND,
             Verdict.REQUIRE_APPROVAL,

@@ -206,10 +206,13 @@ def test_denial_changes_nothing_and_a_blind_write_raises_nothing(request: Reques
 
 @given(requests())
 def test_overshoot(request: Request) -> None:
-    """What could not be spoken at home afterwards is not read where `overshoot` says block."""
+    """What could not be spoken at home afterwards is not read where `overshoot` says block or ask."""
     if request.hook in READERS - {Hook.AGENT_INVOCATION}:
-        decision = engine().decide(replace(request, overshoot="block"), NOW)
-        assert ("overshoot" in decision.rules) == (not _shown(request).flows_to(request.home))
+        blocked = engine().decide(replace(request, overshoot="block"), NOW)
+        assert ("overshoot" in blocked.rules) == (not _shown(request).flows_to(request.home))
+        # Whoever may be offered something else is not refused less.
+        asked = engine().decide(replace(request, overshoot="ask"), NOW)
+        assert (asked.verdict, asked.rules, asked.label_after) == (blocked.verdict, blocked.rules, blocked.label_after)
     assert "overshoot" not in engine().decide(replace(request, overshoot="allow"), NOW).rules
 
 

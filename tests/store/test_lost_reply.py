@@ -18,6 +18,7 @@ from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Arrival, Caps
+from bot.sessions.offers import Way
 from bot.sessions.pace import Hush, Rate
 from bot.sessions.pace import Turn as Place
 from bot.sessions.pairings import Answered
@@ -38,6 +39,7 @@ from tests.store.world import (
     event,
     fresh,
     item,
+    offered,
     opening,
     parcel,
     question,
@@ -359,6 +361,17 @@ async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return lambda store: store.free(principal, slots)
 
 
+async def offering(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = offered(fresh())
+    return lambda store: store.make_offer(made, 60_000)
+
+
+async def taking_an_offer(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = offered(fresh())
+    await store.make_offer(made, 60_000)
+    return lambda store: store.take_offer(made.code, Way.PRIVATE)
+
+
 async def having(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
 
@@ -409,6 +422,8 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.FREE, freeing),
     (Script.HOLD, having),
     (Script.SWAP, swapping),
+    (Script.OFFER, offering),
+    (Script.OFFER, taking_an_offer),
 )
 
 

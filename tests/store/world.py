@@ -13,6 +13,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import EventType, NewEvent
 from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.offers import Offer, Wanted
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.keys import SessionKeys, session_keys
@@ -75,6 +76,24 @@ def ending(seq: int, *positions: int, deliver: tuple[NewDelivery, ...] = (), err
 def answer(key: str = "k1", text: str = "done", address: str = HOME) -> NewDelivery:
     """Return something to be said."""
     return NewDelivery(key, address, text, PUBLIC, "answer", "t")
+
+
+def offered(code: str) -> Offer:
+    """Return an offer to ask a question of `s1` anew."""
+    return Offer(
+        code=code,
+        wanted=Wanted.QUESTION,
+        sid="s1",
+        generation=2,
+        turn="t1",
+        principal="ann",
+        binding="digest",
+        label=parse("CONFIDENTIAL{hr}~"),
+        told=parse("INTERNAL"),
+        private="chat::ann:",
+        parent="chat::ann:",
+        recipients=("vault", "böard"),
+    )
 
 
 def question(claim: Claim, name: str = "abc23456", lasts: int = 60_000) -> Approval:

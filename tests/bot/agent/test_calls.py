@@ -343,4 +343,4 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
         lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, owner.app.outbox)
         calls = tuple(call("current_time", name=name) for name in "ab")
         with pytest.raises(StoreGoneError):
-            await Calls(owner.app.gate, owner.app.outbox).run(lost, Context(), calls)
+            await Calls(owner.app.gate, owner.app.outbox, owner.app.offers).run(lost, Context(), calls)

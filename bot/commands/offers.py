@@ -1,0 +1,143 @@
+"""Commands that take an offer: to go on in private, to have it done in the background, or to let it be.
+
+An offer is its asker's alone. To anybody else, and where what it tells may not be told, it is as if there were none
+(law `no_read_up`). What it stands for is read from the log of its session again; after a reset nothing is left of it.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from bot import offers
+from bot.commands.agents import called
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.errors import NotFoundError
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.events import Event, EventType
+from bot.sessions.log import backwards
+from bot.sessions.offers import Offer, Wanted, Way
+from bot.sessions.values import NewItem
+from bot.standing import Call
+from channels.message import Address, OutboundKind
+
+TAKEN: Final = "this was answered already, in another way"
+NO_SUCH_WAY: Final = "this cannot be had in that way"
+NOT_BEGUN: Final = "nothing can come back to your private chat yet, say something there first"
+
+
+async def proceed(context: CommandContext, argument: str) -> Reply:
+    """Go on in the asker's private chat: with the question asked anew, or with the answer that there is."""
+    offer = await _offered(context, _code(argument), Way.PRIVATE)
+    known = offers.private_chats(context.gate.document, context.caller.principal, Address("", ""))
+    if not offer.private or Address.parse(offer.private) not in known:
+        raise CommandError(NO_SUCH_WAY)
+    event = await _bound(context, offer)
+    await _take(context, offer, Way.PRIVATE)
+    private = Address.parse(offer.private)
+    if offer.wanted is Wanted.QUESTION:
+        await context.store.accept(
+            NewItem(
+                sid=context.session_id(private),
+                dedupe=f"offer/{offer.code}",
+                sender=context.caller.principal,
+                label=event.label,
+                body={"text": str(event.body["text"])},
+                home=offer.private,
+                principal=context.caller.principal,
+            )
+        )
+        return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)
+    answer = NewDelivery(
+        key=f"{offer.turn}-private",
+        address=offer.private,
+        text=str(event.body["text"]),
+        label=event.label,
+        kind=OutboundKind.MESSAGE,
+        turn=offer.turn,
+    )
+    # Decided as everything is that is sent, against who reads there now; what people approved was to be said elsewhere.
+    await context.store.put(offer.sid, answer)
+    await context.deliver(offer.sid)
+    return Reply("this is told in your private chat with this bot", offer.told)
+
+
+async def background(context: CommandContext, argument: str) -> Reply:
+    """Let a background session of the asker's answer the question, and tell an alias that is cleared for it."""
+    code, _, alias = argument.partition(" ")
+    offer = await _offered(context, _code(code), Way.BACKGROUND)
+    alias = alias.strip() or "".join(offer.recipients[:1])
+    if alias not in offer.recipients:
+        raise CommandError(NO_SUCH_WAY)
+    question = await _bound(context, offer)
+    parent = Address.parse(offer.parent)
+    own = replace(context, address=parent, sid=context.session_id(parent))
+    if await own.state() is None:
+        raise CommandError(NOT_BEGUN)
+    await _take(context, offer, Way.BACKGROUND)
+    task = Call(f"offer-{offer.code}", offers.SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
+    response = await called(own, task, question.label)
+    if isinstance(response, Reply):
+        return response
+    return Reply(f"a background session does this, tells `{alias}` and reports to your private chat", offer.told)
+
+
+async def decline(context: CommandContext, code: str) -> Reply | None:
+    """Let an offer be, None if there is none of that code for this caller here."""
+    try:
+        offer = await _offered(context, _code(code), Way.NONE)
+    except NotFoundError:
+        return None
+    await _take(context, offer, Way.NONE)
+    return Reply(f"{offer.code} is let be", offer.told)
+
+
+def _code(argument: str) -> str:
+    """Read a code as people type it. Raises UsageError: it is none."""
+    words = argument.split()
+    if len(words) != 1:
+        raise UsageError("")
+    return words[0].lower()
+
+
+async def _offered(context: CommandContext, code: str, way: Way) -> Offer:
+    """Return the caller's offer of a code, unless it was taken in another way.
+
+    Raises NotFoundError: there is none for him, or it may not be told of here. CommandError: it was taken.
+    """
+    found = await context.store.offer(code)
+    reader = (await context.standing(None)).reader
+    if found is None or found[0].principal != context.caller.principal or not found[0].told.flows_to(reader):
+        raise NotFoundError
+    offer, taken = found
+    if taken not in {None, way}:
+        raise CommandError(TAKEN)
+    return offer
+
+
+async def _bound(context: CommandContext, offer: Offer) -> Event:
+    """Return the event that an offer is bound to, from the log as it is now.
+
+    Raises NotFoundError: its conversation was reset, or the event is not what was offered.
+    """
+    state = await context.store.state(offer.sid)
+    if state is None or state.generation != offer.generation:
+        raise NotFoundError
+    wanted = EventType.USER_MESSAGE if offer.wanted is Wanted.QUESTION else EventType.AGENT_MESSAGE
+    async for event in backwards(context.store, state):
+        if event.turn == offer.turn and event.type is wanted:
+            if offers.bound(str(event.body["text"]), event.label) == offer.binding:
+                return event
+            break
+    raise NotFoundError
+
+
+async def _take(context: CommandContext, offer: Offer, way: Way) -> None:
+    """Take an offer; what follows may be done again when the same way is taken again.
+
+    Raises NotFoundError: it is gone. CommandError: it was taken in another way meanwhile.
+    """
+    await context.store.append((offers.taken(offer, way),))
+    gone = await context.store.take_offer(offer.code, way)
+    if gone is None:
+        raise NotFoundError
+    if gone is not way:
+        raise CommandError(TAKEN)

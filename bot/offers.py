@@ -1,0 +1,255 @@
+"""Offers: what somebody asked for and may not have where he asked, to be had where only those read who may.
+
+A question whose answer could not be told in its chat may be asked anew in the asker's private chat, or be done by a
+background session that tells somebody who is cleared. An answer that the readers of its chat may not hear may be told
+to the asker alone. The gate decides on every way before it is offered, and again on everything that follows from
+taking it: an offer lifts nothing. It is for one person, and tells nobody else anything.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot import labelling, principals
+from bot.authorize import Caller, Ingress, role
+from bot.gate.decisions import MAY_GO_ON
+from bot.gate.gate import Gate
+from bot.ids import Ids
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
+from bot.sessions.events import Event
+from bot.sessions.kin import SESSION
+from bot.sessions.offers import Offer, OfferStore, Wanted, Way
+from bot.sessions.records import AuditRow
+from bot.standing import Call, Standing
+from channels.message import Address, Button, OutboundKind
+from policy.decision import Decision, Verdict
+from policy.document import Document
+from policy.labels import PUBLIC, Label
+from policy.request import Destination
+
+WITHHELD: Final = "the answer may not be said there, because of who reads there now"
+
+SPAWN: Final = "sessions_spawn"
+
+MOST_RECIPIENTS: Final = 3
+"""How many aliases are offered: more would not be read."""
+
+_CONSOLE: Final = "console"
+_OVERSHOOT: Final = "overshoot"
+_BY_PLACE: Final = frozenset({_OVERSHOOT, "read_is_decided_before_it_happens"})
+"""The rules that may refuse a read because of where it was asked for, so that another place may help."""
+
+_BY_READERS: Final = frozenset({"no_write_down"})
+
+
+class Offers:
+    """Finds, keeps and words offers. `life` is how long one counts, in milliseconds."""
+
+    def __init__(
+        self, store: OfferStore, gate: Gate, ids: Ids, session_id: Callable[[Address], str], life: int
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._ids = ids
+        self._session_id = session_id
+        self._life = life
+
+    def asks(self, standing: Standing, decision: Decision) -> bool:
+        """Say whether a refused read is one whose asker is to be offered another place, if there is one."""
+        home, blocking = standing.home, _blocking(decision)
+        asks = self._gate.document.overshoot(home.channel, home.workspace, home.chat) == "ask"
+        return asks and home.channel != SESSION and _OVERSHOOT in blocking and blocking <= _BY_PLACE
+
+    async def reading(self, standing: Standing, call: Call, question: Event) -> Offer | None:
+        """Return where a refused call could be made for whoever asked, as the gate decides now; None for nowhere.
+
+        `question` is the event of what he asked; one that another session sent is nobody's to ask anew.
+        """
+        if question.body.get("origin") is not None:
+            return None
+        text = str(question.body["text"])
+        chats = private_chats(self._gate.document, standing.asker, standing.home)
+        private, label = "", PUBLIC
+        for chat in chats:
+            alone = await self._at(standing, chat, question.label)
+            decision = self._gate.prepare(alone, call).decision
+            if decision.verdict is not Verdict.BLOCK:
+                private, label = str(chat), decision.label_after
+                break
+        parents = chats[:1] if standing.destination.shared else (standing.home,)
+        recipients = list[str]()
+        for parent in parents:
+            recipients, found = await self._recipients(standing, parent, call, question)
+            label = label.join(found)
+        if not private and not recipients:
+            return None
+        offer = self._offer(standing, Wanted.QUESTION, bound(text, question.label), label, private)
+        return replace(offer, parent="".join(map(str, parents)), recipients=tuple(recipients))
+
+    async def telling(self, standing: Standing, decision: Decision, text: str, label: Label) -> Offer | None:
+        """Return where an answer that the readers of its chat may not hear could be told to whoever asked, or None.
+
+        What people approved was that it be said in its chat, and lifts nothing elsewhere.
+        """
+        if not standing.destination.shared or not _blocking(decision) <= _BY_READERS:
+            return None
+        for chat in private_chats(self._gate.document, standing.asker, standing.home):
+            alone = await self._at(standing, chat, label)
+            known = label.flows_to(alone.ceiling)
+            spoken = self._gate.speak(alone, alone.destination, text)
+            if known and spoken.decision.verdict in MAY_GO_ON:
+                return self._offer(standing, Wanted.ANSWER, bound(text, label), label, str(chat))
+        return None
+
+    async def withheld(
+        self, delivery: Delivery, destination: Destination, decision: Decision, now: int
+    ) -> tuple[NewDelivery, AuditRow] | None:
+        """Make the offer of an answer that was withheld when it was to be sent, at `now` in milliseconds.
+
+        Returns how whoever asked is told of it, alone, with its audit row; None if there is nothing to be offered.
+        """
+        document, home = self._gate.document, Address.parse(delivery.address)
+        person, there = document.principals.get(delivery.asker), aside(document, delivery.asker, home)
+        if delivery.kind != OutboundKind.ANSWER or person is None or there is None:
+            return None
+        caller = Caller(delivery.asker, person.role, person.clearance, Ingress.TEXT)
+        standing = replace(
+            Standing.of_caller(caller, home, destination, now, sid=delivery.sid, generation=delivery.generation),
+            turn=delivery.turn,
+        )
+        offer = await self.telling(standing, decision, delivery.text, delivery.label)
+        if offer is None:
+            return None
+        await self.make(offer)
+        text = f"{WITHHELD}\n{self.wording(offer)}"
+        key = question_key(delivery.turn, offer.code)
+        notice = NewDelivery(key, str(there), text, PUBLIC, OutboundKind.OFFER, delivery.turn, approved=OURS)
+        return notice, made(offer)
+
+    async def make(self, offer: Offer) -> None:
+        """Keep an offer, so that it may be taken."""
+        await self._store.make_offer(offer, self._life)
+
+    async def buttons(self, code: str) -> tuple[Button, ...]:
+        """Return what can be pressed under an offer: nothing under one that is taken, or gone."""
+        known = await self._store.offer(code)
+        return () if known is None or known[1] is not None else tuple(_ways(known[0]))
+
+    def wording(self, offer: Offer) -> str:
+        """Return an offer in words."""
+        ways = (f"- {way.label}: `{way.command}`" for way in _ways(offer))
+        return "\n".join((f"this is offered to you alone, for {self._life // 60_000} minutes:", *ways))
+
+    async def _recipients(
+        self, standing: Standing, parent: Address, call: Call, question: Event
+    ) -> tuple[list[str], Label]:
+        """Return the aliases that may be told what a background session of the asker's would find, and its label."""
+        alone = await self._at(standing, parent, question.label)
+        inside = await self._at(standing, Address(SESSION, alone.sid, standing.asker), question.label)
+        decision = self._gate.prepare(inside, call).decision
+        if decision.verdict not in MAY_GO_ON:
+            return [], PUBLIC
+        found, knowing = list[str](), replace(inside, taint=decision.label_after)
+        for alias, known in sorted(self._gate.document.recipients.items()):
+            there = await self._gate.destination(Address(known.channel, known.chat, known.workspace))
+            task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
+            spawned = self._gate.prepare(alone, task).decision
+            told = self._gate.speak(knowing, there, "").decision
+            if {spawned.verdict, told.verdict} <= MAY_GO_ON:
+                found.append(alias)
+        return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
+
+    async def _at(self, standing: Standing, address: Address, taint: Label) -> Standing:
+        """Return where whoever asks stands at an address of his own, as if nothing but this had been read there."""
+        document, asker = self._gate.document, standing.asker
+        return replace(
+            standing,
+            sid=self._session_id(address),
+            principal=asker,
+            role=role(document, asker, asker),
+            ceiling=labelling.ceiling(document, asker, asker) or PUBLIC,
+            home=address,
+            destination=await self._gate.destination(address),
+            taint=taint,
+            held=(),
+        )
+
+    def _offer(self, standing: Standing, wanted: Wanted, binding: str, label: Label, private: str) -> Offer:
+        return Offer(
+            code=self._ids.approval(),
+            wanted=wanted,
+            sid=standing.sid,
+            generation=standing.generation,
+            turn=standing.turn,
+            principal=standing.asker,
+            binding=binding,
+            label=label,
+            told=PUBLIC,
+            private=private,
+        )
+
+
+def made(offer: Offer) -> AuditRow:
+    """Return the row that tells that an offer was made."""
+    return AuditRow("offer", offer.principal, {"step": "made", **_facts(offer)})
+
+
+def taken(offer: Offer, way: Way) -> AuditRow:
+    """Return the row that tells that an offer is taken, and how."""
+    return AuditRow("offer", offer.principal, {"step": "taken", "way": way.value, **_facts(offer)})
+
+
+def _facts(offer: Offer) -> dict[str, JsonValue]:
+    return {
+        "offer": offer.code,
+        "wanted": offer.wanted.value,
+        "session": offer.sid,
+        "turn": offer.turn,
+        "binding": offer.binding,
+        "label": str(offer.label),
+    }
+
+
+def bound(text: str, label: Label) -> str:
+    """Return the digest of what an offer is bound to: the question or the answer, and its label."""
+    return hashlib.sha256(f"{label}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:
+    """Return where a person is spoken to in private other than at home, first where he has his accounts for that.
+
+    At a console nobody may be sitting.
+    """
+    person = document.principals.get(principal)
+    chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
+    others = (chat for chat in chats if chat.channel != _CONSOLE and chat != home.place)
+    return tuple(sorted(others, key=lambda chat: not _same_site(chat, home)))
+
+
+def aside(document: Document, principal: str, home: Address) -> Address | None:
+    """Return where a person alone is told something in a shared chat, None if he has no account there."""
+    person = document.principals.get(principal)
+    for account in () if person is None else person.accounts:
+        if _same_site(principals.private_chat(account), home):
+            return replace(home, recipient=principals.recipient(account))
+    return None
+
+
+def _same_site(chat: Address, home: Address) -> bool:
+    return (chat.channel, chat.workspace) == (home.channel, home.workspace)
+
+
+def _blocking(decision: Decision) -> frozenset[str]:
+    return frozenset(outcome.rule for outcome in decision.outcomes if outcome.verdict is Verdict.BLOCK)
+
+
+def _ways(offer: Offer) -> list[Button]:
+    """Return the ways of an offer as what can be pressed, or typed."""
+    ways = list[Button]()
+    if offer.private:
+        ways.append(Button("Continue in private", f"/continue {offer.code}"))
+    ways += [Button(f"In the background, tell {one}", f"/background {offer.code} {one}") for one in offer.recipients]
+    return [*ways, Button("Cancel", f"/deny {offer.code}")]
