@@ -92,7 +92,6 @@ class Speaker:
         if signal is Signal.DONE:
             with suppress(ChannelError):
                 await self._take_back(address)
-            self._previews.pop(address, None)
 
     def _has_room(self, team: str) -> bool:
         """Tell whether an edit may be made now; the next one shows more.

@@ -404,9 +404,12 @@ async def test_a_preview_that_cannot_be_taken_back_is_tried_again(scene: Scene) 
     await scene.speaker.signal(scene.home, Signal.DONE)
     assert scene.private() == []
     await scene.shows(scene.home, "half", "k2")
-    scene.played.fails("chat.delete", status=429)
+    scene.played.fails("chat.delete", status=429, times=2)
     await scene.says(scene.home, "whole", "k3")
+    await scene.speaker.signal(scene.home, Signal.DONE)
     assert len(scene.private()) == 2
+    await scene.speaker.signal(scene.home, Signal.DONE)
+    assert scene.alice.sees(scene.alice.dm()) == ["\nwhole"]
 
 
 async def test_a_preview_that_may_be_there_gets_no_second_beside_it(scene: Scene) -> None:
