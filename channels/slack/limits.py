@@ -17,14 +17,8 @@ LABEL: Final = 75
 BLOCK_COUNT: Final = 50
 """Of blocks in one message."""
 
-SECTION: Final = 3_000
-"""Of the text of one section, in characters."""
-
 LINK: Final = 3_000
 """Of one address that is a link, in characters."""
-
-STREAM: Final = 12_000
-"""Of the text that one append to a stream takes, in characters."""
 
 PARTS: Final = 10
 """Of messages that an answer may be shown as; a longer one is easier to read as a file."""

@@ -75,11 +75,6 @@ def preformatted(text: str) -> str:
     return f"{_FENCE}\n{_unclosing(text)}\n{_FENCE}"
 
 
-def plain(text: str, *, links: bool) -> str:
-    """Return a short text for a status or a preview, with neither blocks nor Markdown."""
-    return escaped(clean(text)) if links else preformatted(clean(text))
-
-
 def _unclosing(text: str) -> str:
     return escaped(text.replace("``", _TICKS))
 

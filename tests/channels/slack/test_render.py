@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from channels.slack import limits
-from channels.slack.render import QUIET, Part, Rendered, escaped, plain, preformatted, render
+from channels.slack.render import QUIET, Part, Rendered, escaped, preformatted, render
 from tests.channels.hostile import REPEATED
 from tests.channels.steps import steps
 
@@ -235,5 +235,3 @@ def test_nothing_visible_is_no_message() -> None:
 def test_texts_without_blocks() -> None:
     assert escaped("a & <b> @c") == "a &amp; &lt;b&gt; @\u2060c"
     assert preformatted("a ```` b") == "```\na `\u200b``\u200b` b\n```"
-    assert plain("<@U1>\x00", links=True) == "&lt;@\u2060U1&gt;"
-    assert plain("<@U1>\x00", links=False) == "```\n&lt;@\u2060U1&gt;\n```"
