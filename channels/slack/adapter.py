@@ -14,7 +14,7 @@ from slack_bolt.response import BoltResponse
 
 from channels.base import Audience, ChannelError, Receive, Trouble, Vault, VaultError
 from channels.message import Address, Attachment, Event, Inbound, Outbound, Signal
-from channels.slack import checks, wire
+from channels.slack import checks, files, wire
 from channels.slack.clients import SERVER, Clients, Workspace
 from channels.slack.crowd import Crowd
 from channels.slack.door import Door
@@ -31,6 +31,8 @@ from channels.slack.timing import Timing
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
 _OK: Final = 200
+_FETCHED_CALLS: Final = 4
+"""How many calls' time a file may take."""
 
 
 class Slack:
@@ -127,9 +129,12 @@ class Slack:
         """Show in a thread what is going on; the end takes back what is left of a preview."""
         await self._speaker.signal(address, signal)
 
-    async def fetch(self, attachment: Attachment, most: int) -> bytes:  # noqa: ARG002 - of the port
-        """Return a file that came with a message; none is told of. Raises ChannelError."""
-        raise ChannelError("Slack hands out no files here")
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Return a file that came with a message, of at most `most` bytes.
+
+        Raises LargeFileError: it is larger. ChannelError: it cannot be had.
+        """
+        return await files.fetch(self._clients, attachment, most, _FETCHED_CALLS * self._timing.call)
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads at the address, as far as Slack tells."""

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from channels.message import Address, Event, How, Inbound, Membership
+from channels.slack.files import attached
 from channels.slack.place import HOME, NAME
 from channels.slack.typed import typed
 
 OPENED: Final = "/sessions"
 """The command that fills the app's home, which is told when somebody opens it."""
 
-FILE_UNREAD: Final = "[a file, which cannot be read here]"
-"""What stands for a file that came with a message."""
+FILE_UNREAD: Final = "[a file, which is not read here]"
+"""What stands for a file in what was forwarded or shared: whoever wants it read sends it himself."""
 
 Json = Mapping[str, Any]
 
@@ -158,8 +159,8 @@ def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
     called = called or event.get("parent_user_id") == me.user
     if (named := _COMMAND.match(text)) and named[1] in me.commands and (private or threaded or called):
         text, called = f"/{text[1:]}", True
-    quoted = (*quoted, *_attached(event.get("attachments") or ()), *((FILE_UNREAD,) if event.get("files") else ()))
-    if not text and not quoted:
+    quoted, files = (*quoted, *_attached(event.get("attachments") or ())), attached(event.get("files") or (), me.team)
+    if not text and not quoted and not files:
         return None
     return Inbound(
         _address(event, me),
@@ -170,6 +171,7 @@ def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
         quoted=quoted,
         private=private,
         addressed=private or called,
+        files=files,
     )
 
 
@@ -180,6 +182,8 @@ def _attached(attachments: list[Json] | tuple[()]) -> Iterator[str]:
         if text := "\n".join(str(each) for each in told if each) or str(attachment.get("fallback") or ""):
             words, quoted, _ = typed(text, "")
             yield "\n".join(filter(None, (words, *quoted)))
+        if attachment.get("files"):
+            yield FILE_UNREAD
 
 
 def _slash(body: Json, me: Identity) -> Inbound:

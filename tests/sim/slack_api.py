@@ -75,6 +75,7 @@ METHODS = {
     "assistant.threads.setStatus": Method(slack_surfaces.set_status, "assistant:write"),
     "assistant.threads.setTitle": Method(slack_surfaces.set_title, "assistant:write"),
     "assistant.threads.setSuggestedPrompts": Method(slack_surfaces.set_prompts, "assistant:write"),
+    "files.info": Method(slack_surfaces.file_info, "files:read"),
     "files.getUploadURLExternal": Method(slack_surfaces.upload_url, "files:write"),
     "files.completeUploadExternal": Method(slack_surfaces.complete_upload, "files:write"),
 }

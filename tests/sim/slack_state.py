@@ -143,7 +143,7 @@ class Event:
 
 @dataclass
 class Upload:
-    """A file; complete when it was shared."""
+    """A file; complete when it was shared. `told` is what is told of it otherwise than of others."""
 
     id: str
     name: str
@@ -151,6 +151,7 @@ class Upload:
     length: int = 0
     mimetype: str = "application/octet-stream"
     complete: bool = False
+    told: Json = field(default_factory=dict[str, Any])
 
 
 @dataclass

@@ -126,8 +126,18 @@ def complete_upload(state: State, token: Token, args: Json) -> Json:
     return {"files": told}
 
 
+def file_info(state: State, _token: Token, args: Json) -> Json:
+    """`files.info`."""
+    file = state.uploads.get(str(args.get("file", "")))
+    if file is None:
+        raise SlackError("file_not_found")
+    return {"file": told_file(file, str(args["base"]))}
+
+
 def told_file(file: Upload, base: str) -> Json:
     """Return a file as messages tell it."""
     url = f"{base}/files/{file.id}/{file.name}"
     told: Json = {"id": file.id, "name": file.name, "title": file.name, "mimetype": file.mimetype}
-    return told | {"size": len(file.data), "mode": "hosted", "url_private": url, "url_private_download": url}
+    return (
+        told | {"size": len(file.data), "mode": "hosted", "url_private": url, "url_private_download": url} | file.told
+    )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.message import Address, How, Inbound, Membership
+from channels.message import Address, Attachment, How, Inbound, Membership
 from channels.slack import wire
 from channels.slack.typed import typed
 
@@ -75,8 +75,16 @@ def test_what_is_forwarded_or_shared_is_quoted() -> None:
     assert (forwarded.text, forwarded.authored) == ("", False)
 
 
-def test_a_file_is_known_to_have_come() -> None:
-    assert direct("look", subtype="file_share", files=[{"id": "F1"}]).quoted == (wire.FILE_UNREAD,)
+def test_files_come_with_their_message() -> None:
+    told = direct("look", subtype="file_share", files=[{"id": "F1", "name": "a.txt"}])
+    assert (told.text, told.authored, told.quoted, told.files) == ("look", True, (), (Attachment("T1/F1", "a.txt"),))
+    alone = direct("", subtype="file_share", files=[{"id": "F1"}])
+    assert (alone.text, alone.authored, len(alone.files)) == ("", False, 1)
+
+
+def test_a_file_of_a_shared_message_is_told_and_not_read() -> None:
+    told = direct("look", attachments=[{"text": "theirs", "files": [{"id": "F1"}]}])
+    assert (told.quoted, told.files) == (("theirs", wire.FILE_UNREAD), ())
 
 
 @pytest.mark.parametrize(
