@@ -77,9 +77,10 @@ class Pending(_Data):
 
 
 class Step(_Data):
-    """One thing that happens; exactly one field besides `by` and `at` is given.
+    """One thing that happens; exactly one field besides `by`, `at` and `brings` is given.
 
-    `by` is the account and `at` the chat it happens at. In a text `{approval}` stands for the newest approval's id,
+    `by` is the account and `at` the chat it happens at, `brings` are files that come with what is said, by the names
+    that their sender gives them. In a text `{approval}` stands for the newest approval's id,
     `{first}` for the oldest's, `{question}` for that of the newest question with all its calls, `{kept}` for what the
     newest was at the step `keep`, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another,
     `{held}` and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see
@@ -90,6 +91,7 @@ class Step(_Data):
     by: str = "console:owner"
     at: str = "owner"
     say: str | None = None
+    brings: dict[str, str] = Field(default_factory=dict[str, str])
     forward: str | None = None
     send: str | None = None
     twice: str | None = None

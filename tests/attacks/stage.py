@@ -28,7 +28,7 @@ from bot.sessions.values import ItemStatus, SessionState, Status, Write
 from bot.store.keys import session_keys
 from bot.tools import catalogue
 from channels.console import Console
-from channels.message import Address, Inbound
+from channels.message import Address, Attachment, Inbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
@@ -55,6 +55,14 @@ _SERVER = "mcp-server"
 _PATIENCE = 15.0
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
 _UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
+
+
+class Desk(Console):
+    """A console at which people hand in files, too; their handles are their texts."""
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Return a file."""
+        return attachment.handle.encode()[: most + 1]
 
 
 class Stage:
@@ -125,7 +133,7 @@ class Stage:
         except ConfigError as error:
             self.refused = str(error)
             return
-        opening = open_app(config, [Console(self.output)], {}, self.puppets.parts())
+        opening = open_app(config, [Desk(self.output)], {}, self.puppets.parts())
         self._app = await self._opened.enter_async_context(opening)
 
     async def serve(self) -> None:
@@ -308,8 +316,7 @@ class Stage:
     async def _say(self, step: Step, text: str, *, authored: bool = True) -> None:
         text = text.replace("{kept}", self.kept).replace("{sid}", self.sid).replace("{web}", self._web)
         text = re.sub(r"\{sid:(\w+)\}", lambda found: self.app.session_id(Address("console", found[1])), text)
-        for name, stands_for in _WORDS.items():
-            text = text.replace(f"{{{name}}}", stands_for)
+        text = _told(text)
         for name, chat in re.findall(r"(\{held(?::(\w+))?\})", text):
             text = text.replace(name, await self._held(chat or "owner"))
         if any(word in text for word in ("{approval}", "{first}", "{question}")):
@@ -320,7 +327,9 @@ class Stage:
             text = text.replace("{code}", re.findall(r"/release confirm (\w+)", self.shown)[-1])
         self._sent += 1
         address = Address("console", step.at)
-        await self.app.router.receive(Inbound(address, step.by, text, f"{step.by}-{self._sent}", authored=authored))
+        files = tuple(Attachment(_told(content), _told(name)) for name, content in step.brings.items())
+        dedupe = f"{step.by}-{self._sent}"
+        await self.app.router.receive(Inbound(address, step.by, text, dedupe, authored=authored, files=files))
 
     async def _held(self, chat: str) -> str:
         """Return the newest reference of a chat's session, of whatever generation."""
@@ -406,3 +415,10 @@ async def staged(folder: Path, given: Given) -> AsyncGenerator[Stage]:
     finally:
         await stage.close()
         await pages.aclose()
+
+
+def _told(text: str) -> str:
+    """Return a text with what no data file can hold."""
+    for name, stands_for in _WORDS.items():
+        text = text.replace(f"{{{name}}}", stands_for)
+    return text
