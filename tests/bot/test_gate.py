@@ -182,6 +182,18 @@ async def test_an_unlisted_provider_may_read_public_alone() -> None:
     assert blocked_by(keeper.invoke(standing(INTERNAL))) == {"read_is_decided_before_it_happens"}
 
 
+def test_a_transcriber_hears_what_it_is_cleared_for_whatever_the_session_has_read() -> None:
+    one = gate([], document(transcribers={"scribe": {"clearance": "INTERNAL~"}}))
+    heard = {
+        label: one.transcribe(standing(CONFIDENTIAL), parse(label), "scribe").verdict
+        for label in ("PUBLIC~", "INTERNAL~", "CONFIDENTIAL~")
+    }
+    assert heard == {"PUBLIC~": Verdict.ALLOW, "INTERNAL~": Verdict.ALLOW, "CONFIDENTIAL~": Verdict.BLOCK}
+    assert one.transcribe(standing(), INTERNAL, "another").verdict is Verdict.BLOCK
+    gone = standing(principal="nobody", asker="nobody")
+    assert one.transcribe(gone, PUBLIC, "scribe").verdict is Verdict.BLOCK
+
+
 async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -> None:
     probe = Probe(declared=Declared(result=INTERNAL), result=Result('{"taint": "PUBLIC"}', CONFIDENTIAL))
     keeper = gate([probe])

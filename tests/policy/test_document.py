@@ -57,6 +57,7 @@ def test_what_is_not_known_is_answered_with_the_worst() -> None:
     assert document.principal("console:nobody") is None
     assert document.chat("console", "", "team") is None
     assert document.provider("unheard-of") == PUBLIC
+    assert document.transcriber("unheard-of") == PUBLIC
 
 
 def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
@@ -68,6 +69,7 @@ def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
             "recipients": {"ann": {"channel": "chat", "chat": "7", "clearance": "CONFIDENTIAL{hr,acme}"}},
             "folders": {"open": {"floor": "PUBLIC", "integrity": "TRUSTED"}},
             "models": {"anthropic:claude": {"clearance": "INTERNAL"}},
+            "transcribers": {"scribe": {"clearance": "INTERNAL"}},
             "patterns": {"project": "(?i)falcon"},
             "rules": [
                 {
@@ -89,6 +91,7 @@ def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
     assert document.channel("chat").inbound == PUBLIC
     assert document.channel("chat").overshoot == "ask"
     assert document.folder("open").label == PUBLIC
+    assert document.transcriber("scribe") == parse("INTERNAL")
     (only,) = document.rules
     compiled = only.compiled()
     assert compiled.levels == {Level.CONFIDENTIAL, Level.RESTRICTED}

@@ -208,7 +208,7 @@ def get_file(state: State, args: Args) -> Json:
     if len(stored.data) > DOWNLOAD_LIMIT:
         raise bad("file is too big")
     file_id = args.text("file_id")
-    path = f"{state.kept_at}documents/{file_id}/{stored.name}"
+    path = state.kept_at or f"documents/{file_id}/{stored.name}"
     return {"file_id": file_id, "file_unique_id": f"u{file_id}", "file_size": len(stored.data), "file_path": path}
 
 

@@ -157,8 +157,8 @@ class Query:
 class State:
     """All of it. `privacy` is the bot's privacy mode, `ephemeral` whether the server knows ephemeral messages.
 
-    `query_life` is how long, in seconds, a press can be answered. `kept_at` is the folder where a server of one's
-    own says its files are, where it hands out none.
+    `query_life` is how long, in seconds, a press can be answered. `kept_at` is the path at which a server of
+    one's own says all files are, where it hands out none.
     """
 
     token: str = TOKEN

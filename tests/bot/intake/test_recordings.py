@@ -142,6 +142,28 @@ async def test_a_transcriber_of_ones_own_takes_the_place_of_the_configured_one(
         assert played.heard == []
 
 
+async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_path: Path, played: Transcriber) -> None:
+    known = list[object]()
+
+    class Looking:
+        name = "scribe"
+        ann: Sender | None = None
+
+        async def transcribe(self, content: bytes, nature: Nature) -> str:  # noqa: ARG002 - the port
+            assert self.ann is not None
+            known.extend(await decided(self.ann))
+            return "heard"
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    looking = Looking()
+    async with sending(tmp_path, hearing(played), parts=Parts(transcriber=looking)) as ann:
+        looking.ann = ann
+        await ann.sends(("a.ogg", OGG))
+        assert known == [("ALLOW", "PUBLIC~")]
+
+
 async def asked(played: Transcriber, key: str = "", seconds: float = 5.0) -> str:
     one = HttpTranscriber(TranscriberSettings(base_url=f"{played.base}/", model="m", seconds=seconds), key)
     try:

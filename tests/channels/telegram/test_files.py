@@ -1,6 +1,8 @@
 """Files that people send on Telegram are fetched within bounds, and from Telegram's server alone."""
 
+import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -49,10 +51,16 @@ async def test_a_server_that_does_not_answer_is_a_channel_error() -> None:
             await played.adapter.fetch(Attachment(handle, "a.txt"), 100)
 
 
-async def test_a_path_on_the_disk_of_a_server_is_not_followed() -> None:
+async def test_a_path_on_the_disk_of_a_server_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    await asyncio.to_thread(secret.write_bytes, b"of this machine")
     async with staged() as played:
-        handle = played.server.state.store("hostname", b"content")
-        for place in ("/etc/", "file:///etc/", "https://files.example/"):
+        handle = played.server.state.store("a.txt", b"content")
+        for place, told in (
+            (str(secret), "where they cannot be fetched"),
+            (f"file://{secret}", "did not hand out"),
+            ("https://files.example/a.txt", "did not hand out"),
+        ):
             played.server.state.kept_at = place
-            with pytest.raises(ChannelError, match=r"cannot be fetched|did not hand out"):
+            with pytest.raises(ChannelError, match=told):
                 await played.adapter.fetch(Attachment(handle, "a.txt"), 100)
