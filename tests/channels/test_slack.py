@@ -42,4 +42,5 @@ async def test_no_token_is_anywhere(played: SlackStage, caplog: pytest.LogCaptur
     async with played.serving():
         await played.alice.says(played.alice.dm(), "hello")
     assert "Sending a request" in caplog.text
-    assert not any(secret in "".join(told) + caplog.text for secret in (token, app_token))
+    assert "ticket=<token>" in caplog.text
+    assert not any(secret in "".join(told) + caplog.text for secret in (token, app_token, "ticket=t"))

@@ -73,6 +73,7 @@ class SlackStage(Stage):
         self.nowhere = Address("slack", "C0NOWHERE", server.team.id)
         self.got: list[Event] = []
         self.refusals = 0
+        self.pauses: list[float] = []
 
     def another(self, *, token: str = "", listen: str | Listening = "", **settings: Any) -> Slack:  # noqa: ANN401
         more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, "vault": self.vault, **settings}
@@ -88,6 +89,8 @@ class SlackStage(Stage):
         self.server.fails(status=500, times=1_000)
 
     async def receive(self, event: Event) -> None:
+        if self.pauses:
+            await anyio.sleep(self.pauses.pop(0))
         if self.refusals:
             self.refusals -= 1
             raise OSError("the store is away")

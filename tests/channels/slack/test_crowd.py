@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
+import anyio
 import pytest
 
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
-from tests.channels.slack.kit import SlackStage, at, staged
+from tests.channels.slack.kit import SlackStage, at, staged, until
 from tests.sim.slack_people import Person
 
 pytestmark = pytest.mark.anyio
@@ -94,6 +95,14 @@ async def test_a_shared_channel_has_strangers_and_is_unknown_while_it_is_offered
         assert await played.adapter.audience(at(general)) == before
 
 
+async def test_another_workspace_of_the_same_organisation_is_another_one(played: SlackStage) -> None:
+    played.server.team.enterprise = "E1"
+    eve = played.server.user("eve", played.server.workspace("sister", "E1"))
+    group = played.server.channel("group", played.alice, eve, kind="private")
+    expected = together(reader(played.alice), reader(eve, ReaderKind.STRANGER))
+    assert await played.adapter.audience(at(group)) == expected
+
+
 async def test_who_joins_or_leaves_counts_at_once_and_otherwise_nothing_is_asked_twice(played: SlackStage) -> None:
     bob = played.server.user("bob", is_restricted=True)
     group = played.server.channel("group", played.alice, kind="private")
@@ -114,6 +123,19 @@ async def test_who_becomes_a_guest_counts_as_one_at_once(played: SlackStage) -> 
         assert await played.adapter.audience(at(group)) == together(reader(played.alice))
         await played.alice.becomes(is_restricted=True)
         assert await played.adapter.audience(at(group)) == together(reader(played.alice, ReaderKind.GUEST))
+
+
+async def test_who_joins_while_it_is_asked_counts_the_next_time(played: SlackStage) -> None:
+    bob = played.server.user("bob", is_restricted=True)
+    group = played.server.channel("group", played.alice, kind="private")
+    async with played.serving(), anyio.create_task_group() as tasks:
+        played.server.fails("users.info", delay=0.3)
+        tasks.start_soon(played.adapter.audience, at(group))
+        await until(lambda: [one for one in played.server.calls if one.method == "conversations.members"])
+        await bob.joins(group)
+        assert reader(bob, ReaderKind.GUEST) in (await played.adapter.audience(at(group))).readers
+        await anyio.sleep(0.5)
+        assert reader(bob, ReaderKind.GUEST) in (await played.adapter.audience(at(group))).readers
 
 
 async def test_many_members_are_read_page_by_page(played: SlackStage) -> None:

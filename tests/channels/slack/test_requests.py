@@ -9,7 +9,7 @@ import aiohttp
 import anyio
 import pytest
 
-from channels.message import Inbound
+from channels.message import Button, Inbound, Outbound
 from channels.slack.requests import LONGEST, PATH, Listening
 from tests.channels.slack.kit import SlackStage, staged, until
 from tests.sim.slack_events import signed
@@ -69,6 +69,15 @@ async def test_what_people_do_is_kept_and_acknowledged(played: SlackStage) -> No
     await played.alice.runs("/lockgate status", general)
     assert not any(one.failed for one in played.server.reach.attempts)
     assert [told.text for told in played.got if isinstance(told, Inbound)] == ["hello & <good> day", "/status"]
+
+
+async def test_a_press_is_kept_and_acknowledged(played: SlackStage) -> None:
+    await played.adapter.send(Outbound(played.home, "sure?", "k", buttons=(Button("Yes", "/approve 7"),)))
+    message = played.alice.dm().messages[-1]
+    (button,) = (each for block in message.blocks for each in block["elements"] if each["type"] == "button")
+    attempt = await played.alice.presses(message, button["action_id"])
+    assert attempt.failed == ""
+    assert [told.text for told in played.got if isinstance(told, Inbound)] == ["/approve 7"]
 
 
 async def test_what_cannot_be_kept_is_told_again(played: SlackStage) -> None:
