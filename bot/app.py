@@ -116,9 +116,8 @@ class App:
         self._channels = {channel.name: channel for channel in (*channels, *listened)}
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
-        web = WebFetch(
-            Connector(parts.resolve, config.web.private), Bounds(config.web.seconds, config.web.kilobytes * 1000)
-        )
+        bounds = Bounds(config.web.seconds, config.web.kilobytes * 1000)
+        web = WebFetch(Connector(parts.resolve, config.web.private), bounds)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._thinking: Thinking | None = None
         self._making = asyncio.Lock()
@@ -132,13 +131,12 @@ class App:
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
-        self._memberships = Memberships(self.gate, self.reloader, store)
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
-        life = config.limits.approval_minutes * 60_000
-        self.offers = Offers(store, self.gate, self.ids, self.session_id, life)
+        self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
         self.outbox = self._outbox()
         self.copies = Copies(store, store, self.gate, self.outbox)
+        self._memberships = Memberships(self.gate, self.reloader, store, self.outbox, clock)
         self.router = self._router()
 
     def vault(self) -> Vault:
@@ -255,6 +253,7 @@ class App:
             outbox=self.outbox,
             reloader=self.reloader,
             strangers=self.strangers,
+            newcomers=self._memberships.newcomers,
             clock=self.clock,
             context=self.command_context,
             session_id=self.session_id,

@@ -1,10 +1,15 @@
 """What changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
 
 from dataclasses import replace
+from typing import Protocol
 
 from bot import labelling
+from bot.clock import Clock
 from bot.gate.gate import Gate
+from bot.newcomers import Newcomers
+from bot.outbox import Outbox
 from bot.reload import Changing, Known, Reloader
+from bot.sessions.counts import CountStore
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRow
 from channels.base import Reader
@@ -12,11 +17,19 @@ from channels.message import Membership, Moved
 from policy.overrides import Change, Place, Placing
 
 
-class Memberships:
-    """Takes back what an admin vouched for when somebody joins who is not cleared for it."""
+class Store(AuditStore, CountStore, Protocol):
+    """What is asked of the store."""
 
-    def __init__(self, gate: Gate, reloader: Reloader, store: AuditStore) -> None:
+
+class Memberships:
+    """Takes back what an admin vouched for when somebody joins who is not cleared for it.
+
+    `newcomers` tells admins of chats that the bot itself joins.
+    """
+
+    def __init__(self, gate: Gate, reloader: Reloader, store: Store, outbox: Outbox, clock: Clock) -> None:
         self._gate = gate
+        self.newcomers = Newcomers(store, gate, outbox, clock)
         self._store = store
         self._reloader = reloader
 
@@ -30,6 +43,8 @@ class Memberships:
             )
         else:
             await self._joined(event)
+            if event.own and event.joined:
+                await self.newcomers.seen(event.address, event.by, added=True)
 
     async def _joined(self, membership: Membership) -> None:
         there, document = membership.address, self._gate.document

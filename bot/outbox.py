@@ -130,13 +130,36 @@ class Outbox:
             row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
             await self._audit.append((row,))
             if spoken.decision.verdict in MAY_GO_ON:
+                # Somebody is there who asked.
+                await self._pacing.heard(standing.home)
                 await self._answer(standing, destination, spoken.text, about)
                 return
 
+    async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
+        """Tell somebody what everybody may know, without being asked, now or never; return whether it was said."""
+        destination = await self._gate.destination(standing.home)
+        spoken = self._gate.reply(standing, destination, text, PUBLIC)
+        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+        await self._audit.append((row,))
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return False
+        turn = Turn(str(standing.home))
+        if await self._pacing.wait(turn, shared=destination.shared, patience=Patience()) != 0:
+            return False
+        try:
+            await self._send(Outbound(standing.home, spoken.text, self._ids.op(), OutboundKind.NOTICE, buttons=buttons))
+        except BusyChannelError as error:
+            await self._pacing.busy(turn, error)
+            return False
+        except GoneError:
+            await self._pacing.gone(turn)
+            return False
+        except ChannelError as error:
+            return isinstance(error, AmbiguousSendError)
+        return True
+
     async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
-        # Somebody is there who asked.
-        await self._pacing.heard(standing.home)
         turn, key = Turn(str(standing.home)), standing.turn or self._ids.op()
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:

@@ -9,27 +9,32 @@ session; what commands tell goes to whoever typed them alone.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot import labelling, principals
 from bot.authorize import Caller, Ingress, Refusal, authorize
 from bot.clock import Clock
 from bot.commands import table
 from bot.commands.base import CommandContext
-from bot.errors import RequestError
+from bot.errors import RequestError, StoreError
 from bot.gate.gate import Gate
+from bot.newcomers import Newcomers
 from bot.outbox import Outbox
 from bot.reload import Reloader
 from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
-from bot.strangers import Strangers
+from bot.strangers import UNKNOWN_HERE, Strangers
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
 """All that is told in a shared chat that nobody classified, to members alone."""
@@ -67,6 +72,7 @@ class Router:
         outbox: Outbox,
         reloader: Reloader,
         strangers: Strangers,
+        newcomers: Newcomers,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
         session_id: Callable[[Address], str],
@@ -78,6 +84,7 @@ class Router:
         self._outbox = outbox
         self._reloader = reloader
         self._strangers = strangers
+        self._newcomers = newcomers
         self._clock = clock
         self._context = context
         self._session_id = session_id
@@ -88,6 +95,15 @@ class Router:
 
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
+        receipt = await self._received(inbound)
+        if receipt.outcome is not Outcome.IGNORED and not inbound.private:
+            # What was said may have classified the chat. It is taken in, so it must not be told again for this.
+            with suppress(StoreError):
+                if await self._reloader.current():
+                    await self._newcomers.seen(inbound.address, inbound.account, added=False)
+        return receipt
+
+    async def _received(self, inbound: Inbound) -> Receipt:
         sid = self._session_id(inbound.address)
         if not inbound.addressed:
             return Receipt(Outcome.IGNORED, sid)
@@ -164,13 +180,29 @@ class Router:
         )
 
     async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
-        body = {"account": refusal.account, "address": str(inbound.address), "ingress": refusal.ingress.value}
-        await self._audit.append((AuditRow("refused", "router", {**body, "reason": refusal.reason}),))
+        body: dict[str, JsonValue] = {
+            "account": refusal.account,
+            "address": str(inbound.address),
+            "ingress": refusal.ingress.value,
+            "reason": refusal.reason,
+        }
         told = await self._strangers.told(self._gate.document, inbound, refusal)
+        times = await self._times(refusal)
+        # What a stranger does a thousand times in a day is ten rows, each with its number, and as many answers.
+        if times & (times - 1) == 0:
+            await self._audit.append((AuditRow("refused", "router", {**body, "times": times} if times else body),))
+        elif told == UNKNOWN_HERE:
+            told = ""
         if told:
             stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
             await self._outbox.reply(await self._standing(stranger, inbound.address, sid), told, PUBLIC)
         return Receipt(Outcome.REFUSED, sid)
+
+    async def _times(self, refusal: Refusal) -> int:
+        """Return how often a stranger was refused within a day; 0 for somebody known, who is always told and noted."""
+        if self._gate.document.principal(refusal.account) is not None:
+            return 0
+        return await self._strangers.times(refusal.account)
 
     async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str) -> Receipt:
         await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC)

@@ -5,10 +5,11 @@ somebody who knows him handed it on. The store keeps its hash under a key of thi
 long a code counts, how many may wait and how many wrong ones may be typed stands in `bot.sessions.pairings`.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from bot.authorize import Refusal
 from bot.ids import Ids, code_digest
+from bot.sessions.counts import CountStore
 from bot.sessions.port import AccessStore
 from channels.message import Inbound
 from policy.document import Document
@@ -19,10 +20,17 @@ UNKNOWN_HERE: Final = "you are not known here"
 ASK: Final = "you are not known here, an admin of this bot can let you in with the code {code} within an hour"
 
 
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+class Store(AccessStore, CountStore, Protocol):
+    """What is asked of the store."""
+
+
 class Strangers:
     """Gives codes to strangers and recognises them. `key` is the installation's secret for sessions."""
 
-    def __init__(self, store: AccessStore, ids: Ids, key: bytes) -> None:
+    def __init__(self, store: Store, ids: Ids, key: bytes) -> None:
         self._store = store
         self._ids = ids
         self._key = key
@@ -40,6 +48,10 @@ class Strangers:
         digest = code_digest(self._key, code)
         kept = await self._store.ask_pairing(refusal.account, address.channel, address.workspace, digest)
         return ASK.format(code=code) if kept else ""
+
+    async def times(self, account: str) -> int:
+        """Count that an account was refused; return how often it was within a day. Raises StoreError."""
+        return await self._store.count(f"refused/{account}", _DAY_MS)
 
     async def account(self, principal: str, code: str) -> tuple[str, str] | None:
         """Return the account that was given a code, and the code's hash; None for a wrong one, which is counted.

@@ -91,12 +91,17 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Somebody joined a shared chat or left it, so that other people read there now."""
+    """Somebody joined a shared chat or left it, so that other people read there now.
+
+    `own` tells that it was this bot, `by` is the account that let it in or sent it away, empty if nobody tells.
+    """
 
     address: Address
     account: str
     joined: bool
     dedupe: str
+    own: bool = False
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from bot.commands import (
 )
 from bot.commands.base import Command, CommandContext, Reply, UsageError
 from bot.errors import RequestError
+from policy.labels import Level
 from policy.request import Role
 
 QUIT: Final = "/quit"
@@ -146,7 +147,15 @@ def find(name: str) -> Command | None:
 
 def may_be_pressed(text: str) -> bool:
     """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
-    return _split(text)[0].removeprefix("/") in _ON_BUTTONS
+    match text.split():
+        case ["/approve" | "/background" | "/continue" | "/deny", *_]:
+            return True
+        case ["/classify", chat, level]:
+            return ":" in chat and level in Level.__members__
+        case ["/block", "chat", chat]:
+            return ":" in chat
+        case _:
+            return False
 
 
 def may_be_opened(text: str) -> bool:
@@ -193,7 +202,6 @@ def unknown(name: str, known: list[str]) -> str:
 
 
 _LONGEST_NAME: Final = 40
-_ON_BUTTONS: Final = frozenset({"approve", "background", "continue", "deny"})
 
 
 def _offered(context: CommandContext) -> list[Command]:

@@ -26,6 +26,8 @@ encoding is injective.
 | `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
 | `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |
+| `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
+| `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
@@ -125,6 +127,16 @@ def offer_key(code: str) -> str:
 def held_key(principal: str) -> str:
     """Return the key of the principal's sessions that may hold something."""
     return f"lg:held:{{{encode(principal)}}}"
+
+
+def count_key(name: str) -> str:
+    """Return the key of a count."""
+    return f"lg:{{count:{encode(name)}}}:n"
+
+
+def count_op(name: str, op: str) -> str:
+    """Return the key of the answer to one operation on a count."""
+    return f"lg:{{count:{encode(name)}}}:op:{encode(op)}"
 
 
 def slots_key(principal: str) -> str:

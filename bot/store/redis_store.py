@@ -9,6 +9,7 @@ from bot.ids import Ids
 from bot.store.access import Access
 from bot.store.chains import AuditChains
 from bot.store.copies import Copies
+from bot.store.counts import Counts
 from bot.store.fitness import complaints
 from bot.store.kin import Kin
 from bot.store.link import Link
@@ -29,12 +30,21 @@ if TYPE_CHECKING:
 
 
 class RedisStore(
-    Sessions, Listing, WakeHints, Outbox, AuditChains, Kin, PolicyInForce, Access, Pacing, Rights, Copies, Offers
+    Sessions,
+    Listing,
+    WakeHints,
+    Outbox,
+    AuditChains,
+    Kin,
+    PolicyInForce,
+    Access,
+    Pacing,
+    Rights,
+    Copies,
+    Counts,
+    Offers,
 ):
-    """Implements the ports of `bot.sessions.port`, `KinStore`, `PaceStore`, `CopyStore` and `OfferStore`.
-
-    Made by `open_store`.
-    """
+    """Implements all ports of `bot.sessions`. Made by `open_store`."""
 
     def __init__(
         self,

@@ -46,6 +46,7 @@ class Script(StrEnum):
     HOLD = "hold"
     SWAP = "swap"
     OFFER = "offer"
+    COUNT = "count"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -115,8 +115,9 @@ def _event(body: Json, me: Identity) -> Event | None:
         case "message" | "app_mention":
             return _message(event, body, me)
         case "member_joined_channel" | "member_left_channel" as kind:
-            place = Address(NAME, event["channel"], me.team)
-            return Membership(place, _sender(event, body, me), kind == "member_joined_channel", _once(body, me))
+            place, joined = Address(NAME, event["channel"], me.team), kind == "member_joined_channel"
+            own = event["user"] == me.user
+            return Membership(place, _sender(event, body, me), joined, _once(body, me), own, _inviter(event, body, me))
         case "agent_session_stopped":
             where = _address(event, me)
             private = _is_private(event)
@@ -136,6 +137,11 @@ def _sender(event: Json, body: Json, me: Identity) -> str:
     """Return who an event is of; where other workspaces share a channel, it must tell which is theirs."""
     shared = bool(body.get("is_ext_shared_channel"))
     return account(event.get("user_team") or event.get("team") or ("" if shared else me.team), event["user"])
+
+
+def _inviter(event: Json, body: Json, me: Identity) -> str:
+    # Of which workspace an inviter is nobody tells where several share a channel.
+    return "" if body.get("is_ext_shared_channel") or not event.get("inviter") else account(me.team, event["inviter"])
 
 
 def _is_private(event: Json) -> bool:

@@ -66,7 +66,7 @@ def events(update: Json, me: Identity) -> tuple[Event, ...]:
         return () if pressed is None else (pressed,)
     for kind in ("chat_member", "my_chat_member"):
         if (change := update.get(kind)) is not None:
-            changed = _changed(change, dedupe)
+            changed = _changed(change, me, dedupe)
             return () if changed is None else (changed,)
     return ()
 
@@ -137,12 +137,14 @@ def _service(message: Json, me: Identity, dedupe: str) -> Iterator[Event]:
             yield Membership(place, account(user), joined=number < len(came), dedupe=f"{dedupe}/{number}")
 
 
-def _changed(change: Json, dedupe: str) -> Membership | None:
+def _changed(change: Json, me: Identity, dedupe: str) -> Membership | None:
     before, after = _is_present(change["old_chat_member"]), _is_present(change["new_chat_member"])
     if change["chat"]["type"] == "private" or before == after:
         return None
     place = Address(NAME, str(change["chat"]["id"]))
-    return Membership(place, account(change["new_chat_member"]["user"]), joined=after, dedupe=dedupe)
+    user = change["new_chat_member"]["user"]
+    own = str(user["id"]) == me.id
+    return Membership(place, account(user), after, dedupe, own, account(change["from"]) if own else "")
 
 
 def _pressed(query: Json, me: Identity, dedupe: str) -> Inbound | None:

@@ -11,7 +11,8 @@ from channels.message import Address, Outbound, Signal
 class Board:
     """Implements the port `Channel`.
 
-    `stands` is what stands where by its receipt, `fails` what edits meet with by chat.
+    `stands` is what stands where by its receipt, `fails` what edits, and if it `refuses` also other texts, meet
+    with by chat.
     """
 
     everybody: frozenset[str] = frozenset()
@@ -21,14 +22,15 @@ class Board:
     stands: dict[str, Outbound] = field(default_factory=dict[str, Outbound])
     fails: dict[str, list[ChannelError]] = field(default_factory=dict[str, list[ChannelError]])
     edits: int = 0
+    refuses: bool = False
     _count: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def send(self, outbound: Outbound) -> str:
         receipt = outbound.replaces or f"note {next(self._count)}"
         if outbound.replaces:
             self.edits += 1
-            if waiting := self.fails.get(outbound.address.chat):
-                raise waiting.pop(0)
+        if (outbound.replaces or self.refuses) and (waiting := self.fails.get(outbound.address.chat)):
+            raise waiting.pop(0)
         self.stands[receipt] = outbound
         return receipt
 

@@ -80,7 +80,8 @@ async def test_in_a_shared_chat_nobody_is_told_anything(tmp_path: Path) -> None:
         for account, text in (("room:zoe", "hello"), ("room:zoe", "/pair"), ("console:gil", "hello")):
             shared = Inbound(Address("room", "team"), account, text, text + account, private=False)
             assert (await owner.app.router.receive(shared)).outcome is Outcome.REFUSED
-        assert rooms.said == []
+        # An admin is told in private that there is such a chat.
+        assert {one.address for one in rooms.sent} <= {Address("room", "ada")}
         assert await owner.app.store.pairings() == ()
         refused = [body["account"] for _, body in await rows(owner, "refused")]
         assert refused == ["room:zoe", "room:zoe", "console:gil"]
@@ -304,7 +305,7 @@ async def test_codes_are_typed_in_private(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False, channels=[rooms]) as owner:
         shared = Inbound(Address("room", "team"), "room:ada", "/pair list", "1", private=False)
         await owner.app.router.receive(shared)
-        assert rooms.said == [access.IN_PRIVATE]
+        assert [one.text for one in rooms.sent if one.address.chat == "team"] == [access.IN_PRIVATE]
 
 
 async def test_somebody_let_in_never_exceeds_the_file_that_is_in_force_later(tmp_path: Path) -> None:

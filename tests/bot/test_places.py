@@ -37,10 +37,10 @@ def rooms() -> Rooms:
 
 async def here(owner: Person, there: Rooms, text: str, who: str = "ada", address: Address = TEAM) -> str:
     """Return what is said in a shared chat to a command."""
-    before = len(there.said)
+    before = len(there.sent)
     inbound = Inbound(address, f"room:{who}", text, f"{before}{text}", private=False)
     await owner.app.router.receive(inbound)
-    return "\n".join(there.said[before:])
+    return "\n".join(one.text for one in there.sent[before:] if one.address.place == address.place)
 
 
 async def said(owner: Person, text: str) -> str:

@@ -33,6 +33,19 @@ async def test_a_stranger_learns_one_sentence_whatever_he_tries(tmp_path: Path, 
         assert refused.body["address"] == said.body["destination"] == "console::mallory:"
 
 
+async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        for number in range(1, 21):
+            told = typed("hello", "console:mallory", f"d{number}", Address("console", "mallory"))
+            assert (await owner.app.router.receive(told)).outcome is Outcome.REFUSED
+        await owner.app.router.receive(typed("hello", "console:eve", "e1", Address("console", "eve")))
+        rows = await owner.app.store.records("audit")
+        refused = [(row.body["account"], row.body["times"]) for row in rows if row.kind == "refused"]
+        assert refused == [*(("console:mallory", times) for times in (1, 2, 4, 8, 16)), ("console:eve", 1)]
+        assert owner.shown.count(UNKNOWN_HERE) == 6
+        assert len(rows) == 12
+
+
 async def test_a_guest_may_not_either(tmp_path: Path) -> None:
     people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:

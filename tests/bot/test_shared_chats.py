@@ -90,8 +90,10 @@ async def test_a_chat_nobody_classified_is_isolated(tmp_path: Path) -> None:
         receipt = await people.say("ann", "hello")
         assert receipt.outcome is Outcome.ANSWERED
         assert await people.app.store.state(receipt.sid) is None
-        assert people.rooms.said == [NOT_CLASSIFIED]
+        assert people.rooms.said[0] == NOT_CLASSIFIED
         assert people.rooms.sent[0].address.recipient == "ann"
+        # Who may classify it is told so in private.
+        assert [said.address.chat for said in people.rooms.sent[1:]] == ["ann"]
 
 
 async def test_what_others_wrote_is_untrusted_whoever_quotes_it(tmp_path: Path) -> None:

@@ -169,7 +169,12 @@ def test_other_presses_are_nothing(pressed: dict[str, Any]) -> None:
 def change(kind: str, old: dict[str, Any], new: dict[str, Any], user: dict[str, Any] = BOB) -> dict[str, Any]:
     return {
         "update_id": 5,
-        kind: {"chat": GROUP, "old_chat_member": {"user": user, **old}, "new_chat_member": {"user": user, **new}},
+        kind: {
+            "chat": GROUP,
+            "from": ALICE,
+            "old_chat_member": {"user": user, **old},
+            "new_chat_member": {"user": user, **new},
+        },
     }
 
 
@@ -187,7 +192,9 @@ def test_who_joins_and_leaves_is_told(old: dict[str, Any], new: dict[str, Any], 
     place = Address("telegram", "-100123")
     expected = () if joined is None else (Membership(place, "telegram:8", joined, "update/70/5"),)
     assert events(change("chat_member", old, new), ME) == expected
-    bots = () if joined is None else (Membership(place, "telegram:70", joined, "update/70/5"),)
+    bots = ()
+    if joined is not None:
+        bots = (Membership(place, "telegram:70", joined, "update/70/5", own=True, by=f"telegram:{ALICE['id']}"),)
     assert events(change("my_chat_member", old, new, BOT), ME) == bots
 
 

@@ -1,0 +1,113 @@
+"""Chats that nobody classified: the admins are told of one in private, once, with what they can do about it.
+
+Anybody may add the bot to a chat or speak to it there, so how many chats are told of in an hour is bounded for each
+channel; one that was left out is told of when somebody speaks to the bot there again. What a chat is called is not
+told: others chose it. Nothing here decides anything, the buttons are commands like any others.
+"""
+
+from typing import Final
+
+from bot import labelling, principals
+from bot.authorize import Caller, Ingress, at_least
+from bot.clock import Clock
+from bot.gate.gate import Gate
+from bot.outbox import Outbox
+from bot.sessions.counts import CountStore
+from bot.standing import Standing
+from channels.message import Address, Button
+from policy.document import Document
+from policy.labels import Level
+from policy.request import Role
+
+ADDED: Final = "{who} added me to a chat that nobody classified: {chat}"
+SPOKEN_TO: Final = "{who} speaks to me in a chat that nobody classified: {chat}"
+STEPS: Final = (
+    "nothing is taken in there until an admin says what it may hear, `/classify {chat} LEVEL`; "
+    "`/block chat {chat}` keeps it so"
+)
+
+MOST: Final = 10
+"""Of how many chats of one channel admins are told in an hour."""
+
+HOUR_MS: Final = 60 * 60 * 1000
+WEEK_MS: Final = 7 * 24 * HOUR_MS
+"""After a week a chat that is still not classified is told of again, when somebody speaks to the bot there."""
+
+_TELLING_MS: Final = 5 * 60 * 1000
+_CONSOLE: Final = "console"
+
+
+class Newcomers:
+    """Tells admins of new chats."""
+
+    def __init__(self, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock) -> None:
+        self._store = store
+        self._gate = gate
+        self._outbox = outbox
+        self._clock = clock
+
+    async def seen(self, address: Address, account: str, *, added: bool) -> None:
+        """Take note that an account added this bot to a shared chat, or spoke to it there. Raises StoreError."""
+        place, document = address.place, self._gate.document
+        if not _is_new(document, place):
+            return
+        name = f"chat/{place}"
+        # Should this process end before anybody is told, somebody is in five minutes.
+        if await self._store.count(name, _TELLING_MS) > 1:
+            return
+        bounded = await self._store.count(f"chats/{place.channel}", HOUR_MS) > MOST
+        told = not bounded and await self._told(place, account, added=added)
+        await self._store.keep(name, WEEK_MS if told else 0)
+
+    async def _told(self, place: Address, account: str, *, added: bool) -> bool:
+        """Tell the admins; return whether anybody was."""
+        document, told = self._gate.document, False
+        chat = ":".join(filter(None, (place.channel, place.workspace, place.chat)))
+        text = f"{(ADDED if added else SPOKEN_TO).format(who=_who(document, account), chat=chat)}\n"
+        for caller, home in admins(document, place, self._outbox.channels):
+            destination = await self._gate.destination(home)
+            if destination.shared:
+                continue
+            standing = Standing.of_caller(caller, home, destination, self._clock.wall_ms())
+            buttons = _buttons(document, place, caller, chat)
+            told |= await self._outbox.tell(standing, text + STEPS.format(chat=chat), buttons)
+        return told
+
+
+def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[tuple[Caller, Address]]:
+    """Return everybody who may classify a chat, each with one private chat: of its channel, or of another served.
+
+    At a console nobody may be sitting.
+    """
+    found = list[tuple[Caller, Address]]()
+    for name, person in document.principals.items():
+        if not at_least(person.role, Role.ADMIN):
+            continue
+        homes = [home for home in map(principals.private_chat, person.accounts) if home.channel in served]
+        homes = [home for home in homes if home.channel != _CONSOLE]
+        homes.sort(key=lambda home: (home.channel != place.channel, home.workspace != place.workspace))
+        caller = Caller(name, person.role, person.clearance, Ingress.COMMAND)
+        found += [(caller, home) for home in homes[:1]]
+    return found
+
+
+def _is_new(document: Document, place: Address) -> bool:
+    known = document.chat(place.channel, place.workspace, place.chat)
+    return known is None and place.channel in document.channels and labelling.classification(document, place) is None
+
+
+def _who(document: Document, account: str) -> str:
+    if not account:
+        return "somebody"
+    known = document.principal(account)
+    return f"{account}, who is nobody here," if known is None else f"{known[0]} ({account})"
+
+
+def _buttons(document: Document, place: Address, caller: Caller, chat: str) -> tuple[Button, ...]:
+    """Return what a caller may press: what he and the channel may know at most, and a block."""
+    most = document.channel(place.channel).classification.meet(caller.clearance)
+    levels = [level.name for level in Level if level <= most.level]
+    return (
+        *(Button(name, f"/classify {chat} {name}") for name in levels),
+        Button("Block", f"/block chat {chat}"),
+    )
