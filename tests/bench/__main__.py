@@ -25,6 +25,9 @@ BENCHMARKS: Final = MappingProxyType(
         "memory": ("idle_session_bytes", "idle_session_a_day_later_bytes"),
         "prompt": ("first_prompt",),
         "messages": ("message_to_answer", "message_to_answer_two_calls"),
+        "accepts": ("accept_telegram_poll", "accept_telegram_webhook", "accept_slack"),
+        "flows": ("flow_telegram", "flow_slack"),
+        "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
     }
 )
 """The modules here, each with the rows it prints."""

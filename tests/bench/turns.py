@@ -8,8 +8,7 @@ so that the server is as busy as they can make it.
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,14 +20,12 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent, Visibility
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, YieldReason
-from bot.store.keys import session_keys
-from bot.store.link import Arg, Command, Link, Reply
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_least
+from tests.bench.replay import Work, replayed
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -41,8 +38,6 @@ _SENDER: Final = "sender"
 _KEY: Final = bytes(range(32))
 _HOME: Final = "console::owner:"
 _IDS: Final = Ids()
-
-Turns = Callable[[str], Coroutine[Any, Any, None]]
 
 
 def rows() -> Iterator[Row]:
@@ -59,7 +54,7 @@ async def _measured(folder: Path) -> list[float]:
     # The library leaves its signatures untyped.
     client = cast("Any", Redis).from_url(supervisor.url, protocol=2)
     try:
-        bare = await _bare(store, client)
+        bare = await replayed(store, client, lambda sid: _turn(store, sid))
         names = (f"s{number}" for number in itertools.count())
 
         async def ours() -> float:
@@ -76,7 +71,7 @@ async def _measured(folder: Path) -> list[float]:
         await supervisor.detach()
 
 
-async def _batch(turn: Turns, names: Iterator[str]) -> float:
+async def _batch(turn: Work, names: Iterator[str]) -> float:
     """Run a batch of turns, each in a session of its own; return the seconds of one."""
     sids = [next(names) for _ in range(_BATCH)]
     waiting = iter(sids)
@@ -164,53 +159,3 @@ def _row(hook: str, **more: str) -> AuditRow:
         "policy": "a" * 64,
     }
     return AuditRow("decision", "owner", {"hook": hook, **facts, **more})
-
-
-@dataclass
-class _Recorder:
-    """Stands before a store's link and notes every script's call."""
-
-    link: Link
-    calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
-
-    async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
-        self.calls.append((script, keys, args, hints))
-        return await self.link.script(script, keys, args, *hints)
-
-    async def script_asking(
-        self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
-    ) -> tuple[Reply, Reply]:
-        # The read behind it is not the turn's own.
-        self.calls.append((script, keys, args, hints))
-        return await self.link.script_asking(script, keys, args, asked, *hints)
-
-
-async def _bare(store: RedisStore, client: Any) -> Turns:  # noqa: ANN401 - redis-py's client, see above
-    """Return a turn by bare scripts, with the arguments of a turn that the store runs once before."""
-    sid, inside = "recorded", cast("Any", store)
-    recorder = _Recorder(inside._link)
-    inside._link = recorder
-    await _turn(store, sid)
-    inside._link = recorder.link
-    scripts = load_scripts()
-    for script in {call[0] for call in recorder.calls}:
-        await client.script_load(scripts[script].text)
-    before = session_keys(sid).prefix
-    calls = [(scripts[script].digest, keys, args, hints) for script, keys, args, hints in recorder.calls]
-
-    async def turn(name: str) -> None:
-        after, raw = session_keys(name).prefix, name.encode()
-        for digest, keys, args, hints in calls:
-            words = (digest, len(keys), *(key.replace(before, after) for key in keys), *args)
-            if hints:
-                pipe = client.pipeline(transaction=False)
-                pipe.execute_command("EVALSHA", *words)
-                for *hint, _ in hints:
-                    pipe.execute_command(*hint, raw)
-                reply = (await pipe.execute())[0]
-            else:
-                reply = await client.execute_command("EVALSHA", *words)
-            if reply[0] != b"ok":
-                raise RuntimeError(f"a bare script was refused: {reply!r}")
-
-    return turn

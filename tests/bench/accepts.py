@@ -1,0 +1,313 @@
+"""Accept to acknowledge: from a platform's telling until it is told that it was taken.
+
+Lockgate keeps the message before it acknowledges: read, routed, authorized, written by one script. The reference is
+what the platform's library does without keeping anything, and one bare script besides. Both answer the same played
+platform in the same process, one message at a time.
+"""
+
+# pyright: reportPrivateUsage=false
+
+import asyncio
+import itertools
+import json
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+import aiohttp
+from aiohttp import web
+from redis.asyncio import Redis
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
+from telegram import Bot, Update
+from telegram.request import HTTPXRequest
+
+from bot.app import App, open_app
+from bot.config.load import load_config
+from bot.sessions.values import NewItem
+from bot.store.opening import open_store
+from bot.store.supervisor import Supervisor
+from bot.tools import catalogue
+from policy.labels import PUBLIC
+from tests.bench.measure import Row, by_turns_async, ratio_at_most
+from tests.bench.replay import replayed
+from tests.sim.slack import Slack, slack
+from tests.sim.slack_state import Event
+from tests.sim.telegram import Telegram, telegram
+from tests.sim.telegram_world import Person
+
+_ROUNDS: Final = 40
+_WARM: Final = 5
+_BATCH: Final = 20
+_PEOPLE: Final = 100
+_HELLO: Final = "When is the meeting? I need the notes of the last one, too."
+_SECRET: Final = "s" * 32
+
+Ask = Callable[[], Awaitable[float]]
+"""Return the seconds that one message took."""
+
+
+def rows() -> Iterator[Row]:
+    with TemporaryDirectory(prefix="lgb") as folder:
+        for name, (ours, bare, script) in asyncio.run(_measured(Path(folder))).items():
+            yield Row(name, ours * 1e3, "ms", (bare + script) * 1e3, ratio_at_most(2))
+
+
+async def _measured(folder: Path) -> dict[str, list[float]]:
+    supervisor = Supervisor(folder / "server")
+    await supervisor.attach()
+    try:
+        async with _script(supervisor.url) as script:
+            found = dict[str, list[float]]()
+            for name, measured in (
+                ("accept_telegram_poll", _polled),
+                ("accept_telegram_webhook", _posted),
+                ("accept_slack", _enveloped),
+            ):
+                home = folder / name
+                home.mkdir()
+                async with measured(home, supervisor.url) as (ours, bare):
+                    await by_turns_async(ours, bare, script, rounds=_WARM)
+                    found[name] = await by_turns_async(ours, bare, script, rounds=_ROUNDS)
+            return found
+    finally:
+        await supervisor.detach()
+
+
+@asynccontextmanager
+async def _script(url: str) -> AsyncGenerator[Ask]:
+    """Time the script that keeps a message, by redis-py's own client."""
+    store = await open_store(audit_key=bytes(32), url=url)
+    # The library leaves its signatures untyped.
+    client = cast("Any", Redis).from_url(url, protocol=2)
+    numbers = itertools.count()
+
+    async def accept(sid: str) -> None:
+        body = {"text": _HELLO, "account": "telegram:1001"}
+        await store.accept(NewItem(sid, "telegram/1", "crowd", PUBLIC, body, "telegram::1001:", "crowd"))
+
+    bare = await replayed(store, client, accept)
+
+    async def ask() -> float:
+        begin = time.perf_counter()
+        for _ in range(_BATCH):
+            await bare(f"bare{next(numbers)}")
+        return (time.perf_counter() - begin) / _BATCH
+
+    try:
+        yield ask
+    finally:
+        await client.aclose()
+        await store.close()
+
+
+@asynccontextmanager
+async def _listening(
+    folder: Path, store: str, channels: dict[str, object], environment: dict[str, str], accounts: list[str]
+) -> AsyncGenerator[App]:
+    """Listen to a platform and keep what it tells; nobody answers."""
+    crowd = {"role": "member", "clearance": "INTERNAL", "accounts": accounts}
+    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    settings = {
+        "store": {"url": store},
+        "channels": channels,
+        "limits": {"inbox_items": 10_000},
+        "policy": {
+            "principals": {"owner": owner, "crowd": crowd},
+            "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},
+            "recipients": {},
+        },
+    }
+    path = folder / "config.yaml"
+    path.write_text(json.dumps(settings))
+    config = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.ARGUMENTS)
+    async with open_app(config, [], environment, listening=True) as app:
+        await app.reloader.start(_silent)
+        before = await app.store.head("audit")
+        listening = asyncio.create_task(app.listen())
+        try:
+            yield app
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+        if not await app.store.ready(wait=1) or await app.store.head("audit") != before:
+            raise RuntimeError("what came in was not kept")
+
+
+async def _silent(_line: str) -> None:
+    pass
+
+
+# --- Telegram, polled
+
+
+@asynccontextmanager
+async def _polled(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]]:
+    async with telegram() as server, telegram() as other:
+        people = [server.user("P") for _ in range(_PEOPLE)]
+        accounts = [f"telegram:{person.id}" for person in people]
+        channels: dict[str, object] = {"telegram": {"base_url": f"http://127.0.0.1:{server.port}"}}
+        async with _listening(folder, store, channels, {"TELEGRAM_TOKEN": server.token}, accounts):
+            bare = asyncio.create_task(_poll(other))
+            try:
+                yield _batches(server, people), _batches(other, [other.user("P") for _ in range(_PEOPLE)])
+            finally:
+                bare.cancel()
+                with suppress(asyncio.CancelledError):
+                    await bare
+
+
+def _batches(server: Telegram, people: list[Person]) -> Ask:
+    """Time a batch of updates until all of them are confirmed."""
+    turns = itertools.cycle(people)
+
+    async def ask() -> float:
+        for _ in range(_BATCH):
+            next(turns).says(None, _HELLO)
+        begin = time.perf_counter()
+        while server.state.updates:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0)
+        return (time.perf_counter() - begin) / _BATCH
+
+    return ask
+
+
+async def _poll(server: Telegram) -> None:
+    """Poll with the library alone."""
+    offset = 0
+    async with Bot(server.token, server.base_url, get_updates_request=HTTPXRequest(1)) as bot:
+        while True:
+            for update in await bot.get_updates(offset, timeout=10):
+                offset = update.update_id + 1
+
+
+# --- Telegram, by webhook
+
+
+@asynccontextmanager
+async def _posted(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]]:
+    async with telegram() as server, aiohttp.ClientSession() as session, _webhook(server) as other:
+        people = [server.user("P") for _ in range(_PEOPLE)]
+        accounts = [f"telegram:{person.id}" for person in people]
+        settings = {"url": "https://bot.example/", "secret": "HOOK", "port": _free_port()}
+        channels: dict[str, object] = {"telegram": {"base_url": f"http://127.0.0.1:{server.port}", "webhook": settings}}
+        environment = {"TELEGRAM_TOKEN": server.token, "HOOK": _SECRET}
+        ours = f"http://127.0.0.1:{settings['port']}/"
+        async with _listening(folder, store, channels, environment, accounts):
+            while not server.state.webhook.url:  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
+            updates = _updates(people)
+            await _post(session, ours, next(updates))
+            yield (lambda: _post(session, ours, next(updates))), (lambda: _post(session, other, next(updates)))
+
+
+def _updates(people: list[Person]) -> Iterator[dict[str, object]]:
+    for number, person in enumerate(itertools.cycle(people), 1):
+        who = {"id": person.id, "is_bot": False, "first_name": "P"}
+        chat = {"id": person.id, "type": "private", "first_name": "P"}
+        message = {"message_id": number, "date": 1_700_000_000, "chat": chat, "from": who, "text": _HELLO}
+        yield {"update_id": number, "message": message}
+
+
+async def _post(session: aiohttp.ClientSession, url: str, update: dict[str, object]) -> float:
+    headers = {"X-Telegram-Bot-Api-Secret-Token": _SECRET}
+    for _ in range(50):
+        begin = time.perf_counter()
+        try:
+            async with session.post(url, json=update, headers=headers) as answer:
+                answer.raise_for_status()
+        except aiohttp.ClientConnectionError:
+            # It listens in a moment.
+            await asyncio.sleep(0.02)
+            continue
+        return time.perf_counter() - begin
+    raise RuntimeError("nobody listens to the webhook")
+
+
+@asynccontextmanager
+async def _webhook(server: Telegram) -> AsyncGenerator[str]:
+    """Take updates in with the library alone, behind the server that the adapter uses too."""
+    bot, port = Bot(server.token, server.base_url), _free_port()
+
+    async def take(request: web.Request) -> web.Response:
+        Update.de_json(await request.json(), bot)
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/", take)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        await runner.cleanup()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+# --- Slack, over sockets
+
+
+@asynccontextmanager
+async def _enveloped(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]]:
+    async with slack() as server, slack() as other:
+        accounts = [f"slack:{server.team.id}:{server.user(f'p{number}').id}" for number in range(_PEOPLE)]
+        environment = {"SLACK_TOKEN": server.bot.value, "SLACK_APP_TOKEN": server.app_token}
+        channels: dict[str, object] = {"slack": {"base_url": server.api}}
+        async with _listening(folder, store, channels, environment, accounts), _bolt(other):
+            await server.sockets.connected(1)
+            await other.sockets.connected(1)
+            yield _envelopes(server), _envelopes(other)
+
+
+def _envelopes(server: Slack) -> Ask:
+    """Time an event from its sending until it is acknowledged."""
+    people = [server.user(f"p{number}") for number in range(_PEOPLE)]
+    turns = itertools.cycle(people)
+
+    async def ask() -> float:
+        person = next(turns)
+        channel = person.dm()
+        body = {"type": "message", "channel_type": "im", "channel": channel.id, "user": person.id, "text": _HELLO}
+        body |= {"ts": server.state.ts(), "team": server.team.id}
+        body["event_ts"] = body["ts"]
+        event = Event(body, server.team.id, channel)
+        payload = server.reach._wrapped(event, body, server.bot)
+        begin = time.perf_counter()
+        attempt = await server.reach.ask("events_api", payload)
+        taken = time.perf_counter() - begin
+        if attempt.failed:
+            raise RuntimeError(f"an event was not acknowledged: {attempt.failed}")
+        return taken
+
+    return ask
+
+
+@asynccontextmanager
+async def _bolt(server: Slack) -> AsyncGenerator[None]:
+    """Acknowledge with the library alone."""
+    client = AsyncWebClient(server.bot.value, base_url=server.api)
+    # The library leaves its signatures untyped.
+    app = cast("Any", AsyncApp(client=client))
+
+    async def heard() -> None:
+        pass
+
+    app.event("message")(heard)
+    handler = AsyncSocketModeHandler(app, server.app_token, web_client=client)
+    await handler.connect_async()
+    try:
+        yield
+    finally:
+        await handler.close_async()

@@ -1,0 +1,67 @@
+"""The bare reference of what the store does: the very same scripts with the same arguments, by redis-py's own client.
+
+What a store asks of its server is noted once, and asked again for other sessions: no values made, no records read, no
+audit rows chained.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from bot.store.keys import session_keys
+from bot.store.link import Arg, Command, Link, Reply
+from bot.store.redis_store import RedisStore
+from bot.store.scripts import Script, load_scripts
+
+Work = Callable[[str], Coroutine[Any, Any, None]]
+"""Something done for the session of an id."""
+
+
+@dataclass
+class _Recorder:
+    """Stands before a store's link and notes every script's call."""
+
+    link: Link
+    calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
+
+    async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
+        self.calls.append((script, keys, args, hints))
+        return await self.link.script(script, keys, args, *hints)
+
+    async def script_asking(
+        self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
+    ) -> tuple[Reply, Reply]:
+        # The read behind it is not the work's own.
+        self.calls.append((script, keys, args, hints))
+        return await self.link.script_asking(script, keys, args, asked, *hints)
+
+
+async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitable[object]]) -> Work:  # noqa: ANN401 - redis-py leaves its signatures untyped
+    """Return work by bare scripts, with the arguments of the same work that the store does once before."""
+    sid, inside = "recorded", cast("Any", store)
+    recorder = _Recorder(inside._link)
+    inside._link = recorder
+    await work(sid)
+    inside._link = recorder.link
+    scripts = load_scripts()
+    for script in {call[0] for call in recorder.calls}:
+        await client.script_load(scripts[script].text)
+    before = session_keys(sid).prefix
+    calls = [(scripts[script].digest, keys, args, hints) for script, keys, args, hints in recorder.calls]
+
+    async def again(name: str) -> None:
+        after, raw = session_keys(name).prefix, name.encode()
+        for digest, keys, args, hints in calls:
+            words = (digest, len(keys), *(key.replace(before, after) for key in keys), *args)
+            if hints:
+                pipe = client.pipeline(transaction=False)
+                pipe.execute_command("EVALSHA", *words)
+                for *hint, _ in hints:
+                    pipe.execute_command(*hint, raw)
+                reply = (await pipe.execute())[0]
+            else:
+                reply = await client.execute_command("EVALSHA", *words)
+            if reply[0] != b"ok":
+                raise RuntimeError(f"a bare script was refused: {reply!r}")
+
+    return again
