@@ -3,7 +3,8 @@
 One chat writes fifty messages before the others write one each. What counts is how long each of the others waits for
 its answer: where the flood, or anybody, were served first, the one who waits longest would wait much longer than all
 do on average. Served in any fair order they wait from nothing up to the time that all of them take, twice the mean.
-The reference is the mean of the same run. Memory is what the process holds more than before, the store's server apart.
+The reference is the mean of the same run. Memory is the most that the process holds more than before, without the
+store's server.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ _FLOODER: Final = "flooder"
 def rows() -> Iterator[Row]:
     with TemporaryDirectory(prefix="lgb") as folder:
         waits, megabytes = asyncio.run(_measured(Path(folder)))
-    yield Row("thousand_chats_longest_wait", max(waits), "s", mean(waits), ratio_at_most(2.5))
+    yield Row("thousand_chats_longest_wait", max(waits), "s", mean(waits), ratio_at_most(3))
     yield Row("thousand_chats_memory", megabytes, "MB", None, at_most(64))
 
 
@@ -68,11 +69,13 @@ async def _measured(folder: Path) -> tuple[list[float], float]:
     async with _serving(folder, ears) as app:
         await _all(app, ears, [f"warm{number}" for number in range(_WARM)])
         before = _resident()
+        peak = asyncio.create_task(_peak())
         for number in range(_FLOOD):
             await app.router.receive(_hello(_FLOODER, number))
         written = await _all(app, ears, [f"chat{number}" for number in range(_CHATS - 1)])
         waits = [ears.answered[chat] - moment for chat, moment in written.items()]
-        return waits, _resident() - before
+        peak.cancel()
+        return waits, await peak - before
 
 
 async def _all(app: App, ears: _Ears, chats: list[str]) -> dict[str, float]:
@@ -110,6 +113,16 @@ async def _serving(folder: Path, ears: _Ears) -> AsyncGenerator[App]:
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
+
+
+async def _peak() -> float:
+    """Look at the memory until cancelled; return the most of it, in MB."""
+    most = 0.0
+    with suppress(asyncio.CancelledError):
+        while True:
+            most = max(most, _resident())
+            await asyncio.sleep(0.02)
+    return most
 
 
 def _resident() -> float:
