@@ -70,7 +70,7 @@ class Slack:
         self._now_ms = now_ms
         self._once = Once(vault)
         self._crowd = Crowd(self._clients, self._timing.readers)
-        self._speaker = Speaker(self._clients, pace=self._timing.pace)
+        self._speaker = Speaker(self._clients, self._commands, pace=self._timing.pace)
         self._sockets = Sockets(self._clients, listen, self._timing) if isinstance(listen, str) else None
         self._listening = listen if isinstance(listen, Listening) else None
         self._receive: Receive | None = None

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ _VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER, OutboundK
 _LONGEST: Final = limits.PARTS * limits.TEXT
 """Of the characters that can be shown as messages at all."""
 _LEAD: Final = 200
+_COMMAND: Final = re.compile(r"(?<![\w/.~-])/(\w+)(?![\w/-]|\.\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,20 @@ class Letter:
     file: bytes = b""
 
 
-def compose(outbound: Outbound) -> Letter:
-    """Return the messages; rendering a long text takes a while."""
+def compose(outbound: Outbound, commands: Collection[str] = ()) -> Letter:
+    """Return the messages; rendering a long text takes a while.
+
+    In what the program tells, `commands` are written as they are typed on Slack, which takes what begins with a slash
+    for a command of its own. What it asks is shown as it is: it may hold what others wrote.
+    """
     fitting, others = _sorted(outbound.buttons)
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
-    text = f"{mark}{outbound.text}{_typed(others)}"
+    said = _spelled(outbound.text, commands) if outbound.kind is OutboundKind.NOTICE else outbound.text
+    text = f"{mark}{said}{_typed(others)}"
     verbatim = outbound.kind in _VERBATIM
     rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
     if rendered is None or rendered.as_file:
-        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts
+        lead = render(f"{mark}{_first_line(said)}", links=outbound.links, verbatim=verbatim).parts
         return Letter(_sheets(lead[:1], fitting), clean(text).encode())
     return Letter(_sheets(rendered.parts, fitting))
 
@@ -88,9 +95,12 @@ def _actions(buttons: list[Button]) -> tuple[dict[str, Any], ...]:
 
 
 def _typed(buttons: list[Button]) -> str:
-    # Slack takes what begins with a slash for a command of its own.
     commands = [(button.label, re.sub(r"^/", "!", button.command)) for button in buttons]
     return "".join(f"\n\n{label}: `{command}`" for label, command in commands)
+
+
+def _spelled(text: str, commands: Collection[str]) -> str:
+    return _COMMAND.sub(lambda found: f"!{found[1]}" if found[1] in commands else found[0], text)
 
 
 CUT: Final = _sheets(render("(too long to be shown here)", links=True).parts, [])[0]

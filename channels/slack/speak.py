@@ -9,6 +9,7 @@ itself reads mentions and makes links, with no way to tell it not to; and nothin
 """
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -41,9 +42,13 @@ class _Shown:
 
 
 class Speaker:
-    """Speaks in the workspaces that `clients` has clients of, with edits of previews at least `pace` seconds apart."""
+    """Speaks in the workspaces that `clients` has clients of.
 
-    def __init__(self, clients: Clients, *, pace: float = PACE) -> None:
+    `commands` are the names of those that `!` stands before. Edits of previews are at least `pace` seconds apart.
+    """
+
+    def __init__(self, clients: Clients, commands: Collection[str] = (), *, pace: float = PACE) -> None:
+        self._commands = commands
         self._pace = pace
         self._post = Post(clients)
         self._status = Status(clients)
@@ -54,7 +59,7 @@ class Speaker:
 
     async def send(self, outbound: Outbound) -> str:
         """Say it. Returns and raises as `Channel.send`."""
-        letter = await _composed(outbound)
+        letter = await self._composed(outbound)
         addressed = place_of(outbound.address)
         if addressed.home:
             return await self._publish(letter, addressed)
@@ -81,7 +86,7 @@ class Speaker:
             shown = None
         if outbound.text and self._has_room(place.team):
             place = await self._place(place, file=False)
-            sheet = (await _composed(outbound)).sheets[0]
+            sheet = (await self._composed(outbound)).sheets[0]
             if shown is None or (shown.named and shown.sheet != sheet):
                 await self._draft(outbound, place, sheet, shown)
 
@@ -92,6 +97,11 @@ class Speaker:
         if signal is Signal.DONE:
             with suppress(ChannelError):
                 await self._take_back(address)
+
+    async def _composed(self, outbound: Outbound) -> Letter:
+        if len(outbound.text) <= _AT_ONCE:
+            return compose(outbound, self._commands)
+        return await asyncio.to_thread(compose, outbound, self._commands)
 
     def _has_room(self, team: str) -> bool:
         """Tell whether an edit may be made now; the next one shows more.
@@ -217,9 +227,3 @@ class Speaker:
 def _receipt(place: Place, named: str) -> str:
     """Return what a message is called: where it is may be another place than where it was addressed to."""
     return f"{place.channel}/{named}"
-
-
-async def _composed(outbound: Outbound) -> Letter:
-    if len(outbound.text) <= _AT_ONCE:
-        return compose(outbound)
-    return await asyncio.to_thread(compose, outbound)

@@ -11,6 +11,7 @@ from channels.slack import limits
 from channels.slack.letter import ACTION, EMPTY, REPEATED, compose
 from tests.channels.hostile import REPEATED as BOMBS
 from tests.sim.slack_blocks import check_message, clickable, notified
+from tests.sim.slack_blocks import shown as words
 
 HOME = Address("slack", "D1", "T1")
 BUTTONS = st.lists(
@@ -80,3 +81,11 @@ def test_a_button_that_cannot_be_pressed_is_written_below() -> None:
     assert ": !a\n\nDark: !b" in letter.sheets[0].text
     assert "here" not in letter.sheets[0].text
     assert letter.sheets[0].plain.endswith("&lt;!here&gt;: `!c`")
+
+
+def test_what_the_program_tells_names_commands_as_they_are_typed_on_slack() -> None:
+    told = "/help [COMMAND]  list\nsee `/why`, or /why. But /etc/why, /why.txt, a/why, //why and /other are none"
+    meant = told.replace("/help", "!help").replace("`/why`, or /why.", "`!why`, or !why.")
+    for kind, shown in ((OutboundKind.NOTICE, meant), (OutboundKind.QUESTION, told), (OutboundKind.ANSWER, told)):
+        (sheet,) = compose(says(told, kind=kind), frozenset({"help", "why"})).sheets
+        assert words({"blocks": sheet.blocks}).strip() == shown.replace("`", "" if kind is OutboundKind.ANSWER else "`")

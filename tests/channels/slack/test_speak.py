@@ -30,7 +30,7 @@ class Scene:
     def __init__(self, played: Slack) -> None:
         self.played = played
         self.clients = Clients(played.bot.value, server=played.api, seconds=1)
-        self.speaker = Speaker(self.clients, pace=0)
+        self.speaker = Speaker(self.clients, frozenset({"why"}), pace=0)
         self.alice, self.bob = played.user("alice"), played.user("bob")
         self.general = played.channel("general", self.alice, self.bob)
         self.home = self.at(self.alice.dm())
@@ -85,6 +85,12 @@ async def test_what_people_are_asked_about_is_shown_as_it_is_written(scene: Scen
     asked = 'May `message` run?\n{"text": "**all** of [this](https://a.example) `really`"}'
     await scene.says(scene.home, asked, kind=kind)
     assert scene.alice.sees(scene.alice.dm())[0].strip() == asked
+
+
+async def test_commands_are_named_as_they_are_typed_there(scene: Scene) -> None:
+    for length in (1, 3_000):
+        await scene.says(scene.home, "see `/why`" + "." * length, str(length), kind=OutboundKind.NOTICE)
+    assert [words[:11] for words in scene.alice.sees(scene.alice.dm())] == ["\nsee `!why`"] * 2
 
 
 async def test_a_long_text_is_said_in_parts_and_the_last_has_the_buttons(scene: Scene) -> None:
