@@ -106,17 +106,18 @@ class Telegram:
         Raises LargeFileError: it is larger. ChannelError: it cannot be had.
         """
         try:
-            path = (await self._bot.get_file(attachment.handle)).file_path or ""
+            address = (await self._bot.get_file(attachment.handle)).file_path or ""
         except BadRequest as error:
             if "too big" in error.message.lower():
                 raise LargeFileError(_HANDED_OUT) from None
             raise ChannelError("Telegram does not have the file any more") from None
         except TelegramError:
             raise ChannelError("Telegram cannot be asked for the file") from None
-        # A server of one's own may name a path on its disk, which is no business of whoever sends a file.
-        if not path.startswith(f"{self._bot.base_file_url}/"):
-            raise ChannelError("the Bot API server keeps its files where they cannot be fetched")
-        return await download(path, most, _FETCHED_CALLS * self._timing.call)
+        # A path on a server's disk stands alone if this machine has it too, and else behind the address for files.
+        base = f"{self._bot.base_file_url}/"
+        if not address.startswith(base) or address.startswith(f"{base}/"):
+            raise ChannelError("the Bot API server keeps its files on its disk, where they cannot be fetched")
+        return await download(address, most, _FETCHED_CALLS * self._timing.call)
 
     async def close(self) -> None:
         """Close the connections; nothing can be said any more."""

@@ -57,7 +57,7 @@ async def test_a_path_on_the_disk_of_a_server_is_not_followed(tmp_path: Path) ->
     async with staged() as played:
         handle = played.server.state.store("a.txt", b"content")
         for place, told in (
-            (str(secret), "where they cannot be fetched"),
+            (str(secret), "on its disk, where they cannot be fetched"),
             (f"file://{secret}", "did not hand out"),
             ("https://files.example/a.txt", "did not hand out"),
         ):
