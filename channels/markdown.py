@@ -19,6 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from html import unescape
 from typing import Final
 from urllib.parse import unquote
@@ -48,13 +49,17 @@ def parsed(markdown: str) -> tuple[Leaf, ...]:
     whole = (Leaf(Shape.TEXT, (Span(text),)),)
     if len(text) > LONGEST:
         return whole
+    leaves = tuple(_Reader(text.split("\n")).read(_parser(tables=_table_is_small(text)).parse(text)))
+    return whole if _loses(text, " ".join(_seen(leaves))) else leaves
+
+
+@cache
+def _parser(*, tables: bool) -> MarkdownIt:
+    """Return a parser. Making one takes as long as reading a short text does; it keeps nothing of what it read."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable("strikethrough")
     # A definition would vanish from what is shown, and with it whatever a model wrote there.
     parser.disable("reference")
-    if _table_is_small(text):
-        parser.enable("table")
-    leaves = tuple(_Reader(text.split("\n")).read(parser.parse(text)))
-    return whole if _loses(text, " ".join(_seen(leaves))) else leaves
+    return parser.enable("table") if tables else parser
 
 
 def _table_is_small(source: str) -> bool:
