@@ -100,9 +100,10 @@ class Crowd:
                     tasks.create_task(ask(member))
         elsewhere = {str(team) for team in told.get("shared_team_ids") or ()} - {there.team}
         if not told["is_private"] and not told.get("is_mpim"):
-            # Anybody of the workspace may come in and read, and of those that share it as well.
+            # Anybody of the workspace may come in and read.
             readers.add(Reader(wire.account(there.team, "*"), ReaderKind.MEMBER))
-            readers |= {Reader(wire.account(team, "*"), ReaderKind.STRANGER) for team in elsewhere}
+        # Those who share it let in whom they like.
+        readers |= {Reader(wire.account(team, "*"), ReaderKind.STRANGER) for team in elsewhere}
         shared = bool(told.get("is_ext_shared") or told.get("is_shared") or told.get("is_org_shared"))
         pending = bool(told.get("is_pending_ext_shared") or told.get("pending_shared"))
         unknown = pending or (shared and not elsewhere) or not everybody

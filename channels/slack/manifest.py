@@ -16,6 +16,7 @@ SCOPES: Final = (
     "channels:read",
     "chat:write",
     "commands",
+    "files:read",
     "files:write",
     "groups:history",
     "groups:read",

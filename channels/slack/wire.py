@@ -28,17 +28,15 @@ Json = Mapping[str, Any]
 _SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast"})
 _SLACKBOT: Final = "USLACKBOT"
 _COMMAND: Final = re.compile(r"!(\w+)")
-# Whatever changes who reads in a channel, or whether anybody may.
+# Whatever changes who reads in a channel. To be told that it was offered to another organisation takes a scope, and
+# nobody there reads before it is shared.
 _CHANGES: Final = frozenset(
     {
         *("member_joined_channel", "member_left_channel", "channel_left", "group_left", "channel_id_changed"),
-        *("channel_shared", "channel_unshared", "shared_channel_invite_requested", "shared_channel_invite_received"),
-        *("shared_channel_invite_accepted", "shared_channel_invite_approved", "shared_channel_invite_declined"),
-        *("channel_archive", "channel_unarchive", "channel_deleted", "channel_rename", "channel_created"),
-        *("group_archive", "group_unarchive", "group_deleted", "group_rename", "group_open", "group_close"),
+        *("channel_shared", "channel_unshared"),
     }
 )
-_PEOPLE: Final = frozenset({"user_change", "team_join"})
+_PEOPLE: Final = frozenset({"user_change"})
 _ENDS: Final = frozenset({"app_uninstalled", "tokens_revoked"})
 
 

@@ -105,7 +105,7 @@ async def test_an_answer_is_withheld_from_who_comes_before_it_is_said(tmp_path: 
         if change == "a guest joins":
             await there.ben.joins(there.channel)
         else:
-            await server.share(there.channel, server.workspace("elsewhere"), accepted=False)
+            await server.share(there.channel, server.workspace("elsewhere"))
         with anyio.fail_after(8):
             while not [row async for row in there.rows() if row.kind == "withheld"]:  # noqa: ASYNC110 - no event of it
                 await anyio.sleep(0.01)

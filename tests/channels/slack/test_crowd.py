@@ -74,7 +74,7 @@ async def test_in_a_public_channel_everybody_of_the_workspace_may_read(played: S
     assert await played.adapter.audience(at(general)) == together(reader(played.alice), anybody)
 
 
-async def test_a_shared_channel_has_strangers_and_is_unknown_while_it_is_offered(played: SlackStage) -> None:
+async def test_a_shared_channel_has_strangers(played: SlackStage) -> None:
     async with played.serving():
         elsewhere = played.server.workspace("elsewhere")
         eve = played.server.user("eve", elsewhere)
@@ -82,10 +82,6 @@ async def test_a_shared_channel_has_strangers_and_is_unknown_while_it_is_offered
         home = Reader(f"slack:{played.server.team.id}:*", ReaderKind.MEMBER)
         before = await played.adapter.audience(at(general))
         assert before.complete
-        await played.server.share(general, elsewhere, accepted=False)
-        offered = await played.adapter.audience(at(general))
-        assert (offered.readers, offered.complete) == (before.readers, False)
-        general.pending.clear()
         await played.server.share(general, elsewhere)
         await eve.joins(general)
         away = Reader(f"slack:{elsewhere.id}:*", ReaderKind.STRANGER)
@@ -93,6 +89,22 @@ async def test_a_shared_channel_has_strangers_and_is_unknown_while_it_is_offered
         assert await played.adapter.audience(at(general)) == expected
         await played.server.unshare(general, elsewhere)
         assert await played.adapter.audience(at(general)) == before
+
+
+async def test_who_shares_a_private_channel_lets_in_whom_they_like(played: SlackStage) -> None:
+    elsewhere = played.server.workspace("elsewhere")
+    group = played.server.channel("group", played.alice, kind="private")
+    await played.server.share(group, elsewhere)
+    anybody = Reader(f"slack:{elsewhere.id}:*", ReaderKind.STRANGER)
+    assert await played.adapter.audience(at(group)) == together(reader(played.alice), anybody)
+
+
+async def test_a_channel_that_is_offered_to_others_is_unknown_until_they_answer(played: SlackStage) -> None:
+    group = played.server.channel("group", played.alice, kind="private")
+    await played.server.share(group, played.server.workspace("elsewhere"), accepted=False)
+    assert await played.adapter.audience(at(group)) == together(reader(played.alice), complete=False)
+    group.pending.clear()
+    assert await played.adapter.audience(at(group)) == together(reader(played.alice))
 
 
 async def test_another_workspace_of_the_same_organisation_is_another_one(played: SlackStage) -> None:

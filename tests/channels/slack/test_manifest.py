@@ -34,18 +34,6 @@ OF_EVENTS = {
 }
 """The scopes that being told of each event takes, as docs.slack.dev lists them."""
 
-UNASKED = {
-    # What they change is asked for anew before long, and they take a scope of their own.
-    **dict.fromkeys(("received", "accepted", "approved", "declined", "requested"), "shared_channel_invite_"),
-    # They change nothing in who reads.
-    **dict.fromkeys(("archive", "unarchive", "created", "deleted", "rename"), "channel_"),
-    "open": "group_",
-    "close": "group_",
-    # Nothing was known before of who is new.
-    "join": "team_",
-}
-"""What the adapter understands and is not told: the end of a name, and its beginning."""
-
 
 def sources() -> Iterator[ast.Module]:
     for path in FOLDER.glob("*.py"):
@@ -94,10 +82,7 @@ def test_the_scopes_are_those_of_its_calls_and_events() -> None:
 
 def test_the_events_are_those_that_are_listened_to() -> None:
     asked = {event.partition(".")[0] for event in EVENTS}
-    left = {f"{start}{end}" for end, start in UNASKED.items()} | {"group_archive", "group_unarchive"}
-    left |= {"group_deleted", "group_rename"}
-    assert asked <= listened()
-    assert listened() - asked <= left
+    assert asked == listened()
     assert {event for event in EVENTS if event.startswith("message.")} == {
         f"message.{kind}" for kind in ("channels", "groups", "im", "mpim")
     }

@@ -228,7 +228,7 @@ def test_what_changes_who_reads_is_asked_anew() -> None:
         return wire.touched({"event": event})
 
     assert touched(type="member_joined_channel", channel="C1", user="U1") == wire.Touched(frozenset({"C1"}))
-    assert touched(type="channel_rename", channel={"id": "C1"}) == wire.Touched(frozenset({"C1"}))
+    assert touched(type="channel_shared", channel={"id": "C1"}) == wire.Touched(frozenset({"C1"}))
     assert touched(type="user_change", user={"id": "U1"}) == wire.Touched(people=frozenset({"U1"}))
     assert touched(type="message", channel="C1") == wire.touched({"command": "/x"}) == wire.Touched()
 
