@@ -21,6 +21,7 @@ from bot.commands.table import COMMANDS
 from bot.config.load import load_config
 from bot.errors import ConfigError
 from bot.tools.catalogue import ARGUMENTS, NAMES
+from channels.slack.manifest import COMMAND as ON_SLACK
 from tests.conventions.documents import (
     PAGES,
     ROOT,
@@ -116,7 +117,7 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
     assert set(re.findall(r"\blockgate ((?:sessions |audit |policy )?[a-z]+)", _shell(page))) <= set(_typed_commands())
-    slashes = {command.name for command in COMMANDS}
+    slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
     source = "".join(path.read_text("utf-8") for path in (ROOT / "bot").rglob("*.py"))
     assert [name for name in re.findall(r"\bLOCKGATE_[A-Z_]+", text) if f'"{name}"' not in source] == []
