@@ -13,7 +13,7 @@ from typing import Any, Final
 from slack_bolt.response import BoltResponse
 
 from channels.base import Audience, ChannelError, Receive, Trouble, Vault, VaultError
-from channels.message import Address, Attachment, Event, Inbound, Outbound, Signal
+from channels.message import Address, Attachment, Outbound, Signal
 from channels.slack import checks, files, wire
 from channels.slack.clients import SERVER, Clients, Workspace
 from channels.slack.crowd import Crowd
@@ -183,17 +183,7 @@ class Slack:
         if body.get("type") == "block_actions" and not told:
             await self._refuse(body, there)
         for event in told:
-            await self._once.hand(await self._own(event) if "command" in body else event, self._receive)
-
-    async def _own(self, event: Event) -> Event:
-        """Return a slash command where it was typed, or in the bot's own chat with whoever typed it elsewhere.
-
-        Any private chat has commands, those of two people as well, where the bot neither reads nor speaks.
-        """
-        if not isinstance(event, Inbound) or not event.private:
-            return event
-        own = await self._clients.conversation(event.address.workspace, event.account.rpartition(":")[2])
-        return replace(event, address=replace(event.address, chat=own))
+            await self._once.hand(event, self._receive)
 
     async def _refuse(self, body: wire.Json, there: Workspace) -> None:
         """Tell whoever pressed a button that nothing offered, and nobody else."""

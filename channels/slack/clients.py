@@ -21,7 +21,6 @@ SERVER: Final = "https://slack.com/api/"
 _CONNECT: Final = 5.0
 _ENDED: Final = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
 """What Slack calls a token that was good and counts no more."""
-_REMEMBERED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,6 @@ class Clients:
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
         self._home: Workspace | None = None
-        self._private: dict[tuple[str, str], str] = {}
         self._asking = asyncio.Lock()
 
     async def of(self, team: str) -> Any:  # noqa: ANN401 - as in `Workspace`
@@ -127,22 +125,6 @@ class Clients:
         except FAILURES as error:
             raise failure(error) from None
         return Workspace(str(me["team_id"]), str(me["user_id"]), str(me["bot_id"]), client)
-
-    async def conversation(self, team: str, user: str) -> str:
-        """Return the private chat of the bot with somebody.
-
-        Raises ChannelError: there is none, or nobody can tell now.
-        """
-        if (team, user) not in self._private:
-            client = await self.of(team)
-            try:
-                answer = await client.conversations_open(users=[user])
-            except FAILURES as error:
-                raise failure(error) from None
-            while len(self._private) >= _REMEMBERED:
-                del self._private[next(iter(self._private))]
-            self._private[team, user] = str(answer["channel"]["id"])
-        return self._private[team, user]
 
     def made(self, token: str) -> Any:  # noqa: ANN401 - as in `Workspace`
         """Return a client for a token, on the connections that all of them share."""

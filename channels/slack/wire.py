@@ -148,8 +148,10 @@ def _is_private(event: Json) -> bool:
 
 
 def _address(event: Json, me: Identity) -> Address:
-    thread = event.get("thread_ts") or ("" if _is_private(event) else event.get("ts", ""))
-    return Address(NAME, event["channel"], me.team, thread)
+    """Return where something is: a private chat is named by whose it is, as whoever speaks to them there names it."""
+    if _is_private(event):
+        return Address(NAME, event["user"], me.team, event.get("thread_ts") or "")
+    return Address(NAME, event["channel"], me.team, event.get("thread_ts") or event.get("ts", ""))
 
 
 def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
@@ -192,8 +194,9 @@ def _attached(attachments: list[Json] | tuple[()]) -> Iterator[str]:
 
 def _slash(body: Json, me: Identity) -> Inbound:
     text = body.get("text", "").strip().removeprefix("/")
-    where = Address(NAME, body["channel_id"], me.team)
+    # Any private chat has commands, those of two people as well, where the bot neither reads nor speaks.
     private = body["channel_id"].startswith("D")
+    where = Address(NAME, body["user_id"] if private else body["channel_id"], me.team)
     dedupe = f"command/{me.team}/{body['trigger_id']}"
     return Inbound(where, account(body["team_id"], body["user_id"]), f"/{text or 'help'}", dedupe, private=private)
 
@@ -214,7 +217,7 @@ def _pressed(body: Json, me: Identity) -> Inbound | None:
     message: Json = body.get("message") or {"user": me.user}
     if message.get("user") != me.user:
         return None
-    place = {**body["container"], "channel": _id(body["channel"])}
+    place = {**body["container"], "channel": _id(body["channel"]), "user": user["id"]}
     place |= {"thread_ts": place.get("thread_ts") or message.get("thread_ts"), "ts": place["message_ts"]}
     private = _is_private(place)
     return Inbound(_address(place, me), presser, command, dedupe, private=private, how=How.BUTTON)

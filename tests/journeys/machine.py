@@ -1,11 +1,14 @@
 """A user's machine: the real command line in processes of its own, on a data directory of its own."""
 
+import asyncio
 import fcntl
 import os
 import pty
 import subprocess
 import sys
 import termios
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +53,22 @@ class Machine:
 
     def chat(self, *lines: str, **more: str) -> Ended:
         return self.run("chat", typed="".join(f"{line}\n" for line in lines), **more)
+
+    @asynccontextmanager
+    async def listening(self, config: str, tokens: Mapping[str, str]) -> AsyncGenerator[None]:
+        """Run `lockgate run` on a configuration, end it as an operator does, and see that it told no token."""
+        (self.folder / "config.yaml").write_text(config)
+        process = await asyncio.to_thread(lambda: self.start("run", **tokens))
+        try:
+            yield
+        finally:
+            process.terminate()
+            out, err = await asyncio.to_thread(process.communicate, timeout=30)
+        told = (out + err).decode()
+        assert process.returncode == 0, told
+        assert "listening to " in told
+        assert "Traceback" not in told
+        assert not any(token in told for token in tokens.values())
 
     def on_terminal(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], int]":
         """Start `lockgate` on a terminal of its own; return the process and the other end of the terminal."""

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -52,16 +51,8 @@ def config(server: Telegram, ann: Person, **people: tuple[Person, str, str]) -> 
 @asynccontextmanager
 async def listening(machine: Machine, server: Telegram, text: str) -> AsyncGenerator[None]:
     """Run `lockgate run` on a configuration, and end it as an operator does."""
-    (machine.folder / "config.yaml").write_text(text)
-    process = await asyncio.to_thread(machine.start, "run", BOT_TOKEN=server.token)
-    try:
+    async with machine.listening(text, {"BOT_TOKEN": server.token}):
         yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        out, err = await asyncio.to_thread(process.communicate, timeout=30)
-    assert process.returncode == 0, err.decode()
-    assert "listening to telegram" in err.decode()
-    assert server.token not in (out + err).decode()
 
 
 async def hears(server: Telegram, chat: Chat, words: str) -> str:
@@ -131,6 +122,33 @@ async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
             ann.says(None, call("read_file", path="confidential/pipeline.md"))
             await hears(server, ann.private, "Veldhaven")
             assert "Veldhaven" not in str(group.said)
+
+
+async def test_a_question_is_answered_in_its_topic(tmp_path: Path) -> None:
+    """Each topic of a group is a conversation of its own, and an answer stands in the topic of its question."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        group = server.supergroup("Harbour", ann, bot="administrator", forum=True)
+        topic = server.topic(group, "Tides", ann)
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            bot = server.state.username
+            ann.says(group, f"/classify@{bot} PUBLIC")
+            await hears(server, ann.private, "classified PUBLIC")
+            ann.says(group, f"@{bot} when is high water?", topic=topic)
+            await hears(server, group, "when is high water?")
+            (answer,) = [shown for shown in group.shows if "high water" in shown.text and shown.by_bot]
+            assert answer.topic == topic
+
+
+async def test_background_research_that_reports_back(tmp_path: Path) -> None:
+    """Somebody sends a helper to look something up; the report comes as a message to where it was asked for."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            look = call("list_files", path="public")
+            ann.says(None, call("sessions_spawn", task=look, title="what is public"))
+            told = await hears(server, ann.private, "[result of background session")
+            assert "welcome.md" in told
 
 
 async def test_an_approval_by_a_button(tmp_path: Path) -> None:

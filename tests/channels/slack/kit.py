@@ -118,8 +118,8 @@ class SlackStage(Stage):
 
 
 def at(channel: Channel, thread: str = "", recipient: str = "") -> Address:
-    """Return a channel's address."""
-    return Address("slack", channel.id, channel.team, thread, recipient)
+    """Return a channel's address; a private chat is named by whose it is."""
+    return Address("slack", channel.members[0] if channel.kind == "im" else channel.id, channel.team, thread, recipient)
 
 
 async def until(holds: Callable[[], Any], seconds: float = 8.0) -> None:

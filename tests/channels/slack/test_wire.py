@@ -119,7 +119,7 @@ def test_in_private_everything_is_meant_for_the_bot() -> None:
     found = direct("!status")
     assert (found.text, found.address, found.private, found.addressed) == (
         "/status",
-        Address("slack", "D1", "T1"),
+        Address("slack", "U1", "T1"),
         True,
         True,
     )
@@ -190,7 +190,7 @@ def test_a_press_is_a_command_in_the_thread_it_was_offered_in() -> None:
     assert threaded.address.thread == "5.1"
     private = pressed(channel={"id": "D1"})
     assert private is not None
-    assert (private.address, private.private) == (Address("slack", "D1", "T1"), True)
+    assert (private.address, private.private) == (Address("slack", "U1", "T1"), True)
     ephemeral = pressed(message=None, container={"type": "message", "message_ts": "6.1", "thread_ts": "5.1"})
     assert ephemeral is not None
     assert ephemeral.address.thread == "5.1"
