@@ -36,8 +36,8 @@ class Memberships:
     async def heard(self, event: Membership | Moved) -> None:
         """Take in that somebody joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
         if isinstance(event, Moved):
-            # Under its new id it is a chat that nobody classified, with a session of its own, until an admin says what
-            # it is: an id that a platform names is no proof of who reads there.
+            # Its adapter goes on calling it as before, so nothing else changes here. Where one does not, the new id is
+            # a chat that nobody classified: an id is no proof of who reads there.
             await self._store.append(
                 (AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)}),)
             )

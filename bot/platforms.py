@@ -39,6 +39,7 @@ def platforms(
             Telegram(
                 _token(environment, settings.telegram.token),
                 lease,
+                vault(),
                 commands=[(command.name, command.help) for command in COMMANDS if command.name not in _HIDDEN],
                 webhook=None if webhook is None else _webhook(environment, webhook),
                 server=base or SERVER,

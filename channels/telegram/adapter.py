@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -15,12 +16,14 @@ from telegram import Bot, BotCommand
 from telegram.error import BadRequest, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
-from channels.base import Audience, ChannelError, LargeFileError, Lease, Receive, Trouble
+from channels.base import Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
 from channels.download import download
-from channels.message import Address, Attachment, Moved, Outbound, Signal
+from channels.message import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
 from channels.telegram import poll, wire
 from channels.telegram.crowd import Crowd
+from channels.telegram.failures import MovedError
 from channels.telegram.logs import quiet
+from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.speak import Speaker
 from channels.telegram.webhook import Endpoint, Webhook
@@ -45,18 +48,19 @@ class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `commands` are names and helps for the menu; only what Telegram takes as a name is in it.
-    `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen. `server` is where the Bot
-    API is.
+    `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
+    listen. `server` is where the Bot API is.
     """
 
     name = wire.NAME
     marks_repeats = True
     previews = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the composition root knows of one bot
         self,
         token: str,
         lease: Lease,
+        vault: Vault,
         *,
         commands: Sequence[tuple[str, str]] = (),
         webhook: Webhook | None = None,
@@ -74,7 +78,8 @@ class Telegram:
         self._commands = tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
         self._me = wire.Identity(own, "", frozenset(name for name, _ in self._commands))
         self._crowd = Crowd(self._bot, self.account, self._timing.readers)
-        self._speaker = Speaker(self._bot, self._has_moved)
+        self._moves = Moves(self._bot, vault, own)
+        self._speaker = Speaker(self._bot)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
         self._receive: Receive | None = None
@@ -129,22 +134,33 @@ class Telegram:
 
         Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
         """
-        return await self._speaker.send(outbound)
+        try:
+            return await self._speaker.send(replace(outbound, address=self._moves.now(outbound.address)))
+        except MovedError as error:
+            # Of it nothing was said.
+            if not await self._has_moved(outbound.address.chat, error.chat):
+                raise
+        return await self._speaker.send(replace(outbound, address=self._moves.now(outbound.address)))
 
     async def preview(self, outbound: Outbound) -> None:
         """Show a text as far as it is written.
 
         Raises ChannelError: it was not shown.
         """
-        await self._speaker.preview(outbound)
+        await self._speaker.preview(replace(outbound, address=self._moves.now(outbound.address)))
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that the bot is typing; the end takes back what is left of a preview."""
-        await self._speaker.signal(address, signal)
+        await self._speaker.signal(self._moves.now(address), signal)
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads at the address, as far as Telegram tells."""
-        return await self._crowd.audience(address)
+        try:
+            return await self._crowd.audience(self._moves.now(address))
+        except MovedError as error:
+            with suppress(VaultError):
+                await self._has_moved(address.chat, error.chat)
+            return await self._crowd.audience(self._moves.now(address))
 
     async def troubles(self) -> tuple[Trouble, ...]:
         """Ask Telegram what is wrong, and add what polling met with."""
@@ -200,7 +216,7 @@ class Telegram:
             # It would come again for ever, and nothing after it.
             self._unread += 1
             return
-        self._crowd.note(met, told)
+        self._crowd.note(met, ())
         query = update.get("callback_query")
         if query is not None:
             # Before anything else: its button shows that it waits until this.
@@ -208,14 +224,31 @@ class Telegram:
                 await self._bot.answer_callback_query(
                     query["id"], None if told else UNKNOWN_BUTTON, show_alert=not told
                 )
-        if self._receive is not None:
-            for event in told:
-                await self._receive(event)
+        for event in told:
+            await self._hand_on(event)
 
-    async def _has_moved(self, event: Moved) -> None:
-        self._crowd.note(None, (event,))
+    async def _hand_on(self, event: Event) -> None:
+        if isinstance(event, Moved):
+            if not await self._moves.confirmed(event.address.chat, event.to.chat):
+                return
+            self._crowd.note(None, (event,))
+        else:
+            address = await self._moves.first(event.address, settled=isinstance(event, Inbound))
+            event = replace(event, address=address)
         if self._receive is not None:
             await self._receive(event)
+
+    async def _has_moved(self, old: str, new: str) -> bool:
+        """Take note of what Telegram answered, that a group has another id; return whether it counts."""
+        if not await self._moves.learn(old, new):
+            return False
+        event = wire.moved(old, new)
+        self._crowd.note(None, (event,))
+        if self._receive is not None:
+            # Telegram tells it by an update too; whoever keeps this may be away just now.
+            with suppress(Exception):
+                await self._receive(event)
+        return True
 
 
 def _request(connections: int, timing: Timing) -> HTTPXRequest:

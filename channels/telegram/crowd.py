@@ -8,11 +8,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from telegram.error import TelegramError
+from telegram.error import ChatMigrated, TelegramError
 
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Moved
 from channels.telegram import wire
+from channels.telegram.failures import MovedError
 
 if TYPE_CHECKING:
     from telegram import Bot
@@ -34,7 +35,10 @@ class Crowd:
         self._moves: dict[str, int] = defaultdict(int)
 
     async def audience(self, address: "Address") -> Audience:
-        """Tell who reads at an address; an error is an audience that nobody knows."""
+        """Tell who reads at an address; an error is an audience that nobody knows.
+
+        Raises MovedError: the chat has another id now.
+        """
         chat, person = address.chat, address.recipient or address.chat
         if person.isdecimal():
             return Audience.of(f"{wire.NAME}:{person}")
@@ -46,6 +50,8 @@ class Crowd:
             moves = self._moves[chat]
             try:
                 members = await self._bot.get_chat_administrators(int(chat))
+            except ChatMigrated as error:
+                raise MovedError(str(error.new_chat_id)) from None
             except TelegramError:
                 return _UNKNOWN
             leading = frozenset(_reader(member.user.id, is_bot=member.user.is_bot) for member in members)

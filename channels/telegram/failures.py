@@ -21,6 +21,14 @@ _GONE: Final = (
 )
 
 
+class MovedError(ChannelError):
+    """The chat has another id now, `chat`; nothing was said."""
+
+    def __init__(self, chat: str) -> None:
+        super().__init__("the chat has another id now")
+        self.chat = chat
+
+
 def failure(error: TelegramError) -> ChannelError:
     """Return the error of ours for one of the library's."""
     match error:

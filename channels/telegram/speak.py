@@ -5,7 +5,6 @@ Telegram stops in the middle with a wait goes on where it was stopped, when it i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +14,9 @@ from telegram import InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity
 from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
-from channels.message import Address, Moved, Outbound, Signal
+from channels.message import Address, Outbound, Signal
 from channels.telegram import wire
-from channels.telegram.failures import failure, seconds
+from channels.telegram.failures import MovedError, failure, seconds
 from channels.telegram.letter import FILE, Letter, compose
 
 if TYPE_CHECKING:
@@ -50,11 +49,10 @@ class _Shown:
 
 
 class Speaker:
-    """Speaks with `bot`; `moved` is told when a chat turns out to have another id."""
+    """Speaks with `bot`, at addresses as Telegram calls them now."""
 
-    def __init__(self, bot: "Bot", moved: Callable[[Moved], Awaitable[None]]) -> None:
+    def __init__(self, bot: "Bot") -> None:
         self._bot = bot
-        self._moved = moved
         self._done: dict[tuple[Address, str, bool], int] = {}
         self._previews: dict[Address, _Shown] = {}
         self._quiet: dict[Address, float] = {}
@@ -275,10 +273,7 @@ class Speaker:
     async def _failure(self, error: TelegramError, address: Address) -> ChannelError:
         """Return what to raise, after noting what a failure tells of the chat."""
         if isinstance(error, ChatMigrated):
-            # Telegram tells it by an update too; whoever keeps this may be away just now.
-            with suppress(Exception):
-                await self._moved(wire.moved(address.chat, str(error.new_chat_id)))
-            return ChannelError("the chat has another id now")
+            return MovedError(str(error.new_chat_id))
         if isinstance(error, RetryAfter):
             self._quiet = {chat: until for chat, until in self._quiet.items() if until > anyio.current_time()}
             self._quiet[address.place] = anyio.current_time() + seconds(error)

@@ -169,19 +169,93 @@ async def test_a_failure_after_the_first_part_is_ambiguous(played: TelegramStage
     assert len(played.alice.private.said) == 2
 
 
-async def test_a_migrated_group_is_told_before_the_send_fails(played: TelegramStage) -> None:
+# --- groups that become supergroups
+
+
+async def test_a_migrated_group_stays_what_it_was_to_the_application(played: TelegramStage) -> None:
     group = played.server.group("Team", played.alice)
+    await played.channel.send(says(at(group), "before"))
     async with played.serving():
-        await until(lambda: played.got)
         new = played.server.migrate(group)
-        with pytest.raises(ChannelError):
-            await played.channel.send(says(at(group)))
+        await until(lambda: len([event for event in played.got if isinstance(event, Moved)]) == 2)
+        played.alice.says(new, f"@{played.server.state.username} hello")
+        await until(lambda: [event for event in played.got if isinstance(event, Inbound)])
+        (inbound,) = [event for event in played.got if isinstance(event, Inbound)]
         moves = [event for event in played.got if isinstance(event, Moved)]
-        await until(lambda: len([event for event in played.got if isinstance(event, Moved)]) == 3)
-    assert (moves[0].address, moves[0].to) == (at(group), at(new))
-    assert len({event.dedupe for event in played.got if isinstance(event, Moved)}) == 1
-    await played.channel.send(says(at(new), "there"))
-    assert new.said == ["there"]
+    assert inbound.address == at(group)
+    assert {(move.address, move.to) for move in moves} == {(at(group), at(new))}
+    assert len({event.dedupe for event in moves}) == 1
+    second = played.another()
+    for adapter in (played.adapter, second):
+        # Another process learns it by what Telegram answers.
+        await adapter.send(says(at(group), "there"))
+        await adapter.preview(says(at(group), "soon", "p1"))
+        await adapter.signal(at(group), Signal.WRITING)
+        assert Reader(f"telegram:{played.alice.id}") in (await adapter.audience(at(group))).readers
+    await second.close()
+    assert (group.said, new.said.count("there")) == (["before"], 2)
+    assert new.actions
+
+
+async def test_a_turn_that_runs_while_the_group_migrates_is_answered_at_the_new_id(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    new = played.server.migrate(group)
+    assert Reader(f"telegram:{played.alice.id}") in (await played.channel.audience(at(group))).readers
+    other = played.another()
+    assert await other.send(says(at(group), "answer")) == f"{new.id}/{new.shows[-1].id}"
+    assert new.said[-1] == "answer"
+    await other.close()
+
+
+async def test_that_a_group_moved_is_believed_only_if_telegram_answers_so(played: TelegramStage) -> None:
+    group, other = played.server.group("Team", played.alice), played.server.supergroup("Other", played.alice)
+    away = played.server.group("Away", played.alice)
+    new = played.server.migrate(away)
+    async with played.serving():
+        for old, claimed in ((group.id, other.id), (away.id, other.id), (other.id, new.id)):
+            played.server.state.tell("message", service(played, old, {"migrate_to_chat_id": claimed}))
+        played.alice.says(other, f"@{played.server.state.username} hello")
+        await until(lambda: [event for event in played.got if isinstance(event, Inbound)])
+    (inbound,) = [event for event in played.got if isinstance(event, Inbound)]
+    assert inbound.address == at(other)
+    await played.channel.send(says(at(group), "still"))
+    assert group.said == ["still"]
+
+
+async def test_a_supergroup_that_spoke_for_itself_is_never_taken_for_a_group(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    new = played.server.supergroup("Team", played.alice)
+    async with played.serving():
+        played.alice.says(new, f"@{played.server.state.username} hello")
+        await until(lambda: [event for event in played.got if isinstance(event, Inbound)])
+        group.migrated_to = new.id
+        with pytest.raises(ChannelError):
+            await played.channel.send(says(at(group), "lost"))
+        played.alice.says(new, f"@{played.server.state.username} again")
+        await until(lambda: len([event for event in played.got if isinstance(event, Inbound)]) == 2)
+    assert {event.address for event in played.got if isinstance(event, Inbound)} == {at(new)}
+    assert not [event for event in played.got if isinstance(event, Moved)]
+    assert "lost" not in played.shown()
+
+
+async def test_while_it_cannot_be_kept_which_group_moved_telegram_tells_it_again(played: TelegramStage) -> None:
+    group = played.server.group("Team", played.alice)
+    played.vault.broken = True
+    async with played.serving():
+        new = played.server.migrate(group)
+        await until(lambda: len(played.server.asked("getUpdates")) > 3)
+        assert not [event for event in played.got if isinstance(event, Moved)]
+        played.vault.broken = False
+        played.alice.says(new, f"@{played.server.state.username} hello")
+        await until(lambda: [event for event in played.got if isinstance(event, Inbound)])
+    assert [event.address for event in played.got if isinstance(event, Inbound)] == [at(group)]
+
+
+def service(played: TelegramStage, chat: int, told: dict[str, int]) -> dict[str, Any]:
+    """Return a service message as Telegram writes it."""
+    kind = "supergroup" if str(chat).startswith("-100") else "group"
+    sender = {"id": played.alice.id, "is_bot": False, "first_name": "Alice"}
+    return {"message_id": 99, "date": 0, "chat": {"id": chat, "type": kind}, "from": sender, **told}
 
 
 # --- in the place of what was said

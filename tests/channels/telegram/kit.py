@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from channels.base import VaultError
 from channels.message import Address, Event
 from channels.telegram.adapter import Telegram
 from channels.telegram.poll import Timing
@@ -37,12 +38,51 @@ class Leases:
             yield lambda: not self.lost
 
 
+class Values:
+    """What adapters keep, for as long as this stands; `broken` refuses to read and write."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.broken = False
+
+    async def get(self, name: str) -> bytes | None:
+        self._check()
+        return self.kept.get(name)
+
+    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:  # noqa: ARG002 - as the port
+        self._check()
+        self.kept[name] = value
+
+    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:  # noqa: ARG002 - as the port
+        self._check()
+        if self.kept.get(name) != old:
+            return False
+        if new is None:
+            self.kept.pop(name, None)
+        else:
+            self.kept[name] = new
+        return True
+
+    async def delete(self, name: str) -> None:
+        self._check()
+        self.kept.pop(name, None)
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        self._check()
+        return tuple(sorted(name for name in self.kept if name.startswith(prefix)))
+
+    def _check(self) -> None:
+        if self.broken:
+            raise VaultError("the store is away")
+
+
 class TelegramStage(Stage):
     """An adapter, and somebody who has begun a chat with its bot; `got` is what the adapter told."""
 
     def __init__(self, server: Server, **settings: Any) -> None:  # noqa: ANN401 - the arguments of the adapter
         self.server = server
         self.leases = Leases()
+        self.vault = Values()
         self.channel = self.adapter = self.another(**settings)
         self.alice = server.user("Alice")
         self.home = at(self.alice.private)
@@ -55,6 +95,7 @@ class TelegramStage(Stage):
         return Telegram(
             token or self.server.token,
             leases or self.leases,
+            self.vault,
             server=f"http://127.0.0.1:{self.server.port}",
             **more,
         )
