@@ -1,6 +1,5 @@
 """A file of a message, as far as it was taken in. Pure."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +17,8 @@ FOLDER: Final = "incoming"
 class Brought:
     """A file of a message.
 
-    `name` is what it is called here, `number` which of the message's it is. `content` is empty if it could not be had.
+    `name` is what it is called here, `number` which of the message's it is. `content` is empty if it could not be had,
+    `digest` is its SHA-256 in hex.
     `text` is what it says, or what is said in it, as far as it is looked at; `more` tells that there is more of it.
     `problem` is why it was not taken in, and `remark` what else its sender is to be told.
     """
@@ -26,6 +26,7 @@ class Brought:
     name: str
     number: str
     content: bytes = b""
+    digest: str = ""
     nature: Nature = OTHER
     text: str | None = None
     more: bool = False
@@ -65,5 +66,5 @@ class Brought:
             "path": self.path,
             "media_type": self.nature.media_type,
             "size": len(self.content),
-            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "sha256": self.digest,
         }

@@ -120,7 +120,9 @@ class Files:
             return replace(file, problem=f"a file may have {min(error.most, most) // _MEGA} MB")
         except (ChannelError, TimeoutError):
             return replace(file, problem=NOT_HAD)
-        return replace(file, content=content, nature=nature(content, one.media_type))
+        # Large ones take a while.
+        digest = await asyncio.to_thread(_digest, content)
+        return replace(file, content=content, digest=digest, nature=nature(content, one.media_type))
 
     async def _content(self, source: Channel | None, one: Attachment, most: int) -> bytes:
         """Fetch a file. Raises LargeFileError, ChannelError or TimeoutError: it cannot be had."""
@@ -136,8 +138,8 @@ class Files:
     ) -> Brought:
         """Have what is said in a file written down, by whoever may hear it."""
         decision = self._gate.transcribe(standing, item.label, transcriber.name)
-        heard = {"transcriber": transcriber.name, "file": hashlib.sha256(file.content).hexdigest()}
-        await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, **heard))
+        row = self._gate.row(standing, Hook.AGENT_INVOCATION, decision, transcriber=transcriber.name, file=file.digest)
+        await record(row)
         if decision.verdict is not Verdict.ALLOW:
             return replace(file, remark=NOT_HEARD)
         try:
@@ -160,6 +162,10 @@ def kept(history: Iterable[Event]) -> int:
     """Return how many bytes the files have that a generation's messages came with."""
     messages = (event.body for event in history if event.type is EventType.USER_MESSAGE)
     return sum(_whole(file.get("size")) for body in messages for file in objects(body, "files"))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _whole(size: JsonValue) -> int:

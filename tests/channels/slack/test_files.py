@@ -1,15 +1,19 @@
 """Files that people send on Slack are fetched within bounds, and from Slack's own hosts alone."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 
 import pytest
 
-from channels.base import ChannelError, GoneError, LargeFileError
+from channels.base import ChannelError, FileSource, GoneError, LargeFileError
 from channels.message import Attachment, Inbound
 from channels.slack.files import attached, is_slacks
+from tests.channels.files_contract import FilesContract, FileStage
 from tests.channels.slack.kit import SlackStage, staged, until
+from tests.sim.slack import Slack as Server
+from tests.sim.slack import slack
 from tests.sim.slack_state import Upload
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +27,32 @@ def kept(played: SlackStage, data: bytes = b"content", told: Mapping[str, object
     file.told = dict(told)
     played.server.state.uploads[file.id] = file
     return Attachment(f"{played.server.team.id}/{file.id}", "a.txt")
+
+
+class Filed(SlackStage, FileStage):
+    """A stage on which Alice sends files."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.source = self.adapter
+
+    def sent(self, content: bytes) -> Attachment:
+        return kept(self, content)
+
+    @asynccontextmanager
+    async def restarted(self) -> AsyncGenerator[FileSource]:
+        adapter = self.another()
+        yield adapter
+        await adapter.close()
+
+
+class TestSlackFiles(FilesContract):
+    @pytest.fixture
+    async def filed(self) -> AsyncGenerator[FileStage]:
+        async with slack() as server:
+            made = Filed(server)
+            yield made
+            await made.adapter.close()
 
 
 async def test_a_file_comes_with_its_message_and_is_fetched(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,17 +2,51 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from channels.base import ChannelError, LargeFileError
+from channels.base import ChannelError, FileSource, LargeFileError
 from channels.message import Attachment
-from tests.channels.telegram.kit import staged
+from channels.telegram.files import attached
+from tests.channels.files_contract import FilesContract, FileStage
+from tests.channels.telegram.kit import TelegramStage, staged
+from tests.sim.telegram import Telegram as Server
+from tests.sim.telegram import telegram
 
 pytestmark = pytest.mark.anyio
 
 MOST = 20_000_000
+
+
+class Filed(TelegramStage, FileStage):
+    """A stage on which Alice sends files."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.source = self.adapter
+
+    def sent(self, content: bytes) -> Attachment:
+        shown = self.alice.says(None, document=("a.bin", content))
+        (file,) = attached(shown.json)
+        return file
+
+    @asynccontextmanager
+    async def restarted(self) -> AsyncGenerator[FileSource]:
+        adapter = self.another()
+        yield adapter
+        await adapter.close()
+
+
+class TestTelegramFiles(FilesContract):
+    @pytest.fixture
+    async def filed(self) -> AsyncGenerator[FileStage]:
+        async with telegram() as server:
+            made = Filed(server)
+            yield made
+            await made.adapter.close()
 
 
 async def test_a_file_is_fetched_by_its_handle(caplog: pytest.LogCaptureFixture) -> None:
