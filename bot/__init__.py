@@ -10,9 +10,10 @@ The `store` marks the session ready. A mark is a hint; a sweep finds what a hint
 session with a lease and a fencing token, so that of two workers only one can write, and opens a turn.
 
 Every item that enters the turn's context gets its label in `labelling`, from configuration and runtime facts
-and never from its content; `intake` lets a message in and fetches the files that came with it. The `gate` decides whether it may enter, and the session's taint rises to the join of
-all that did. Then the `agent` thinks: the model proposes, and each tool call is decided before it runs, written
-down, run, and its result decided again; the taint rises before the model sees the result.
+and never from its content; `intake` lets a message in and fetches the files that came with it. The `gate` decides
+whether an item may enter, and the session's taint rises to the join of all that did. Then the `agent` thinks: the
+model proposes, and each tool call is decided before it runs, written down, run, and its result decided again; the
+taint rises before the model sees the result.
 
 The answer passes the gate against whoever reads at the address. Events, taint, usage and the `outbox` entry are
 committed at once, checked against the fence. The outbox decides once more, against the readers of that moment,
