@@ -17,7 +17,7 @@ from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_state import Channel
 
-FAST = Timing(call=0.5, pause=0.01, longest=0.05, ping=0.2, quiet=30, readers=30, pace=0, sockets=1)
+FAST = Timing(call=3, pause=0.01, longest=0.05, ping=4, quiet=30, readers=30, pace=0, sockets=1)
 COMMANDS = ("status", "approve", "stop", "help")
 
 
@@ -64,7 +64,7 @@ class SlackStage(Stage):
 
     def __init__(self, server: Server, **settings: Any) -> None:  # noqa: ANN401 - the arguments of the adapter
         self.server = server
-        server.reach.within = 0.3
+        server.reach.within = 0.8
         self.vault = Kept()
         self.skew = 0
         self.channel = self.adapter = self.another(**settings)

@@ -86,6 +86,7 @@ async def test_what_cannot_be_kept_is_told_again(listened: SlackStage) -> None:
 
 async def test_a_command_that_nobody_can_claim_is_told_again(listened: SlackStage) -> None:
     listened.vault.broken = True
+    listened.server.reach.again = (0.0,)
     await listened.alice.says(listened.alice.dm(), "!status")
     assert listened.got == []
     assert all(one.failed for one in listened.server.reach.attempts)

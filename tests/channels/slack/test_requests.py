@@ -29,6 +29,8 @@ def free() -> int:
 async def played() -> AsyncGenerator[SlackStage]:
     port = free()
     async with staged(listen=Listening("127.0.0.1", port, "signing-secret")) as made:
+        # A refusal is told at once here, and needs no waiting for.
+        made.server.reach.within = 3
         made.server.reach.url = f"http://127.0.0.1:{port}{PATH}"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(made.adapter.serve, made.receive)

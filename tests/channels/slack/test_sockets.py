@@ -22,7 +22,7 @@ async def hears(stage: SlackStage, text: str) -> None:
 
 
 async def test_a_socket_that_answers_nothing_is_replaced() -> None:
-    async with staged() as played, played.serving():
+    async with staged(timing=replace(FAST, ping=0.3)) as played, played.serving():
         await hears(played, "before")
         played.server.sockets.die()
         await until(lambda: any(not socket.dead for socket in played.server.sockets.open))
@@ -104,6 +104,7 @@ async def test_what_is_told_when_socket_mode_is_off() -> None:
 async def test_what_cannot_be_kept_is_told_as_long_as_it_cannot() -> None:
     async with staged() as played, played.serving():
         played.refusals = 100
+        played.server.reach.again = ()
         await played.alice.says(played.alice.dm(), "lost")
         (found,) = await played.adapter.troubles()
         assert found.next_step == "look at the store"
