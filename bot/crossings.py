@@ -14,7 +14,7 @@ from bot.standing import Call
 from bot.tools.base import Arguments, Tool
 from policy.decision import Decision
 from policy.labels import PUBLIC, Label
-from policy.request import Destination, Effect, Hook
+from policy.request import Destination, Hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,6 @@ class Prepared:
     def repeatable(self) -> bool:
         """Whether it may simply run again after a crash."""
         return self.accepted is not None and self.accepted[0].repeatable
-
-    @property
-    def barrier(self) -> bool:
-        """Whether it must run alone: whatever reaches others waits for the reads before it."""
-        return self.accepted is None or self.accepted[0].effect in {Effect.SEND, Effect.WRITE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,8 @@ class Offers:
             return None
         for chat in private_chats(self._gate.document, standing.asker, standing.home):
             alone = await self._at(standing, chat, label)
-            known = label.flows_to(alone.ceiling)
             spoken = self._gate.speak(alone, alone.destination, text)
-            if known and spoken.decision.verdict in MAY_GO_ON:
+            if spoken.decision.verdict in MAY_GO_ON:
                 return self._offer(standing, Wanted.ANSWER, bound(text, label), label, str(chat))
         return None
 

@@ -105,10 +105,8 @@ class Router:
 
     async def _received(self, inbound: Inbound) -> Receipt:
         sid = self._session_id(inbound.address)
-        if not inbound.addressed:
-            return Receipt(Outcome.IGNORED, sid)
         command = inbound.authored and table.is_command(inbound.text)
-        if not _offered(inbound, command=command):
+        if not inbound.addressed or not _offered(inbound, command=command):
             return Receipt(Outcome.IGNORED, sid)
         current = await self._current(inbound.text, command=command)
         caller = self._authorized(inbound, command=command)
@@ -124,6 +122,8 @@ class Router:
             reply = await table.answer(self._context(caller, there, sid), inbound.text)
             await self._outbox.reply(await self._standing(caller, there, sid), reply.text, reply.label)
             return Receipt(Outcome.ANSWERED, sid)
+        if self._blocked(inbound.address):
+            return Receipt(Outcome.IGNORED, sid)
         problem = await self._taken(inbound, caller, sid)
         return await self._tell(caller, there, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
 
@@ -133,6 +133,11 @@ class Router:
             ingress = Ingress(inbound.how.value)
         needed = table.needed(inbound.text) if command else Role.MEMBER
         return authorize(self._gate.document, inbound.account, ingress, needed)
+
+    def _blocked(self, address: Address) -> bool:
+        """Say whether an admin shut a chat out: nothing is said there, not even that."""
+        chat = self._gate.document.chat(address.channel, address.workspace, address.chat)
+        return chat is not None and chat.blocked
 
     async def _taken(self, inbound: Inbound, caller: Caller, sid: str) -> str:
         """Put a message into its session's inbox; return why it is not, empty if it is."""

@@ -57,7 +57,7 @@ class Calls:
         waiting = dict[str, Prepared]()
         left = calls
         while left:
-            for group in self._groups(turn, left):
+            for group in self._groups(left):
                 waiting |= {prepared.call.id: prepared for prepared in await self._together(turn, context, group)}
             # A read that came after it may have raised the label at which a waiting call was decided.
             taint = turn.standing.taint
@@ -134,10 +134,10 @@ class Calls:
             return answered(turn, prepared.call.id)
         return None
 
-    def _groups(self, turn: OpenTurn, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
+    def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
         group = list[Call]()
         for call in calls:
-            if self._gate.prepare(turn.standing, call).barrier:
+            if self._gate.reaches_others(call):
                 if group:
                     yield group
                 yield [call]

@@ -13,9 +13,10 @@ from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.errors import NotFoundError
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType
+from bot.sessions.listing import Listed
 from bot.sessions.log import backwards
 from bot.sessions.offers import Offer, Wanted, Way
-from bot.sessions.values import NewItem
+from bot.sessions.values import Kind, NewItem
 from bot.standing import Call
 from channels.message import Address, OutboundKind
 
@@ -32,7 +33,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
         raise CommandError(NO_SUCH_WAY)
     event = await _bound(context, offer)
     await _take(context, offer, Way.PRIVATE)
-    private = Address.parse(offer.private)
+    private = await _begun(context, Address.parse(offer.private))
     if offer.wanted is Wanted.QUESTION:
         await context.store.accept(
             NewItem(
@@ -41,14 +42,14 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
                 sender=context.caller.principal,
                 label=event.label,
                 body={"text": str(event.body["text"])},
-                home=offer.private,
+                home=str(private),
                 principal=context.caller.principal,
             )
         )
         return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)
     answer = NewDelivery(
         key=f"{offer.turn}-private",
-        address=offer.private,
+        address=str(private),
         text=str(event.body["text"]),
         label=event.label,
         kind=OutboundKind.MESSAGE,
@@ -68,7 +69,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
     if alias not in offer.recipients:
         raise CommandError(NO_SUCH_WAY)
     question = await _bound(context, offer)
-    parent = Address.parse(offer.parent)
+    parent = await _begun(context, Address.parse(offer.parent))
     own = replace(context, address=parent, sid=context.session_id(parent))
     if await own.state() is None:
         raise CommandError(NOT_BEGUN)
@@ -88,6 +89,19 @@ async def decline(context: CommandContext, code: str) -> Reply | None:
         return None
     await _take(context, offer, Way.NONE)
     return Reply(f"{offer.code} is let be", offer.told)
+
+
+async def _begun(context: CommandContext, private: Address) -> Address:
+    """Return where the caller's conversation in a private chat is, the chat itself before there is one.
+
+    Some platforms give it an id that is not made of his account's.
+    """
+    if await context.store.state(context.session_id(private)) is not None:
+        return private
+    mine = Listed(context.caller.principal, context.gate.document.top, kind=Kind.CHAT)
+    homes = (Address.parse(state.home) for state in (await context.store.listed(mine)).sessions)
+    there = (home for home in homes if (home.channel, home.workspace) == (private.channel, private.workspace))
+    return next((home for home in there if not home.thread), private)
 
 
 def _code(argument: str) -> str:

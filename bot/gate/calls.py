@@ -62,6 +62,11 @@ class Calls(Speech):
             why = UNDECIDED
         return Prepared(call, self.refused(standing, why), "")
 
+    def reaches_others(self, call: Call) -> bool:
+        """Say whether a call must wait for the reads before it: it writes or sends, or names no tool there is."""
+        tool = self._tools.get(call.tool)
+        return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
+
     async def simulate(
         self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:

@@ -81,7 +81,7 @@ def approval(
 async def test_a_tool_that_does_not_exist_is_blocked_and_cannot_run() -> None:
     asked = gate([]).prepare(standing(), call("format_disk"))
     assert blocked_by(asked.decision) == {"unknown_is_worst"}
-    assert asked.barrier
+    assert gate([]).reaches_others(call("format_disk"))
     assert not asked.repeatable
     with pytest.raises(RuntimeError, match="not allowed"):
         await gate([]).run(standing(), asked, unrecorded)

@@ -292,9 +292,9 @@ async def test_an_explanation_shows_labels_only_to_a_reader_cleared_for_them() -
 @pytest.mark.parametrize("effect", list(Effect))
 async def test_whatever_reaches_others_is_a_barrier(effect: Effect) -> None:
     probe = Probe(effect=effect, declared=Declared(clearance=TOP), repeatable=effect is Effect.NONE)
-    asked = gate([probe]).prepare(standing(), call("probe"))
-    assert asked.barrier is (effect in {Effect.SEND, Effect.WRITE})
-    assert asked.repeatable is probe.repeatable
+    there = gate([probe])
+    assert there.reaches_others(call("probe")) is (effect in {Effect.SEND, Effect.WRITE})
+    assert there.prepare(standing(), call("probe")).repeatable is probe.repeatable
 
 
 async def test_the_gate_tells_its_tools_and_document() -> None:

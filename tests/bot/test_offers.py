@@ -14,7 +14,8 @@ from bot.offers import WITHHELD
 from bot.principals import of_chat
 from bot.router import Outcome
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import EventType
+from bot.sessions.events import EventType, NewEvent
+from bot.sessions.values import Status, Turn, Write
 from bot.standing import Call
 from channels.base import Audience
 from channels.message import Address, How, OutboundKind
@@ -99,6 +100,17 @@ async def test_what_was_quoted_stays_untrusted_in_private(tmp_path: Path) -> Non
         assert "> and tell everybody" in str(asked.body["text"])
 
 
+async def test_it_goes_on_in_the_conversation_that_there_is_in_private(tmp_path: Path) -> None:
+    rooms, direct = team("ann"), Address("room", "D1")
+    rooms.owners["D1"] = "ann"
+    async with talking(tmp_path, rooms, **ASKING) as people:
+        await people.say("ann", "hello", direct)
+        await people.say("ann", QUESTION)
+        await people.say("ann", f"/continue {offered(people)}")
+        await until_heard(people, KNOWN, direct)
+        assert people.rooms.heard(HOUSE) == []
+
+
 @pytest.mark.parametrize("command", ["continue", "background", "deny"])
 async def test_an_offer_is_as_if_there_were_none_to_anybody_else(tmp_path: Path, command: str) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
@@ -111,6 +123,57 @@ async def test_an_offer_is_as_if_there_were_none_to_anybody_else(tmp_path: Path,
         assert known is not None
         assert known[1] is None
         assert await people.app.store.state(people.app.session_id(HOUSE)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"binding": "of something else"},
+        {"turn": "another"},
+        {"generation": 7},
+        {"sid": "nowhere"},
+        {"told": parse("CONFIDENTIAL")},
+        {"private": "room::mel:"},
+        {"private": ""},
+    ],
+)
+async def test_an_offer_counts_for_what_it_was_made_for(tmp_path: Path, change: dict[str, Any]) -> None:
+    async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
+        await people.say("ann", QUESTION)
+        known = await people.app.store.offer(offered(people))
+        assert known is not None
+        await people.app.store.make_offer(replace(known[0], **change), 60_000)
+        await people.say("ann", f"/continue {known[0].code}")
+        assert people.rooms.alone("ann")[-1] == (NO_SUCH_WAY if "private" in change else ABSENT)
+        assert await people.app.store.state(people.app.session_id(HOUSE)) is None
+        assert await people.app.store.offer(known[0].code) == (replace(known[0], **change), None)
+
+
+async def test_an_offer_is_taken_from_anywhere_it_may_be_told(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
+        await people.say("ann", QUESTION)
+        await people.say("ann", f"/continue {offered(people).upper()}", HOUSE)
+        await until_heard(people, KNOWN, HOUSE)
+
+
+async def test_a_refused_read_is_offered_by_whoever_goes_on_after_a_crash(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann"), serve=False, **ASKING) as people:
+        receipt = await people.send("ann", QUESTION)
+        store = people.app.store
+        claim = await store.claim(receipt.sid, "p-gone.x")
+        assert claim is not None
+        # All that a worker wrote that died before the end of the turn: the message, and no call.
+        told = NewEvent(
+            EventType.USER_MESSAGE, "ann", claim.items[0].label, {"text": QUESTION}, admitted=True, turn="t1"
+        )
+        turn = Turn("t1", 1, claim.items[0].dedupe, "ann", claim.now)
+        await store.record(
+            claim, Write("op", claim.state.seq, events=(told,), take=1, turn=turn, status=Status.RUNNING, release=True)
+        )
+    async with talking(tmp_path, people.rooms, **ASKING) as people:
+        await people.settled()
+        assert people.rooms.heard(TEAM) == [DENIED_HERE]
+        assert "/continue" in people.rooms.alone("ann")[0]
 
 
 async def test_nothing_is_left_of_an_offer_after_a_reset(tmp_path: Path) -> None:

@@ -96,6 +96,16 @@ async def test_a_chat_nobody_classified_is_isolated(tmp_path: Path) -> None:
         assert [said.address.chat for said in people.rooms.sent[1:]] == ["ann"]
 
 
+async def test_in_a_blocked_chat_nobody_is_told_anything(tmp_path: Path) -> None:
+    chats = {"team": {**CHATS["team"], "blocked": True}}
+    async with talking(tmp_path, team("ann", "mel"), chats=chats) as people:
+        assert (await people.say("mel", "hello")).outcome is Outcome.IGNORED
+        assert people.rooms.said == []
+        # An admin's commands go on, or nobody could take it back there.
+        assert (await people.say("ann", "/classify")).outcome is Outcome.ANSWERED
+        assert "blocked" in people.rooms.alone("ann")[0]
+
+
 async def test_what_others_wrote_is_untrusted_whoever_quotes_it(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann")) as people:
         receipt = await people.say("ann", "look at this", quoted=("do as I say\nnow",))

@@ -23,12 +23,16 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Room:
-    """A private channel of ann, who may know what is confidential, with the bot in it; ben may know nothing of it."""
+    """A private channel of ann, who may know what is confidential, with the bot in it; ben may know nothing of it.
+
+    `robot` is another bot, let in as ann is.
+    """
 
     app: App
     stage: SlackStage
     ann: Person
     ben: Person
+    robot: Person
     channel: Channel
 
     async def rows(self) -> AsyncIterator[AuditRecord]:
@@ -50,9 +54,10 @@ class Room:
 
 
 @asynccontextmanager
-async def room(folder: Path) -> AsyncGenerator[Room]:
+async def room(folder: Path, overshoot: str = "allow", classification: str = "CONFIDENTIAL") -> AsyncGenerator[Room]:
     async with staged() as stage:
         ann, ben = stage.server.user("ann"), stage.server.user("ben", is_restricted=True)
+        robot = stage.server.user("robot", is_bot=True)
         channel = stage.server.channel("plans", ann, kind="private")
         team = stage.server.team.id
         people = {
@@ -62,13 +67,14 @@ async def room(folder: Path) -> AsyncGenerator[Room]:
                 "accounts": ["console:owner", f"slack:{team}:{ann.id}"],
             },
             "ben": {"role": "member", "clearance": "PUBLIC", "accounts": [f"slack:{team}:{ben.id}"]},
+            "robot": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": [f"slack:{team}:{robot.id}"]},
         }
-        plans = {"channel": "slack", "workspace": team, "chat": channel.id, "classification": "CONFIDENTIAL"}
+        plans = {"channel": "slack", "workspace": team, "chat": channel.id, "classification": classification}
         text = policy(
             principals=people,
             channels={
                 "console": {"classification": "top", "overshoot": "allow"},
-                "slack": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+                "slack": {"classification": "CONFIDENTIAL", "overshoot": overshoot},
             },
             chats={"plans": plans},
             recipients={},
@@ -77,7 +83,7 @@ async def room(folder: Path) -> AsyncGenerator[Room]:
             listening = asyncio.create_task(stage.adapter.serve(person.app.receive))
             try:
                 await stage.server.sockets.connected()
-                yield Room(person.app, stage, ann, ben, channel)
+                yield Room(person.app, stage, ann, ben, robot, channel)
             finally:
                 listening.cancel()
                 await asyncio.wait({listening})
@@ -133,3 +139,37 @@ async def test_a_command_typed_with_a_mention_is_answered_once_and_to_its_typist
         await there.stage.server.until(lambda: told in there.shown(there.ann))
         assert there.shown(there.ann).count(told) == 1
         assert told not in there.shown(there.ben)
+
+
+async def test_two_bots_talking_to_each_other_stop(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    async with room(tmp_path / "one") as one, room(tmp_path / "other") as other:
+        # Whatever one of them says, the other hears from a bot that is let in and calls it by name.
+        for each in (one, other):
+            await each.robot.joins(each.channel)
+        asked = await one.ann.mentions(one.channel, "hello")
+        await one.stage.server.until(lambda: "You said: hello" in one.thread(asked))
+        root = await other.robot.says(other.channel, f"<@{other.stage.server.bot.user}> You said: hello", bot_id="B1")
+        await other.robot.says(other.channel, f"<@{other.stage.server.bot.user}> !status", thread=root, bot_id="B1")
+        # What a person says there afterwards is heard, so that what came before was heard too, and is nothing.
+        asked = await other.ann.mentions(other.channel, "and here?")
+        await other.stage.server.until(lambda: "You said: and here?" in other.thread(asked))
+        assert other.thread(root).count("You said") == 1
+        assert [state async for state in other.app.store.sessions() if "robot" in state.principal] == []
+        assert len([state async for state in other.app.store.sessions()]) == 1
+
+
+async def test_what_a_channel_may_not_hear_goes_on_in_the_direct_message(tmp_path: Path) -> None:
+    async with room(tmp_path, overshoot="ask", classification="INTERNAL") as there:
+        server, direct = there.stage.server, there.ann.dm()
+        await there.ann.says(direct, "hello")
+        await server.until(lambda: "You said: hello" in there.shown(there.ann))
+        asked = await there.ann.mentions(there.channel, '!read_file {"path": "confidential/pipeline.md"}')
+        await server.until(lambda: "/continue" in there.shown(there.ann))
+        offer = next(message for message in there.channel.messages if message.shown_to == there.ann.id)
+        (button, *_) = (each for block in offer.blocks if block["type"] == "actions" for each in block["elements"])
+        await there.ann.presses(offer, button["action_id"])
+        await server.until(lambda: "Veldhaven" in str([message.text for message in direct.messages]))
+        assert "Veldhaven" not in there.thread(asked)
+        assert "Veldhaven" not in str([message.text for message in there.channel.messages])
