@@ -27,7 +27,7 @@ NOT_BEGUN: Final = "nothing can come back to your private chat yet, say somethin
 
 async def proceed(context: CommandContext, argument: str) -> Reply:
     """Go on in the asker's private chat: with the question asked anew, or with the answer that there is."""
-    offer = await _offered(context, _code(argument), Way.PRIVATE)
+    offer = await _offered(context, _code(argument))
     known = offers.private_chats(context.gate.document, context.caller.principal, Address("", ""))
     if not offer.private or Address.parse(offer.private) not in known:
         raise CommandError(NO_SUCH_WAY)
@@ -64,7 +64,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
 async def background(context: CommandContext, argument: str) -> Reply:
     """Let a background session of the asker's answer the question, and tell an alias that is cleared for it."""
     code, _, alias = argument.partition(" ")
-    offer = await _offered(context, _code(code), Way.BACKGROUND)
+    offer = await _offered(context, _code(code))
     alias = alias.strip() or "".join(offer.recipients[:1])
     if alias not in offer.recipients:
         raise CommandError(NO_SUCH_WAY)
@@ -84,7 +84,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
 async def decline(context: CommandContext, code: str) -> Reply | None:
     """Let an offer be, None if there is none of that code for this caller here."""
     try:
-        offer = await _offered(context, _code(code), Way.NONE)
+        offer = await _offered(context, _code(code))
     except NotFoundError:
         return None
     await _take(context, offer, Way.NONE)
@@ -112,19 +112,16 @@ def _code(argument: str) -> str:
     return words[0].lower()
 
 
-async def _offered(context: CommandContext, code: str, way: Way) -> Offer:
-    """Return the caller's offer of a code, unless it was taken in another way.
+async def _offered(context: CommandContext, code: str) -> Offer:
+    """Return the caller's offer of a code.
 
-    Raises NotFoundError: there is none for him, or it may not be told of here. CommandError: it was taken.
+    Raises NotFoundError: there is none for him, or it may not be told of here.
     """
     found = await context.store.offer(code)
     reader = (await context.standing(None)).reader
     if found is None or found[0].principal != context.caller.principal or not found[0].told.flows_to(reader):
         raise NotFoundError
-    offer, taken = found
-    if taken not in {None, way}:
-        raise CommandError(TAKEN)
-    return offer
+    return found[0]
 
 
 async def _bound(context: CommandContext, offer: Offer) -> Event:
@@ -147,11 +144,12 @@ async def _bound(context: CommandContext, offer: Offer) -> Event:
 async def _take(context: CommandContext, offer: Offer, way: Way) -> None:
     """Take an offer; what follows may be done again when the same way is taken again.
 
-    Raises NotFoundError: it is gone. CommandError: it was taken in another way meanwhile.
+    Raises NotFoundError: it is gone. CommandError: it was taken in another way before.
     """
-    await context.store.append((offers.taken(offer, way),))
     gone = await context.store.take_offer(offer.code, way)
     if gone is None:
         raise NotFoundError
     if gone is not way:
         raise CommandError(TAKEN)
+    # Before anything follows from it.
+    await context.store.append((offers.taken(offer, way),))
