@@ -68,7 +68,7 @@ class Slack:
         self._token = token
         self._commands = frozenset(commands)
         self._now_ms = now_ms
-        self._once = Once(vault)
+        self._once = Once(vault, self._timing.patience)
         self._crowd = Crowd(self._clients, self._timing.readers)
         self._speaker = Speaker(self._clients, self._commands, pace=self._timing.pace)
         self._sockets = Sockets(self._clients, listen, self._timing) if isinstance(listen, str) else None
@@ -99,7 +99,7 @@ class Slack:
             return await door.came(body, headers, socket=False)
 
         try:
-            async with self._installing():
+            async with self._once.running(), self._installing():
                 if self._sockets is not None:
                     await self._sockets.run(opened)
                 if self._listening is not None:

@@ -2,46 +2,90 @@
 
 A mention comes as a mention and as a message, and whatever was not acknowledged in time comes again, up to an hour
 later and to any process. The application keeps a message once by its identity. What it does not keep but does, such as
-a command, would be done again: so a command is claimed in the vault first, and whoever claimed it does it. A claim is
-given back where it could not be done, so that it can be told again.
+a command, would be done again: so a command is claimed in the vault first, and whoever claimed it does it. Slack waits
+three seconds, and some commands ask a model; so one that takes longer is acknowledged by its claim, and goes on. A
+claim is given back where it could not be done, so that it can be told again.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from channels.base import Vault
+from channels.base import Vault, VaultError
 from channels.message import Event, Inbound
 
 _REMEMBERED: Final = 10_000
 _LIFE: Final = 86_400.0
 _CLAIM: Final = "slack/once/"
 
+Receive = Callable[[Event], Awaitable[None]]
+
 
 class Once:
-    """Hands on what was not handed on before; what it did is remembered here, and of commands in the vault."""
+    """Hands on what was not handed on before; what it did is remembered here, and of commands in the vault.
 
-    def __init__(self, vault: Vault) -> None:
+    `patience` is how long, in seconds, a command is waited for.
+    """
+
+    def __init__(self, vault: Vault, patience: float) -> None:
         self._vault = vault
+        self._patience = patience
         self._known: dict[str, None] = {}
+        self._tasks: asyncio.TaskGroup
 
-    async def hand(self, event: Event, receive: Callable[[Event], Awaitable[None]]) -> None:
+    async def hand(self, event: Event, receive: Receive) -> None:
         """Hand on an event, if it is the first time; what raises was not handed on.
 
         Raises VaultError: nobody can tell whether it was. Whatever `receive` raises.
         """
         if event.dedupe in self._known:
             return
-        command = isinstance(event, Inbound) and event.addressed and event.text.startswith("/")
-        name = _CLAIM + hashlib.sha256(event.dedupe.encode()).hexdigest()[:32]
-        if command and not await self._vault.swap(name, None, b"1", _LIFE):
+        if not (isinstance(event, Inbound) and event.addressed and event.text.startswith("/")):
+            await receive(event)
+            self._remember(event)
             return
+        name = _CLAIM + hashlib.sha256(event.dedupe.encode()).hexdigest()[:32]
+        if not await self._vault.swap(name, None, b"1", _LIFE):
+            return
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks.create_task(self._do(event, name, receive, outcome))
+        await asyncio.wait({outcome}, timeout=self._patience)
+        if not outcome.cancel():
+            outcome.result()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Let things be handed on; what is still being done at the end is ended and given back."""
+        failure: Exception | None = None
+        async with asyncio.TaskGroup() as self._tasks:
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - raised below, where no task group wraps it
+                failure = error
+        if failure is not None:
+            raise failure
+
+    async def _do(self, event: Event, name: str, receive: Receive, outcome: "asyncio.Future[None]") -> None:
+        failure: Exception | None = None
+        done = False
         try:
             await receive(event)
-        except BaseException:
-            if command:
-                await self._vault.delete(name)
-            raise
+            done = True
+        except Exception as error:  # noqa: BLE001 - whoever keeps events has errors of its own
+            failure = error
+        finally:
+            if not done:
+                # A claim that cannot be given back ends by itself.
+                with suppress(VaultError):
+                    await self._vault.delete(name)
+        if failure is None:
+            self._remember(event)
+        if not outcome.done():
+            outcome.set_result(None) if failure is None else outcome.set_exception(failure)
+
+    def _remember(self, event: Event) -> None:
         while len(self._known) >= _REMEMBERED:
             del self._known[next(iter(self._known))]
         self._known[event.dedupe] = None

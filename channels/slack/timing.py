@@ -11,7 +11,8 @@ class Timing:
 
     `ping` is how often a socket is probed; it counts as dead when half of that passes without an answer. One that
     brought nothing for `quiet` is replaced although it answers. `readers` is how long the readers of a channel are
-    kept, `pace` the least between two edits of previews in a workspace. `sockets` is how many are open at a time.
+    kept, `pace` the least between two edits of previews in a workspace. `patience` is how long a command is waited for
+    before it is acknowledged: Slack waits three seconds. `sockets` is how many are open at a time.
     """
 
     call: float = 15.0
@@ -22,3 +23,4 @@ class Timing:
     readers: float = 30.0
     pace: float = PACE
     sockets: int = 2
+    patience: float = 2.0

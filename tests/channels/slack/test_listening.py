@@ -1,13 +1,14 @@
 """What people do on Slack reaches the application once, in order, and is acknowledged when it is kept."""
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
 from channels.message import Address, How, Inbound, Membership, Outbound
 from channels.message import Button as Offered
 from channels.slack.adapter import UNKNOWN_BUTTON
-from tests.channels.slack.kit import SlackStage, at, staged, until
+from tests.channels.slack.kit import FAST, SlackStage, at, staged, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +91,30 @@ async def test_a_command_that_nobody_can_claim_is_told_again(listened: SlackStag
     await listened.alice.says(listened.alice.dm(), "!status")
     assert listened.got == []
     assert all(one.failed for one in listened.server.reach.attempts)
+
+
+async def test_a_command_that_takes_longer_than_slack_waits_is_acknowledged_and_done_once() -> None:
+    async with staged(timing=replace(FAST, patience=0.1)) as played, played.serving():
+        played.server.reach.extra = 1
+        played.pauses = [1.5]
+        await played.alice.says(played.alice.dm(), "!status")
+        assert [one.failed for one in played.server.reach.attempts] == ["", ""]
+        assert played.got == []
+        await until(lambda: played.got)
+        await played.alice.runs("/lockgate status")
+        assert len(played.got) == 2
+
+
+@pytest.mark.parametrize("ends", ["it fails", "the process ends"])
+async def test_a_command_that_could_not_be_done_after_all_is_nobodys(ends: str) -> None:
+    async with staged(timing=replace(FAST, patience=0.1)) as played:
+        async with played.serving():
+            played.pauses, played.refusals = [0.5 if ends == "it fails" else 30], 1
+            await played.alice.says(played.alice.dm(), "!status")
+            assert played.vault.values
+            if ends == "it fails":
+                await until(lambda: not played.vault.values)
+        assert (played.vault.values, played.got) == ({}, [])
 
 
 async def test_what_is_written_in_a_chat_stays_in_order(listened: SlackStage) -> None:
