@@ -21,6 +21,8 @@ from channels.slack.render import QUIET
 _UNREADABLE: Final = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 _FIXED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 _REMEMBERED: Final = 256
+_PEOPLE: Final = 10_000
+"""Of direct messages whose names are kept: Slack tells fifty a minute."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -118,14 +120,17 @@ class Post:
             raise failure(error) from None
 
     async def conversation(self, team: str, account: str) -> str:
-        """Return the direct message with an account."""
+        """Return the direct message with an account. Raises GoneError: nobody can be spoken to there."""
         if (team, account) not in self._private:
             client = await self._client(team)
             try:
                 answer = await client.conversations_open(users=[account])
             except FAILURES as error:
-                raise _certain(failure(error), "whom it is for cannot be spoken to in private") from None
-            remember(self._private, (team, account), str(answer["channel"]["id"]))
+                failed = failure(error)
+                if isinstance(failed, AmbiguousSendError):
+                    failed = ChannelError("Slack cannot be reached")
+                raise failed from None
+            remember(self._private, (team, account), str(answer["channel"]["id"]), most=_PEOPLE)
         return self._private[team, account]
 
     async def find(self, place: Place, mark: traces.Mark) -> str:
@@ -153,9 +158,9 @@ class Post:
         return bool(replies)
 
 
-def remember(kept: dict[K, V], key: K, value: V) -> None:
-    """Keep a value for a while: the oldest make room."""
-    while len(kept) >= _REMEMBERED:
+def remember(kept: dict[K, V], key: K, value: V, *, most: int = _REMEMBERED) -> None:
+    """Keep a value for a while, one of the `most` newest."""
+    while len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = value
 

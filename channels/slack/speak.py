@@ -67,7 +67,7 @@ class Speaker:
             return await self._replace(outbound, letter)
         if outbound.kind is OutboundKind.QUESTION:
             # Whoever is asked would see that the bot is thinking, and wait.
-            await self._status.show(addressed, Signal.DONE)
+            await self._status.show(await self._there(addressed), Signal.DONE)
         place = await self._place(addressed, file=bool(letter.file))
         if outbound.repeated and not place.only:
             found = await self._post.find(place, Mark(key_of(outbound), 0, 0))
@@ -92,8 +92,9 @@ class Speaker:
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that something is going on; the end takes back what is left of a preview."""
-        with suppress(ChannelError):
-            await self._status.show(place_of(address), signal)
+        if address.thread:
+            with suppress(ChannelError):
+                await self._status.show(await self._there(place_of(address)), signal)
         if signal is Signal.DONE:
             with suppress(ChannelError):
                 await self._take_back(address)
@@ -161,15 +162,28 @@ class Speaker:
 
     async def _place(self, place: Place, *, file: bool) -> Place:
         """Return where to say something: what is for one alone in their own conversation, or hidden from the others."""
-        if place.account:
-            place = replace(place, channel=await self._post.conversation(place.team, place.channel))
+        place = await self._there(place)
         if not place.only or not (place.direct or file):
             return place
         # A file cannot be hidden in a channel.
-        own = await self._post.conversation(place.team, place.only)
-        if place.direct and own != place.channel:
+        own = await self._own(place)
+        if place.direct and own.channel != place.channel:
             raise ChannelError("whom it is for does not read there")
-        return replace(place, only="") if place.direct else Place(place.team, own)
+        return replace(place, only="") if place.direct else own
+
+    async def _there(self, place: Place) -> Place:
+        """Return a place by the name of its conversation, where it is named by an account."""
+        if not place.account or place.home:
+            return place
+        return replace(place, channel=await self._post.conversation(place.team, place.channel))
+
+    async def _own(self, place: Place) -> Place:
+        """Return the conversation with the one who alone may see something."""
+        try:
+            return Place(place.team, await self._post.conversation(place.team, place.only))
+        except GoneError:
+            # The chat that was addressed is not gone.
+            raise ChannelError("whom it is for cannot be spoken to in private") from None
 
     async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> str:
         mark = (outbound.address, outbound.key, outbound.repeated)
@@ -219,7 +233,7 @@ class Speaker:
         try:
             await self._post.whisper(place, sheet)
         except GoneError:
-            own = Place(place.team, await self._post.conversation(place.team, place.only))
+            own = await self._own(place)
             return _receipt(own, await self._post.show(own, sheet, mark))
         return ""
 

@@ -298,8 +298,16 @@ async def test_a_file_for_one_goes_to_their_private_conversation(scene: Scene) -
 async def test_an_account_stands_for_the_conversation_with_it(scene: Scene) -> None:
     receipt = await scene.says(scene.at(scene.alice.id), "hello")
     assert receipt == f"{scene.alice.dm().id}/{scene.private()[0].ts}"
+    await scene.says(scene.at(scene.alice.id, recipient=scene.alice.id), "hello", "k2")
+    await scene.shows(scene.at(scene.alice.id), "half", "k3")
+    assert len(scene.private()) == 3
+    assert scene.asked("conversations.open") == 1
+    scene.played.fails("conversations.open", delay=2.0)
+    with pytest.raises(ChannelError) as raised:
+        await scene.says(scene.at(scene.bob.id), "hello")
+    assert type(raised.value) is ChannelError
     scene.bob.member.deleted = True
-    with pytest.raises(ChannelError):
+    with pytest.raises(GoneError):
         await scene.says(scene.at(scene.bob.id), "hello")
 
 
@@ -455,7 +463,7 @@ async def test_what_is_for_one_alone_has_no_preview(scene: Scene) -> None:
 
 async def test_a_status_is_shown_in_threads_and_cleared(scene: Scene) -> None:
     asked = await scene.alice.says(scene.alice.dm(), "go")
-    thread, key = scene.at(scene.alice.dm(), asked), (scene.alice.dm().id, asked.ts)
+    thread, key = scene.at(scene.alice.id, asked), (scene.alice.dm().id, asked.ts)
     statuses = scene.played.state.statuses
     for signal, shown in ((Signal.WORKING, "is thinking…"), (Signal.WRITING, "is writing…"), (Signal.DONE, "")):
         await scene.speaker.signal(thread, signal)
