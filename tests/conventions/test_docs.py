@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from bot.cli.cases import read_cases
-from bot.cli.main import app, audit_app, policy_app, sessions_app
+from bot.cli.main import app, audit_app, policy_app, sessions_app, slack_app
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
 from bot.errors import ConfigError
@@ -116,7 +116,8 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 @pytest.mark.parametrize("page", PAGES)
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
-    assert set(re.findall(r"\blockgate ((?:sessions |audit |policy )?[a-z]+)", _shell(page))) <= set(_typed_commands())
+    typed = re.findall(r"\blockgate ((?:sessions |audit |policy |slack )?[a-z]+)", _shell(page))
+    assert set(typed) <= set(_typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
     source = "".join(path.read_text("utf-8") for path in (ROOT / "bot").rglob("*.py"))
@@ -128,7 +129,8 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
 
 
 def _typed_commands() -> Iterator[str]:
-    for typer, words in ((app, ""), (sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy ")):
+    groups = ((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack "))
+    for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
 
 
