@@ -175,6 +175,17 @@ async def test_what_cannot_be_fetched_is_told_and_the_message_counts(tmp_path: P
         assert answer.startswith("You said: look")
 
 
+async def test_where_a_files_name_may_not_be_said_nothing_is_told_of_it(tmp_path: Path) -> None:
+    channels = {
+        "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
+        "post": {"classification": "PUBLIC", "inbound": "INTERNAL", "overshoot": "allow"},
+    }
+    async with sending(tmp_path, configured(channels=channels)) as ann:
+        said = await ann.says("look", Attachment("gone", "secret-name.txt"))
+        assert "secret-name" not in str(said)
+        assert "secret-name" in await text_in_log(ann)
+
+
 async def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
     async with sending(tmp_path, configured({"files": {"seconds": 0.05}}), courier=Courier(delay=30)) as ann:
         told, _ = await ann.sends(("slow.txt", b"content"))
