@@ -375,7 +375,7 @@ async def open_app(
             secrets=secrets,
             store=store,
             channels=channels,
-            listened=platforms(config.channels, environment, store, lambda: store.vault(secrets.vault))
+            listened=platforms(config.channels, config.policy, environment, store, lambda: store.vault(secrets.vault))
             if listening
             else (),
             clock=clock,

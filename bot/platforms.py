@@ -6,27 +6,40 @@ What an adapter tells goes one way, through the router. Their libraries are impo
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from bot.authorize import at_least
 from bot.clock import SystemClock
 from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings, InstallSettings, SlackSettings, WebhookSettings
 from bot.errors import ConfigError
 from channels.base import Platform
+from policy.document import Document
+from policy.request import Role
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from channels.base import Lease, Vault
     from channels.slack.install import Installer
+    from channels.telegram.menu import Menu
     from channels.telegram.webhook import Webhook
+
+_PRIVATE: Final = frozenset({"pair", "continue"})
+"""Commands that make no sense in a group."""
 
 _HIDDEN: Final = frozenset({"quit"})
 """Commands that are only a console's."""
 
 
 def platforms(
-    settings: ChannelsSettings, environment: Mapping[str, str], lease: "Lease", vault: "Callable[[], Vault]"
+    settings: ChannelsSettings,
+    policy: Document,
+    environment: Mapping[str, str],
+    lease: "Lease",
+    vault: "Callable[[], Vault]",
 ) -> tuple[Platform, ...]:
     """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
+
+    `policy` tells who the admins are, for menus alone.
 
     Raises ConfigError: a token is not in the environment.
     """
@@ -40,7 +53,7 @@ def platforms(
                 _token(environment, settings.telegram.token),
                 lease,
                 vault(),
-                commands=[(command.name, command.help) for command in COMMANDS if command.name not in _HIDDEN],
+                menu=menu(policy),
                 webhook=None if webhook is None else _webhook(environment, webhook),
                 server=base or SERVER,
             )
@@ -48,6 +61,21 @@ def platforms(
     if settings.slack is not None:
         made.append(_slack(settings.slack, environment, vault()))
     return tuple(made)
+
+
+def menu(policy: Document) -> "Menu":
+    """Return which commands are shown to whom while they type; who may give one is decided when it is given."""
+    from channels.telegram.menu import Menu
+
+    shown = [command for command in COMMANDS if command.name not in _HIDDEN]
+    public = [command for command in shown if command.public]
+    admins = [person for person in policy.principals.values() if at_least(person.role, Role.ADMIN)]
+    return Menu(
+        tuple((command.name, command.help) for command in public),
+        tuple((command.name, command.help) for command in public if command.name not in _PRIVATE),
+        tuple((command.name, command.help) for command in shown),
+        frozenset(account for person in admins for account in person.accounts),
+    )
 
 
 def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "Vault") -> "Installer":

@@ -171,6 +171,11 @@ class Command:
         return Role.MEMBER if self.for_members.intersection(argument.split(maxsplit=1)[:1]) else self.needs
 
     @property
+    def public(self) -> bool:
+        """Whether it exists for every member."""
+        return self.least is Role.MEMBER and self.offered is _to_everybody
+
+    @property
     def least(self) -> Role:
         """The role that some argument takes."""
         return Role.MEMBER if self.for_members else self.needs

@@ -5,14 +5,12 @@ called, so the libraries that log those are kept quiet, and no error carries a s
 """
 
 import os
-import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from telegram import Bot, BotCommand
+from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
@@ -23,6 +21,7 @@ from channels.telegram import poll, wire
 from channels.telegram.crowd import Crowd
 from channels.telegram.failures import MovedError
 from channels.telegram.logs import quiet
+from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.speak import Speaker
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
 SERVER: Final = "https://api.telegram.org"
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
-_COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
-_COMMANDS: Final = 100
-_HELP: Final = 256
+_NO_MENU: Final = Menu()
 _CONNECTIONS: Final = 64
 _HANDED_OUT: Final = 20_000_000
 """Bytes of the largest file that Telegram hands out."""
@@ -47,7 +44,7 @@ _FETCHED_CALLS: Final = 4
 class Telegram:
     """The adapter for one bot.
 
-    `token` is @BotFather's, `commands` are names and helps for the menu; only what Telegram takes as a name is in it.
+    `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
     `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
     listen. `server` is where the Bot API is.
     """
@@ -62,7 +59,7 @@ class Telegram:
         lease: Lease,
         vault: Vault,
         *,
-        commands: Sequence[tuple[str, str]] = (),
+        menu: Menu = _NO_MENU,
         webhook: Webhook | None = None,
         server: str = SERVER,
         timing: Timing | None = None,
@@ -75,8 +72,8 @@ class Telegram:
         api = server.rstrip("/")
         self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
-        self._commands = tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
-        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._commands))
+        self._menu, self._vault = menu.fitting(), vault
+        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all))
         self._crowd = Crowd(self._bot, self.account, self._timing.readers)
         self._moves = Moves(self._bot, vault, own)
         self._speaker = Speaker(self._bot)
@@ -203,10 +200,7 @@ class Telegram:
                 pause = min(2 * pause, self._timing.longest)
             else:
                 self._me = wire.Identity(str(me.id), me.username or "", self._me.commands)
-        menu = [BotCommand(name, (told.strip() or name)[:_HELP]) for name, told in self._commands]
-        # Without a menu everything can still be typed.
-        with suppress(TelegramError):
-            await self._bot.set_my_commands(menu[:_COMMANDS])
+        await show(self._bot, self._menu, self._vault, self._me.id)
 
     async def _take(self, update: wire.Json) -> None:
         """Hand on one update; when this returns it is kept."""

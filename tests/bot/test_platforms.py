@@ -9,8 +9,9 @@ import pytest
 from bot.config.channels import ChannelsSettings
 from bot.config.load import load_config
 from bot.errors import ConfigError
-from bot.platforms import installer, platforms, slack_manifest
+from bot.platforms import installer, menu, platforms, slack_manifest
 from bot.tools import catalogue
+from tests.bot.kit import document
 from tests.channels.slack.kit import Kept
 
 SECRET = "s" * 16
@@ -33,7 +34,7 @@ def made(telegram: dict[str, object] | None, **environment: str) -> list[str]:
 
 def listened(channels: dict[str, dict[str, object] | None], environment: dict[str, str]) -> list[str]:
     settings = ChannelsSettings.model_validate(channels)
-    return [adapter.name for adapter in platforms(settings, environment, Nobody(), Kept)]
+    return [adapter.name for adapter in platforms(settings, document(), environment, Nobody(), Kept)]
 
 
 def test_what_is_configured_is_made() -> None:
@@ -45,6 +46,24 @@ def test_what_is_configured_is_made() -> None:
     assert listened({"slack": requested}, {"T": "xoxb-1", "SLACK_SIGNING_SECRET": SECRET}) == ["slack"]
     installing = {"SLACK_APP_TOKEN": "xapp-1", "SLACK_CLIENT_SECRET": SECRET}
     assert listened({"slack": {"install": INSTALL}}, installing) == ["slack"]
+
+
+def test_menus_show_to_each_what_exists_for_him() -> None:
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:phone"]},
+        "adam": {"role": "admin", "clearance": "PUBLIC", "accounts": ["console:adam"]},
+        "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
+    }
+    shown = menu(document(principals=people))
+    everybody, groups, every = (
+        {name for name, _ in commands} for commands in (shown.everybody, shown.groups, shown.all)
+    )
+    assert shown.admins == {"console:owner", "console:phone", "console:adam"}
+    assert groups < everybody < every
+    assert {"help", "pair", "stop"} <= everybody
+    assert not {"pair"} & groups
+    assert {"classify", "block", "allow", "policy", "deadletter", "release"} <= every - everybody
+    assert "quit" not in every
 
 
 def test_links_that_install_need_their_block() -> None:

@@ -9,6 +9,7 @@ from aiohttp import web
 from telegram.request import HTTPXRequest
 
 from channels.message import Event, Inbound
+from channels.telegram.menu import Menu
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.wire import Json
 from tests.channels.telegram.kit import Leases, TelegramStage, staged, until
@@ -235,10 +236,46 @@ async def test_privacy_mode_is_a_remark_and_otherwise_nothing_is_wrong(played: T
 
 async def test_the_menu_has_what_telegram_takes() -> None:
     commands = (("status", "x" * 300), ("Bad-Name", "no"), ("help", " "))
-    async with staged(commands=commands) as played, played.serving():
+    async with staged(menu=Menu(commands)) as played, played.serving():
         await until(lambda: played.server.state.commands)
-        (menu,) = played.server.state.commands.values()
+        menu, *_ = played.server.state.commands.values()
     assert [(entry["command"], len(entry["description"])) for entry in menu] == [("status", 256), ("help", 4)]
+
+
+async def test_admins_see_all_commands_in_their_private_chats_alone() -> None:
+    """Who is no admin any more loses the menu at the next start, and one who has no chat yet stops nothing."""
+    everybody, groups, every = (("help", "h"), ("pair", "p")), (("help", "h"),), (("help", "h"), ("block", "b"))
+    async with staged() as played:
+        alice, bob = played.alice.private, played.server.user("Bob").private
+
+        async def shown(*admins: str) -> dict[str, list[str]]:
+            adapter = played.another(menu=Menu(everybody, groups, every, frozenset(admins)))
+            before = len(played.server.asked("getUpdates"))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(adapter.serve, played.receive)
+                await until(lambda: len(played.server.asked("getUpdates")) > before)
+                tasks.cancel_scope.cancel()
+            await adapter.close()
+            return {
+                name.partition("]")[0]: [entry["command"] for entry in entries]
+                for name, entries in played.server.state.commands.items()
+                if entries
+            }
+
+        menus = await shown(f"telegram:{alice.id}", "telegram:77", f"telegram:{bob.id}", "slack:T:U")
+        assert sorted(map(tuple, menus.values())) == [
+            ("help",),
+            ("help", "block"),
+            ("help", "block"),
+            ("help", "pair"),
+        ]
+        (of_groups,) = [name for name, entries in menus.items() if entries == ["help"]]
+        assert "all_group_chats" in of_groups
+        menus = await shown(f"telegram:{alice.id}")
+        (of_admin,) = [name for name, entries in menus.items() if entries == ["help", "block"]]
+        assert str(alice.id) in of_admin
+        played.vault.broken = True
+        assert await shown() == menus
 
 
 async def test_an_update_that_cannot_be_read_does_not_stop_the_next(played: TelegramStage) -> None:

@@ -1,0 +1,78 @@
+"""The menus of commands that Telegram shows while people type. A menu is no right: whatever is in it can be refused.
+
+Everybody sees one, groups another, and admins all there is, in their private chats alone. Whom a menu was given is
+kept, so that it is taken back at the next start from who is no admin any more.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from telegram import BotCommand, BotCommandScopeAllGroupChats, BotCommandScopeChat
+from telegram.error import TelegramError
+
+from channels.base import Vault, VaultError
+from channels.telegram import wire
+
+if TYPE_CHECKING:
+    from telegram import Bot
+
+_COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
+_MOST: Final = 100
+_HELP: Final = 256
+
+Commands = tuple[tuple[str, str], ...]
+"""Names without their slash, and helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """What is shown to everybody, in groups, and to the admins, whose accounts `admins` are, in private."""
+
+    everybody: Commands = ()
+    groups: Commands = ()
+    all: Commands = ()
+    admins: frozenset[str] = frozenset()
+
+    def fitting(self) -> "Menu":
+        """Return it with the names alone that Telegram takes."""
+        everybody, groups, every = (
+            tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
+            for commands in (self.everybody, self.groups, self.all)
+        )
+        return Menu(everybody, groups, every, self.admins)
+
+
+async def show(bot: "Bot", menu: Menu, vault: Vault, own: str) -> None:
+    """Have Telegram show the menus. What cannot be shown is left: without a menu everything can still be typed."""
+    name = f"{wire.NAME}/{own}/menus"
+    chats = {account.partition(":")[2] for account in menu.admins if account.startswith(f"{wire.NAME}:")}
+    chats = {chat for chat in chats if chat.isdecimal()}
+    # What fails for one says nothing of the others: somebody who never spoke to the bot has no chat with it.
+    with suppress(TelegramError):
+        await bot.set_my_commands(_entries(menu.everybody))
+        await bot.set_my_commands(_entries(menu.groups), BotCommandScopeAllGroupChats())
+    with suppress(VaultError):
+        given = set[str](json.loads(await vault.get(name) or b"[]"))
+        # Before they are given, so that none is forgotten.
+        await vault.put(name, _written(given | chats))
+        for chat in sorted(given | chats):
+            scope = BotCommandScopeChat(int(chat))
+            with suppress(TelegramError):
+                if chat in chats:
+                    await bot.set_my_commands(_entries(menu.all), scope)
+                else:
+                    await bot.delete_my_commands(scope)
+                    given.discard(chat)
+        await vault.put(name, _written(given | chats))
+
+
+def _written(chats: set[str]) -> bytes:
+    return json.dumps(sorted(chats)).encode()
+
+
+def _entries(commands: Iterable[tuple[str, str]]) -> list[BotCommand]:
+    return [BotCommand(name, (told.strip() or name)[:_HELP]) for name, told in commands][:_MOST]
