@@ -18,16 +18,18 @@ from bot.chains import Chains
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
 from bot.config.model import Config
+from bot.conversations import Conversations
 from bot.copies import Copies
 from bot.courier import Courier
 from bot.errors import StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
-from bot.ids import Ids, session_id
+from bot.ids import Ids
 from bot.installation import Secrets
 from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
+from bot.mind import Mind
 from bot.offers import Offers
 from bot.outbox import Outbox
 from bot.pacing import RATES, Pacing
@@ -37,12 +39,9 @@ from bot.rate import RateLimiter
 from bot.reload import Reloader, Tell
 from bot.router import Router
 from bot.seed import FILES, WORKSPACES, seed
-from bot.sessions.events import Event
 from bot.sessions.kin import Caps
 from bot.sessions.port import SessionStore
-from bot.sessions.summaries import Recapped
 from bot.spawning import Spawner
-from bot.standing import Standing
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.strangers import Strangers
@@ -107,6 +106,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
+        self.conversations = Conversations(store, secrets.session)
         self.chains = Chains(store, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
@@ -119,9 +119,8 @@ class App:
         bounds = Bounds(config.web.seconds, config.web.kilobytes * 1000)
         web = WebFetch(Connector(parts.resolve, config.web.private), bounds)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
-        self._thinking: Thinking | None = None
-        self._making = asyncio.Lock()
-        built_in = catalogue.built_in(self.files, store, self._simulations, web, self.recap)
+        self.mind = Mind(self._made_thinking)
+        built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
         added = parts.tools(self.files, store)
         tools = (*built_in, *self.servers.tools, *added)
         limits = config.limits
@@ -145,7 +144,7 @@ class App:
 
     def session_id(self, address: Address) -> str:
         """Return the id of the session that belongs to an address."""
-        return session_id(self._secrets.session, str(address), "")
+        return self.conversations.first(address)
 
     def command_context(self, caller: Caller, address: Address, sid: str) -> CommandContext:
         """Return what a command of this caller at this address may use."""
@@ -166,7 +165,7 @@ class App:
             interrupt=self._interrupt,
             close=self.copies.close,
             deliver=self.outbox.collect,
-            recap=self.recap,
+            recap=self.mind.recap,
             strangers=self.strangers,
         )
 
@@ -177,7 +176,7 @@ class App:
         """
         await self._start(tell)
         await asyncio.to_thread(import_module, "bot.worker")
-        thinking = await self.thinking()
+        thinking = await self.mind.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
         try:
@@ -205,29 +204,11 @@ class App:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive))
 
-    async def thinking(self) -> "Thinking":
-        """Return the configured models, made when they are first needed.
-
-        Raises ConfigError: one of them cannot be used.
-        """
-        async with self._making:
-            if self._thinking is None:
-                # The libraries of models and the reading of certificates take their time, off the event loop.
-                await asyncio.to_thread(import_module, "bot.agent.thinking")
-                self._thinking = await asyncio.to_thread(self._made_thinking)
-        return self._thinking
-
-    async def recap(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
-        """Return a recap of a session's events by the configured models."""
-        thinking = await self.thinking()
-        return await thinking.recap(standing, events, topic)
-
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
-        if self._thinking is not None:
-            await self._thinking.seats.close()
+        await self.mind.close()
 
     def _outbox(self) -> Outbox:
         return Outbox(
@@ -256,7 +237,7 @@ class App:
             newcomers=self._memberships.newcomers,
             clock=self.clock,
             context=self.command_context,
-            session_id=self.session_id,
+            conversations=self.conversations,
             longest=self.config.limits.message_characters,
         )
 

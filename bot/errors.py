@@ -12,6 +12,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
 │   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
+│   │   └── ForeignError     the session there belongs to another principal
 │   └── IllegalMoveError     a status that may not follow another
 ├── ElsewhereError           the session's channel is served by another process, which is left its work
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
@@ -98,6 +99,10 @@ class NotFoundError(RequestError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing of that name here")
+
+
+class ForeignError(NotFoundError):
+    """The session there belongs to another principal; whoever writes has one of his own, or begins it."""
 
 
 class CursorError(RequestError):

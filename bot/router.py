@@ -19,7 +19,8 @@ from bot.authorize import Caller, Ingress, Refusal, authorize
 from bot.clock import Clock
 from bot.commands import table
 from bot.commands.base import CommandContext
-from bot.errors import RequestError, StoreError
+from bot.conversations import Conversations
+from bot.errors import ForeignError, RequestError, StoreError
 from bot.gate.gate import Gate
 from bot.newcomers import Newcomers
 from bot.outbox import Outbox
@@ -75,7 +76,7 @@ class Router:
         newcomers: Newcomers,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
-        session_id: Callable[[Address], str],
+        conversations: Conversations,
         longest: int,
     ) -> None:
         self._store = store
@@ -87,7 +88,7 @@ class Router:
         self._newcomers = newcomers
         self._clock = clock
         self._context = context
-        self._session_id = session_id
+        self._conversations = conversations
         self._longest = longest
 
     async def receive(self, inbound: Inbound) -> Receipt:
@@ -104,7 +105,7 @@ class Router:
         return receipt
 
     async def _received(self, inbound: Inbound) -> Receipt:
-        sid = self._session_id(inbound.address)
+        sid = self._conversations.first(inbound.address)
         command = inbound.authored and table.is_command(inbound.text)
         if not inbound.addressed or not _offered(inbound, command=command):
             return Receipt(Outcome.IGNORED, sid)
@@ -119,12 +120,17 @@ class Router:
         if not current:
             return await self._tell(caller, there, sid, NOT_SERVING)
         if command:
+            sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
             reply = await table.answer(self._context(caller, there, sid), inbound.text)
             await self._outbox.reply(await self._standing(caller, there, sid), reply.text, reply.label)
             return Receipt(Outcome.ANSWERED, sid)
         if self._blocked(inbound.address):
             return Receipt(Outcome.IGNORED, sid)
-        problem = await self._taken(inbound, caller, sid)
+        try:
+            problem = await self._taken(inbound, caller, sid)
+        except ForeignError:
+            sid = self._conversations.own(inbound.address, _owner(inbound, caller))
+            problem = await self._taken(inbound, caller, sid)
         return await self._tell(caller, there, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
@@ -148,6 +154,8 @@ class Router:
             return NOT_CLASSIFIED
         try:
             await self._store.accept(self._item(inbound, caller, sid))
+        except ForeignError:
+            raise
         except RequestError as error:
             return str(error)
         return ""
@@ -181,7 +189,7 @@ class Router:
                 **({"files": [asdict(file) for file in inbound.files]} if inbound.files else {}),
             },
             home=str(inbound.address),
-            principal=caller.principal if inbound.private else principals.of_chat(inbound.address),
+            principal=_owner(inbound, caller),
         )
 
     async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
@@ -218,6 +226,11 @@ class Router:
         return Standing.of_caller(
             caller, address, await self._gate.destination(address), self._clock.wall_ms(), sid=sid
         )
+
+
+def _owner(inbound: Inbound, caller: Caller) -> str:
+    """Return whose the session is that something is said in."""
+    return caller.principal if inbound.private else principals.of_chat(inbound.address)
 
 
 def answered_at(inbound: Inbound) -> Address:

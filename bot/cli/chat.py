@@ -56,21 +56,28 @@ async def chat(config: Config) -> None:
             await console.show(line, "dim")
 
         behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
-        await _Conversation(app, console, lines, who, terminal=terminal).run()
+        sid = await _session(app, who)
+        await _Conversation(app, console, lines, who, sid, terminal=terminal).run()
         for task in behind:
             task.cancel()
+
+
+async def _session(app: "App", who: str) -> str:
+    """Return the session of a person at the console, whom the configuration may have called by another name before."""
+    known, address = app.gate.document.principal(person.account(who)), person.address(who)
+    return app.session_id(address) if known is None else await app.conversations.of(address, known[0])
 
 
 class _Conversation:
     """One person's conversation at this console."""
 
-    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, *, terminal: bool) -> None:
+    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, sid: str, *, terminal: bool) -> None:
         self._app = app
         self._console = console
         self._lines = lines
         self._who = who
         self._address = person.address(who)
-        self._sid = app.session_id(self._address)
+        self._sid = sid
         self._terminal = terminal
         self._view = View(app.store, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools))
         self._following = asyncio.Lock()

@@ -9,6 +9,7 @@ from bot.errors import (
     BusyError,
     DedupeConflictError,
     ElsewhereError,
+    ForeignError,
     IllegalMoveError,
     LeaseLostError,
     NotFoundError,
@@ -70,6 +71,8 @@ class Sessions(Filing, Questions):
             raise DedupeConflictError("the same input came before with another content")
         if reply[0] == b"busy":
             raise BusyError
+        if reply[0] == b"foreign":
+            raise ForeignError
         if reply[0] == b"move":
             raise IllegalMoveError(text(reply[1]), text(reply[2]))
         place = (text(reply[4]), wire.reading(lambda: join_all(map(wire.label, reply[5:]))))

@@ -10,8 +10,8 @@ from bot.sessions.values import Title
 from bot.strangers import UNKNOWN_HERE
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC, parse
-from tests.bot.kit import DIRTY, GUEST, HOME, policy
-from tests.harness import running
+from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
+from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
 
@@ -153,3 +153,42 @@ async def test_different_addresses_are_different_sessions(tmp_path: Path) -> Non
         one = await owner.app.router.receive(typed("hello"))
         other = await owner.app.router.receive(typed("hello", address=GUEST))
         assert one.sid != other.sid
+
+
+async def test_a_private_chat_that_is_another_persons_begins_anew_and_the_old_session_stays(tmp_path: Path) -> None:
+    """An account that is given to somebody else takes nothing of its conversation along, and gives nothing to it."""
+    home, account = Address("console", "desk"), "console:desk"
+
+    def named(name: str) -> str:
+        people = {
+            "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+            name: {"role": "admin", "clearance": "top", "accounts": [account]},
+        }
+        return policy(principals=people)
+
+    async with running(tmp_path, named("ann")) as owner:
+        ann = Person(owner.app, owner.output, home, account)
+        assert "Veldhaven" in await ann.say(bang("read_file", path="confidential/pipeline.md"))
+        first, before = ann.sid, await ann.state()
+    async with running(tmp_path, named("ben")) as owner:
+        ben = Person(owner.app, owner.output, home, account)
+        for command in ("/history", "/taint", "/status", "/sessions"):
+            await ben.send(command)
+        receipt = await ben.send("hello")
+        assert receipt.sid == owner.app.conversations.own(home, "ben") != first
+
+        async def answered() -> bool:
+            return "You said: hello" in ben.shown
+
+        await eventually(answered)
+        assert (await ben.send("/taint")).sid == receipt.sid
+        assert "CONFIDENTIAL" not in ben.shown
+        assert "Veldhaven" not in ben.shown
+        state = await owner.app.store.state(receipt.sid)
+        assert state is not None
+        assert (state.principal, state.home, state.taint) == ("ben", str(home), PUBLIC)
+        left = await ben.state()
+        assert (left.principal, left.taint, left.seq) == ("ann", before.taint, before.seq)
+    async with running(tmp_path, named("ann")) as owner:
+        ann = Person(owner.app, owner.output, home, account)
+        assert (await ann.send("and again")).sid == first

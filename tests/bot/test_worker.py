@@ -296,11 +296,13 @@ async def test_a_message_raises_the_taint_to_its_label(tmp_path: Path) -> None:
 async def test_a_principal_who_is_gone_has_no_clearance_left(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="confidential/pipeline.md"))
+    async with running(tmp_path, serve=False) as owner:
+        await owner.send("what did I read?")
     heir = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
     async with running(tmp_path, policy(principals={"heir": heir})) as owner:
-        shown = await owner.say("what did he read?")
-        assert NOT_KNOWN in shown
-        assert "You said" not in shown
+        await owner.settled()
+        assert NOT_KNOWN in owner.shown
+        assert "You said" not in owner.shown
 
 
 async def test_a_bug_in_one_turn_leaves_the_worker_running_and_the_chat_a_reference(tmp_path: Path) -> None:

@@ -114,3 +114,13 @@ def test_the_first_run_leaves_what_is_there_alone(machine: Machine) -> None:
     machine.chat("hello")
     assert welcome.read_text() == "mine"
     assert not (machine.data / "files/internal/handbook.md").exists()
+
+
+def test_who_gives_himself_a_name_begins_a_conversation_of_his_own(machine: Machine) -> None:
+    assert "Port of Veldhaven" in machine.chat(READ).out
+    ann = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    (machine.folder / "config.yaml").write_text(json.dumps({"policy": {"principals": {"ann": ann}}}))
+    ended = machine.chat("good morning", "/taint")
+    assert (ended.code, ended.err) == (0, "")
+    assert "You said: good morning" in ended.out
+    assert "CONFIDENTIAL" not in ended.out

@@ -1,8 +1,10 @@
 """The script `accept`: an input enters its session's inbox once, in order."""
 
+from dataclasses import replace
+
 import pytest
 
-from bot.errors import BusyError, DedupeConflictError, IllegalMoveError, SchemaError
+from bot.errors import BusyError, DedupeConflictError, ForeignError, IllegalMoveError, SchemaError
 from bot.sessions.events import EventType
 from bot.sessions.values import Accepted, ItemStatus, NewItem, Status, Write
 from bot.store.opening import open_store
@@ -27,6 +29,17 @@ async def test_first_input_creates_the_session(store: RedisStore) -> None:
     (created,) = await store.events(sid)
     assert (created.seq, created.type, created.label) == (1, EventType.SESSION_CREATED, parse("INTERNAL"))
     assert created.ts == state.created_at
+
+
+async def test_a_session_takes_nothing_in_for_another_principal(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    before = await dump(store, sid)
+    with pytest.raises(ForeignError):
+        await store.accept(replace(item(sid, "d2"), principal="ben", sender="ben"))
+    assert await dump(store, sid) == before
+    # What was taken in before is known all the same, whoever tells it again.
+    assert (await store.accept(replace(item(sid), principal="ben"))).duplicate
 
 
 async def test_inputs_keep_their_order_and_their_labels_join(store: RedisStore) -> None:

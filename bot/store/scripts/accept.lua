@@ -3,7 +3,7 @@
 -- KEYS: state, log, inbox, idem, [body]
 -- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, lineage or '', reserved until,
 --       [large body]
--- Answers: ok position status duplicate principal taint creation typed · conflict · busy · move before after
+-- Answers: ok position status duplicate principal taint creation typed · conflict · busy · foreign · move before after
 
 local dedupe, digest, nonce, sender, label, body = arg(), arg(), arg(), arg(), arg(), arg()
 local home, principal, creation, limit, lineage, reserved = arg(), arg(), arg(), num(), arg(), num()
@@ -19,6 +19,8 @@ if known then
   if said ~= digest then return {'conflict'} end
   return accepted(pos, status, by == nonce and 0 or 1)
 end
+-- A private chat that is another person's by now: what was said in it before is not his.
+if exists and S.who ~= principal then return {'foreign'} end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
 if count('wait') >= limit then return {'busy'} end
 

@@ -1,0 +1,45 @@
+"""The configured models of a process, made when they are first needed: their libraries take their time to load."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bot.sessions.events import Event
+from bot.sessions.summaries import Recapped
+from bot.standing import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bot.agent.thinking import Thinking
+
+
+class Mind:
+    """Makes the models once, by `make`, which is called in a thread."""
+
+    def __init__(self, make: "Callable[[], Thinking]") -> None:
+        self._make = make
+        self._made: Thinking | None = None
+        self._making = asyncio.Lock()
+
+    async def thinking(self) -> "Thinking":
+        """Return the configured models.
+
+        Raises ConfigError: one of them cannot be used.
+        """
+        async with self._making:
+            if self._made is None:
+                # The libraries of models and the reading of certificates take their time, off the event loop.
+                await asyncio.to_thread(import_module, "bot.agent.thinking")
+                self._made = await asyncio.to_thread(self._make)
+        return self._made
+
+    async def recap(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
+        """Return a recap of a session's events by the configured models."""
+        thinking = await self.thinking()
+        return await thinking.recap(standing, events, topic)
+
+    async def close(self) -> None:
+        """Close the connections to models."""
+        if self._made is not None:
+            await self._made.seats.close()
