@@ -156,7 +156,7 @@ class App:
             gate=self.gate,
             files=self.files,
             ids=self.ids,
-            session_id=self.session_id,
+            session_of=lambda there: self.conversations.of(there, caller.principal),
             now=self.clock.wall_ms(),
             simulations=self._simulations,
             spawner=self.spawner,

@@ -55,11 +55,11 @@ class CommandContext:
     """Who asks, where, and what a command may use.
 
     `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat.
-    `session_id` gives the id of an address' session. `now` is milliseconds since the epoch. `simulations` counts
-    `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads the policy again,
-    `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this process, `deliver`
-    says what waits in an outbox, `close` edits the copies of questions that a session does not ask any more. `recap`
-    asks the configured models for a recap.
+    `session_of` gives the id of the caller's session at an address. `now` is milliseconds since the epoch.
+    `simulations` counts `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads
+    the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
+    process, `deliver` says what waits in an outbox, `close` edits the copies of questions that a session does not
+    ask any more. `recap` asks the configured models for a recap.
     """
 
     caller: Caller
@@ -69,7 +69,7 @@ class CommandContext:
     gate: Gate
     files: FileRoot
     ids: Ids
-    session_id: Callable[[Address], str]
+    session_of: Callable[[Address], Awaitable[str]]
     now: int
     simulations: RateLimiter
     spawner: Spawner

@@ -37,7 +37,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
     if offer.wanted is Wanted.QUESTION:
         await context.store.accept(
             NewItem(
-                sid=context.session_id(private),
+                sid=await context.session_of(private),
                 dedupe=f"offer/{offer.code}",
                 sender=context.caller.principal,
                 label=event.label,
@@ -70,7 +70,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
         raise CommandError(NO_SUCH_WAY)
     question = await _bound(context, offer)
     parent = await _begun(context, Address.parse(offer.parent))
-    own = replace(context, address=parent, sid=context.session_id(parent))
+    own = replace(context, address=parent, sid=await context.session_of(parent))
     if await own.state() is None:
         raise CommandError(NOT_BEGUN)
     await _take(context, offer, Way.BACKGROUND)
@@ -96,7 +96,7 @@ async def _begun(context: CommandContext, private: Address) -> Address:
 
     Some platforms give it an id that is not made of his account's.
     """
-    if await context.store.state(context.session_id(private)) is not None:
+    if await context.store.state(await context.session_of(private)) is not None:
         return private
     mine = Listed(context.caller.principal, context.gate.document.top, kind=Kind.CHAT)
     homes = (Address.parse(state.home) for state in (await context.store.listed(mine)).sessions)
