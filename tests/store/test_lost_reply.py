@@ -388,6 +388,11 @@ async def swapping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     return lambda store: store.vault([KEY]).swap(name, b"once", None)
 
 
+async def counting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    return lambda store: store.count(name, 60_000)
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
     (Script.CLAIM, claiming),
@@ -424,6 +429,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.SWAP, swapping),
     (Script.OFFER, offering),
     (Script.OFFER, taking_an_offer),
+    (Script.COUNT, counting),
 )
 
 
