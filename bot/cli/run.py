@@ -47,8 +47,14 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
         else:
             return
     raise OperatorError(
-        f"cannot listen, {unbound.exceptions[0]}", next_step="see `webhook` or `http` of the platform in config.yaml"
+        f"cannot listen, {_first(unbound)}", next_step="see what listens at which port under `channels` in config.yaml"
     )
+
+
+def _first(broken: "BaseExceptionGroup[OSError]") -> OSError:
+    """Return the first error of a group, however deep it is in it."""
+    first = broken.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _until_ended(app: "App", role: Role) -> None:

@@ -213,6 +213,7 @@ async def test_a_port_that_is_taken_is_told_in_one_sentence(tmp_path: Path) -> N
         ended = await asyncio.to_thread(lambda: machine.run("run", **more))
         assert ended.code == 2
         assert "cannot listen" in ended.err
+        assert f"{server.port}" in ended.err
         assert "Traceback" not in ended.err
 
 
