@@ -1,6 +1,6 @@
 """The outbox: the only module that sends.
 
-`deliver` says what a turn committed, durably; `preview` shows an answer while it is written, not durably; `reply`
+`deliver` says what a turn committed, durably; `preview` makes what shows an answer while it is written; `reply`
 answers a command at once; `signal` shows that something is going on, without free text. Whatever is said is
 decided again here, against the readers at this moment (law `no_write_down`). What another session is to hear is
 handed to its inbox. An entry whose sender vanished in mid-send is said again only where the adapter can mark it
@@ -24,6 +24,7 @@ from bot.ids import Ids
 from bot.offers import Offers
 from bot.pacing import Pacing, Patience
 from bot.post import TAKEN, Post
+from bot.preview import Preview
 from bot.sessions import releases
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType
@@ -35,7 +36,7 @@ from bot.sessions.releases import Release
 from bot.standing import Standing
 from channels.base import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
 from channels.message import Address, Button, Outbound, OutboundKind, Signal
-from policy.decision import Decision, Verdict
+from policy.decision import Decision
 from policy.labels import PUBLIC, Label, Level
 from policy.request import Destination, Hook
 
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 
 WITHHELD_REPLY = "the answer may not be shown here"
 """What is said instead of a reply that may not be said, if at least this may."""
-
-PACE_SECONDS: Final = 1.0
-"""The least time between two edits of a preview."""
 
 GONE: Final = "nobody is there any more"
 TOO_OLD: Final = "it waited for too long"
@@ -338,63 +336,3 @@ def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
 def _open(label: Label) -> bool:
     """Say whether links may be followed in what has a label: whoever owns what a link names may know all of it."""
     return label.level is Level.PUBLIC and not label.compartments
-
-
-class Preview:
-    """An answer that is still being written, shown as far as it goes.
-
-    It is shown only where no rule would look at what is said, for such a rule could judge the whole otherwise, and
-    only if it may be said as it is. The readers are asked for again at every edit. A response that turns out to call
-    a tool is no answer, and is taken back.
-    """
-
-    def __init__(
-        self, channel: Channel | None, gate: Gate, audit: AuditStore, pacing: Pacing, standing: Standing, key: str
-    ) -> None:
-        self._channel = channel if channel is not None and channel.previews else None
-        self._gate = gate
-        self._audit = audit
-        self._pacing = pacing
-        self._standing = standing
-        self._key = key
-        self._shown = ""
-        self._next = 0.0
-
-    async def show(self, text: str) -> None:
-        """Show a text, at most one a second; an empty one takes back what is shown."""
-        now = anyio.current_time()
-        if self._channel is None or text == self._shown or (text and now < self._next):
-            return
-        self._next = now + PACE_SECONDS
-        if text and not await self._has_room():
-            return
-        if text and not await self._may_show(text):
-            text = ""
-        if text or self._shown:
-            self._shown = text
-            # What could not be shown is said in the end all the same.
-            try:
-                await self._channel.preview(Outbound(self._standing.home, text, self._key))
-            except BusyChannelError as error:
-                await self._pacing.busy(self._turn(), error)
-            except ChannelError:
-                pass
-
-    async def _has_room(self) -> bool:
-        """Say whether an edit may be made now; none waits, the next one shows more."""
-        shared = self._standing.destination.shared
-        return await self._pacing.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
-
-    def _turn(self) -> Turn:
-        return Turn(str(self._standing.home))
-
-    async def _may_show(self, text: str) -> bool:
-        """Decide, against who reads there now (hook PRE_OUTPUT)."""
-        destination = await self._gate.destination(self._standing.home)
-        decision = self._gate.beginning(self._standing, destination, text)
-        if decision is None or decision.verdict is not Verdict.ALLOW:
-            return False
-        home = str(self._standing.home)
-        row = self._gate.row(self._standing, Hook.PRE_OUTPUT, decision, destination=home, preview=True)
-        await self._audit.append((row,))
-        return True

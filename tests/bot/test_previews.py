@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from bot.app import App
-from bot.outbox import PACE_SECONDS
+from bot.preview import PACE_SECONDS
 from channels.base import ChannelError
 from policy.labels import Label
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, standing

@@ -60,7 +60,7 @@ SITES: Final = (
     ),
     # an MCP server is sent messages of its protocol, by a tool that the gate runs
     Site("send", "bot.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels")),
-    Site("preview", "bot.outbox", frozenset({"outbox"}), apart_from=("policy", "channels")),
+    Site("preview", "bot.preview", frozenset({"outbox"}), apart_from=("policy", "channels")),
     Site("mint_child", "bot.gate"),
 )
 

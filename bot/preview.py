@@ -1,0 +1,78 @@
+"""The outbox's previews: an answer shown while it is written, gated and paced like all that is said, not durable."""
+
+from typing import Final
+
+import anyio
+
+from bot.gate.gate import Gate
+from bot.pacing import Pacing, Patience
+from bot.sessions.pace import Turn
+from bot.sessions.port import AuditStore
+from bot.standing import Standing
+from channels.base import BusyChannelError, Channel, ChannelError
+from channels.message import Outbound
+from policy.decision import Verdict
+from policy.request import Hook
+
+PACE_SECONDS: Final = 1.0
+"""The least time between two edits of a preview."""
+
+
+class Preview:
+    """An answer that is still being written, shown as far as it goes.
+
+    It is shown only where no rule would look at what is said, for such a rule could judge the whole otherwise, and
+    only if it may be said as it is. The readers are asked for again at every edit. A response that turns out to call
+    a tool is no answer, and is taken back.
+    """
+
+    def __init__(
+        self, channel: Channel | None, gate: Gate, audit: AuditStore, pacing: Pacing, standing: Standing, key: str
+    ) -> None:
+        self._channel = channel if channel is not None and channel.previews else None
+        self._gate = gate
+        self._audit = audit
+        self._pacing = pacing
+        self._standing = standing
+        self._key = key
+        self._shown = ""
+        self._next = 0.0
+
+    async def show(self, text: str) -> None:
+        """Show a text, at most one a second; an empty one takes back what is shown."""
+        now = anyio.current_time()
+        if self._channel is None or text == self._shown or (text and now < self._next):
+            return
+        self._next = now + PACE_SECONDS
+        if text and not await self._has_room():
+            return
+        if text and not await self._may_show(text):
+            text = ""
+        if text or self._shown:
+            self._shown = text
+            # What could not be shown is said in the end all the same.
+            try:
+                await self._channel.preview(Outbound(self._standing.home, text, self._key))
+            except BusyChannelError as error:
+                await self._pacing.busy(self._turn(), error)
+            except ChannelError:
+                pass
+
+    async def _has_room(self) -> bool:
+        """Say whether an edit may be made now; none waits, the next one shows more."""
+        shared = self._standing.destination.shared
+        return await self._pacing.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
+
+    def _turn(self) -> Turn:
+        return Turn(str(self._standing.home))
+
+    async def _may_show(self, text: str) -> bool:
+        """Decide, against who reads there now (hook PRE_OUTPUT)."""
+        destination = await self._gate.destination(self._standing.home)
+        decision = self._gate.beginning(self._standing, destination, text)
+        if decision is None or decision.verdict is not Verdict.ALLOW:
+            return False
+        home = str(self._standing.home)
+        row = self._gate.row(self._standing, Hook.PRE_OUTPUT, decision, destination=home, preview=True)
+        await self._audit.append((row,))
+        return True
