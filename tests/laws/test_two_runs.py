@@ -172,6 +172,13 @@ class World:
         for person in (self.other, third):
             await person.say("hello")
 
+    async def at_rest(self) -> list[str]:
+        """Return the answers once they are the same twice, when what a loaded machine puts right late is put right."""
+        before = list[str]()
+        while before != (now := await self.answers()):
+            before = now
+        return now
+
     async def _sent(self, sender: Person, sid: str) -> str:
         """Let a session have sent something to another one, whether there is such a one or not; return the receipt."""
         await sender.settled()

@@ -178,7 +178,8 @@ async def test_others_go_on_while_a_long_text_is_rendered(scene: Scene) -> None:
         tasks.start_soon(tick)
         await scene.says(scene.home, "![" * 4_000, "k2")
         tasks.cancel_scope.cancel()
-    assert ticks > takes / 0.05
+    # On the loop it would be none; a loaded machine lets it tick seldom.
+    assert ticks > takes / 0.3
 
 
 async def test_a_gone_thread_is_no_reason_to_say_it_in_the_channel(scene: Scene) -> None:
