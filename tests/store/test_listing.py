@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import CursorError, LeaseLostError, NotFoundError
+from bot.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
 from bot.sessions.kin import Lineage
 from bot.sessions.listing import Listed, Page
 from bot.sessions.values import Kind, Title, Write
@@ -146,9 +146,18 @@ async def test_a_session_that_exists_as_a_secret_stays_one_after_a_reset(store: 
 async def test_what_another_process_did_is_found_out(store: RedisStore, other: RedisStore) -> None:
     claim, written = await started(store)
     await store.commit(claim, replace(ending(written.seq, 1), events=(event(SECRET),)))
-    await other.accept(replace(item(claim.sid, "d2"), principal="bob"))
+    await other.accept(item(claim.sid, "d2"))
     assert await _filed(store, claim.sid) == [str(SECRET)]
-    assert await command(store, "ZSCORE", list_key("bob", "PUBLIC"), claim.sid) is None
+
+
+async def test_what_is_refused_since_the_session_is_somebody_elses_is_not_listed_for_him(
+    store: RedisStore, other: RedisStore
+) -> None:
+    claim, _ = await started(store)
+    with pytest.raises(ForeignError):
+        await other.accept(replace(item(claim.sid, "d2"), principal="bob"))
+    assert claim.sid not in await every(store, Listed("bob", TOP))
+    assert await _filed(store, claim.sid) == ["PUBLIC"]
 
 
 async def test_a_write_that_is_refused_leaves_the_session_where_it_was(store: RedisStore) -> None:
@@ -221,7 +230,7 @@ async def test_a_title_is_the_one_given_else_that_of_the_task(store: RedisStore)
 
 
 async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> None:
-    sid = await begun(store, fresh(), SECRET)
+    sid = await begun(store, "ann", SECRET)
     await store.accept(item(sid, "d2"))
     assert await store.waiting(sid) == (SECRET, PUBLIC)
     assert await store.waiting(fresh()) == ()
