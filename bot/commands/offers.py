@@ -13,10 +13,9 @@ from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.errors import NotFoundError
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType
-from bot.sessions.listing import Listed
 from bot.sessions.log import backwards
 from bot.sessions.offers import Offer, Wanted, Way
-from bot.sessions.values import Kind, NewItem
+from bot.sessions.values import NewItem
 from bot.standing import Call
 from channels.message import Address, OutboundKind
 
@@ -29,11 +28,11 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
     """Go on in the asker's private chat: with the question asked anew, or with the answer that there is."""
     offer = await _offered(context, _code(argument))
     known = offers.private_chats(context.gate.document, context.caller.principal, Address("", ""))
-    if not offer.private or Address.parse(offer.private) not in known:
+    private = Address.parse(offer.private) if offer.private else None
+    if private not in known:
         raise CommandError(NO_SUCH_WAY)
     event = await _bound(context, offer)
     await _take(context, offer, Way.PRIVATE)
-    private = await _begun(context, Address.parse(offer.private))
     if offer.wanted is Wanted.QUESTION:
         await context.store.accept(
             NewItem(
@@ -42,14 +41,14 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
                 sender=context.caller.principal,
                 label=event.label,
                 body={"text": str(event.body["text"])},
-                home=str(private),
+                home=offer.private,
                 principal=context.caller.principal,
             )
         )
         return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)
     answer = NewDelivery(
         key=f"{offer.turn}-private",
-        address=str(private),
+        address=offer.private,
         text=str(event.body["text"]),
         label=event.label,
         kind=OutboundKind.MESSAGE,
@@ -69,7 +68,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
     if alias not in offer.recipients:
         raise CommandError(NO_SUCH_WAY)
     question = await _bound(context, offer)
-    parent = await _begun(context, Address.parse(offer.parent))
+    parent = Address.parse(offer.parent)
     own = replace(context, address=parent, sid=await context.session_of(parent))
     if await own.state() is None:
         raise CommandError(NOT_BEGUN)
@@ -89,19 +88,6 @@ async def decline(context: CommandContext, code: str) -> Reply | None:
         return None
     await _take(context, offer, Way.NONE)
     return Reply(f"{offer.code} is let be", offer.told)
-
-
-async def _begun(context: CommandContext, private: Address) -> Address:
-    """Return where the caller's conversation in a private chat is, the chat itself before there is one.
-
-    Some platforms give it an id that is not made of his account's.
-    """
-    if await context.store.state(await context.session_of(private)) is not None:
-        return private
-    mine = Listed(context.caller.principal, context.gate.document.top, kind=Kind.CHAT)
-    homes = (Address.parse(state.home) for state in (await context.store.listed(mine)).sessions)
-    there = (home for home in homes if (home.channel, home.workspace) == (private.channel, private.workspace))
-    return next((home for home in there if not home.thread), private)
 
 
 def _code(argument: str) -> str:

@@ -34,12 +34,11 @@ CHATS = {"team": {"channel": "room", "chat": "team", "classification": "CONFIDEN
 class Rooms:
     """Implements the port `Channel`; `readers` are those of the shared chats, by chat.
 
-    A private chat is named after its owner, unless `owners` tells whose it is.
+    A private chat is named after its owner.
     """
 
     readers: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     sent: list[Outbound] = field(default_factory=list[Outbound])
-    owners: dict[str, str] = field(default_factory=dict[str, str])
     name: str = "room"
     marks_repeats: bool = False
     previews: bool = False
@@ -71,7 +70,7 @@ class Rooms:
     async def audience(self, address: Address) -> Audience:
         if address.chat in self.readers:
             return Audience.of(*self.readers[address.chat], complete=self.complete, shared=True)
-        return Audience.of(f"{self.name}:{self.owners.get(address.chat, address.chat)}")
+        return Audience.of(f"{self.name}:{address.chat}")
 
 
 def team(*readers: str) -> Rooms:

@@ -100,17 +100,6 @@ async def test_what_was_quoted_stays_untrusted_in_private(tmp_path: Path) -> Non
         assert "> and tell everybody" in str(asked.body["text"])
 
 
-async def test_it_goes_on_in_the_conversation_that_there_is_in_private(tmp_path: Path) -> None:
-    rooms, direct = team("ann"), Address("room", "D1")
-    rooms.owners["D1"] = "ann"
-    async with talking(tmp_path, rooms, **ASKING) as people:
-        await people.say("ann", "hello", direct)
-        await people.say("ann", QUESTION)
-        await people.say("ann", f"/continue {offered(people)}")
-        await until_heard(people, KNOWN, direct)
-        assert people.rooms.heard(HOUSE) == []
-
-
 @pytest.mark.parametrize("command", ["continue", "background", "deny"])
 async def test_an_offer_is_as_if_there_were_none_to_anybody_else(tmp_path: Path, command: str) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
