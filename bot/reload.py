@@ -102,7 +102,7 @@ class Reloader:
         process: str,
     ) -> None:
         self._gate = gate
-        self._file = config.policy
+        self._keep(config.policy)
         self._overrides = Overrides()
         self._over = 0
         self._config = config
@@ -118,7 +118,7 @@ class Reloader:
     @property
     def digest(self) -> str:
         """The digest of this process's file, by which processes compare; decisions name that of what is in force."""
-        return self._file.digest
+        return self._digest
 
     @property
     def following(self) -> bool:
@@ -214,7 +214,7 @@ class Reloader:
                 return Reloaded(before, str(error), self.behind)
             body = {"before": before, "in_force": file.digest, "refused": False, "process": self._process}
             head = await self._store.put_policy(file.digest, self._process, (AuditRow("policy", actor, {**body}),))
-            self._file = file
+            self._keep(file)
             self._gate.put_in_force(force)
             await self._follow_changes(head.over)
             self._behind = None
@@ -253,7 +253,7 @@ class Reloader:
             return False
         body = {"before": self.digest, "in_force": head.digest, "process": self._process}
         await self._store.append((AuditRow("policy", "follow", {**body}),))
-        self._file = file
+        self._keep(file)
         self._gate.put_in_force(force)
         return True
 
@@ -272,6 +272,10 @@ class Reloader:
         force = await asyncio.to_thread(self._gate.prepared_policy, document)
         self._gate.put_in_force(force)
         self._overrides, self._over = overrides, over
+
+    def _keep(self, file: Document) -> None:
+        # Asked for with every message and text, and the larger a policy is the longer its digest takes.
+        self._file, self._digest = file, file.digest
 
     def _holds(self, head: PolicyHead | None) -> bool:
         return head is not None and (head.digest, head.over) == (self.digest, self._over)
