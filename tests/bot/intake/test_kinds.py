@@ -24,7 +24,7 @@ from bot.intake.kinds import OTHER, Kind, beginning, nature
         (b"\x00\x00\x00 ftypM4A \x00", "audio/mp4", Kind.AUDIO),
         (b"%PDF-1.7\n", "application/pdf", Kind.OTHER),
         (b"PK\x03\x04", "application/zip", Kind.OTHER),
-        (gzip.compress(b"text"), "application/octet-stream", Kind.OTHER),
+        (gzip.compress(b"text", mtime=0), "application/octet-stream", Kind.OTHER),
         (b"RIFF\x00\x00\x00\x00AVI LIST", "application/octet-stream", Kind.OTHER),
         (b"\x00\x00\x00 ftypisom", "application/octet-stream", Kind.OTHER),
         (b"\x1aE\xdf\xa3", "application/octet-stream", Kind.OTHER),
