@@ -208,7 +208,7 @@ async def by_hand(port: int) -> None:
     async with telegram(port=port) as server:
         hand = Hand(server)
         print(f"Telegram plays on this machine. The bot's token is {server.token}")
-        print(f"base_url: {server.base_url}    base_file_url: {server.base_file_url}")
+        print(f"base_url: http://127.0.0.1:{server.port}")
         print(HELP, flush=True)
         watching = asyncio.create_task(watch(hand, lambda line: print(line, flush=True)))
         try:
