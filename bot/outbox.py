@@ -117,10 +117,11 @@ class Outbox:
         if await self._in_force():
             await self.deliver(await self._store.take(sid, self.sender, self.channels))
 
-    async def reply(self, standing: Standing, text: str, label: Label) -> None:
+    async def reply(self, standing: Standing, text: str, label: Label, press: str = "") -> None:
         """Answer a command at its address, now or never: a command is asked again if its answer is lost.
 
-        `label` is that of what the text tells. The decision is in the audit before anything is said.
+        `label` is that of what the text tells, `press` the press on a button that it answers. The decision is in the
+        audit before anything is said.
         """
         destination = await self._gate.destination(standing.home)
         for said, about in ((text, label), (WITHHELD_REPLY, PUBLIC)):
@@ -130,7 +131,7 @@ class Outbox:
             if spoken.decision.verdict in MAY_GO_ON:
                 # Somebody is there who asked.
                 await self._pacing.heard(standing.home)
-                await self._answer(standing, destination, spoken.text, about)
+                await self._answer(standing, destination, spoken.text, about, press)
                 return
 
     async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
@@ -156,13 +157,14 @@ class Outbox:
             return isinstance(error, AmbiguousSendError)
         return True
 
-    async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label) -> None:
+    async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label, press: str) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
         turn, key = Turn(str(standing.home)), standing.turn or self._ids.op()
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:
             try:
-                await self._send(Outbound(standing.home, text, key, OutboundKind.NOTICE, links=_open(label)))
+                said = Outbound(standing.home, text, key, OutboundKind.NOTICE, links=_open(label), press=press)
+                await self._send(said)
             except BusyChannelError as error:
                 wait = await self._pacing.busy(turn, error)
             except ChannelError:

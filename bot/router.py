@@ -29,7 +29,7 @@ from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
-from bot.strangers import UNKNOWN_HERE, Strangers
+from bot.strangers import SAID_OFTEN, Strangers
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
@@ -118,11 +118,12 @@ class Router:
             return await self._refuse(inbound, caller, sid)
         there = answered_at(inbound)
         if not current:
-            return await self._tell(caller, there, sid, NOT_SERVING)
+            return await self._tell(caller, there, sid, NOT_SERVING, inbound.press)
         if command:
             sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
             reply = await table.answer(self._context(caller, there, sid), inbound.text)
-            await self._outbox.reply(await self._standing(caller, there, sid), reply.text, reply.label)
+            standing = await self._standing(caller, there, sid)
+            await self._outbox.reply(standing, reply.text, reply.label, inbound.press)
             return Receipt(Outcome.ANSWERED, sid)
         if self._blocked(inbound.address):
             return Receipt(Outcome.IGNORED, sid)
@@ -200,25 +201,28 @@ class Router:
             "reason": refusal.reason,
         }
         told = await self._strangers.told(self._gate.document, inbound, refusal)
+        if self._blocked(inbound.address):
+            told = ""
         times = await self._times(refusal)
         # What a stranger does a thousand times in a day is ten rows, each with its number, and as many answers.
         if times & (times - 1) == 0:
             await self._audit.append((AuditRow("refused", "router", {**body, "times": times} if times else body),))
-        elif told == UNKNOWN_HERE:
+        elif told in SAID_OFTEN:
             told = ""
         if told:
             stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
-            await self._outbox.reply(await self._standing(stranger, inbound.address, sid), told, PUBLIC)
+            standing = await self._standing(stranger, answered_at(inbound), sid)
+            await self._outbox.reply(standing, told, PUBLIC, inbound.press)
         return Receipt(Outcome.REFUSED, sid)
 
     async def _times(self, refusal: Refusal) -> int:
         """Return how often a stranger was refused within a day; 0 for somebody known, who is always told and noted."""
         if self._gate.document.principal(refusal.account) is not None:
             return 0
-        return await self._strangers.times(refusal.account)
+        return await self._strangers.times(refusal)
 
-    async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str) -> Receipt:
-        await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC)
+    async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str, press: str = "") -> Receipt:
+        await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC, press)
         return Receipt(Outcome.ANSWERED, sid)
 
     async def _standing(self, caller: Caller, address: Address, sid: str) -> Standing:

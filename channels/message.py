@@ -74,7 +74,8 @@ class Inbound:
     is the platform's identity of the update: the same update again has the same. `authored` is true only
     for text the account typed itself: forwards, quotes and files are not. `quoted` is text of others that came with
     it, `files` what came beside it. `private` tells that nobody else reads at the address, `addressed` that it was
-    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command.
+    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command. `press` is
+    what the adapter calls a press on a button that can be answered with words, empty where there is none.
     """
 
     address: Address
@@ -87,6 +88,7 @@ class Inbound:
     addressed: bool = True
     how: How = How.TEXT
     files: tuple[Attachment, ...] = ()
+    press: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ class Outbound:
     have been seen already, which the adapter marks. Only with `links` may an address in it be followed: fetching what
     a link names, which some platforms do by themselves, would carry the text to whoever owns it. `replaces` is what
     `Channel.send` called something said before, in whose place this is to stand, with its buttons and no others; where
-    that cannot be any more nothing is said.
+    that cannot be any more nothing is said. `press` is that of the `Inbound` which this answers: whoever pressed may be
+    told in its place, if nobody else is.
     """
 
     address: Address
@@ -157,6 +160,7 @@ class Outbound:
     links: bool = False
     buttons: tuple[Button, ...] = ()
     replaces: str = ""
+    press: str = ""
 
 
 class Signal(StrEnum):

@@ -5,7 +5,7 @@ called, so the libraries that log those are kept quiet, and no error carries a s
 """
 
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from channels.telegram.logs import quiet
 from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
+from channels.telegram.presses import Presses
 from channels.telegram.speak import Speaker
 from channels.telegram.webhook import Endpoint, Webhook
 
@@ -77,6 +78,7 @@ class Telegram:
         self._crowd = Crowd(self._bot, self.account, self._timing.readers)
         self._moves = Moves(self._bot, vault, own)
         self._speaker = Speaker(self._bot)
+        self._presses = Presses(self._bot, self._timing.press)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
         self._receive: Receive | None = None
@@ -131,6 +133,8 @@ class Telegram:
 
         Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
         """
+        if outbound.press and await self._presses.tell(outbound):
+            return ""
         try:
             return await self._speaker.send(replace(outbound, address=self._moves.now(outbound.address)))
         except MovedError as error:
@@ -212,14 +216,11 @@ class Telegram:
             return
         self._crowd.note(met, ())
         query = update.get("callback_query")
-        if query is not None:
-            # Before anything else: its button shows that it waits until this.
-            with suppress(TelegramError):
-                await self._bot.answer_callback_query(
-                    query["id"], None if told else UNKNOWN_BUTTON, show_alert=not told
-                )
-        for event in told:
-            await self._hand_on(event)
+        if query is not None and not told:
+            await self._presses.refuse(query["id"], UNKNOWN_BUTTON)
+        async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
+            for event in told:
+                await self._hand_on(event)
 
     async def _hand_on(self, event: Event) -> None:
         if isinstance(event, Moved):

@@ -43,7 +43,8 @@ class Timing:
     """How long things may take, in seconds.
 
     `poll` is how long Telegram keeps a poll open without news, and `call` how long any call may take besides that.
-    `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept.
+    `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept,
+    `press` how long a button that was pressed shows that it waits.
     """
 
     poll: float = 30.0
@@ -51,6 +52,7 @@ class Timing:
     pause: float = 1.0
     longest: float = 60.0
     readers: float = 30.0
+    press: float = 1.5
 
 
 class Poll:

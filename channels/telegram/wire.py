@@ -153,7 +153,15 @@ def _pressed(query: Json, me: Identity, dedupe: str) -> Inbound | None:
     if not data.startswith("/") or str(_within(message, "from").get("id")) != me.id:
         return None
     private = message["chat"]["type"] == "private"
-    return Inbound(_address(message), account(query["from"]), data, dedupe, private=private, how=How.BUTTON)
+    return Inbound(
+        _address(message),
+        account(query["from"]),
+        data,
+        dedupe,
+        private=private,
+        how=How.BUTTON,
+        press=str(query["id"]),
+    )
 
 
 def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:

@@ -9,6 +9,7 @@ from bot.principals import of_chat
 from bot.router import NOT_CLASSIFIED, Outcome
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
+from bot.strangers import ASK_ALONE, NOT_YOURS
 from channels.message import Address, How
 from policy.labels import parse
 from tests.bot.kit import CONFIDENTIAL, bang, eventually
@@ -100,6 +101,7 @@ async def test_in_a_blocked_chat_nobody_is_told_anything(tmp_path: Path) -> None
     chats = {"team": {**CHATS["team"], "blocked": True}}
     async with talking(tmp_path, team("ann", "mel"), chats=chats) as people:
         assert (await people.say("mel", "hello")).outcome is Outcome.IGNORED
+        await people.say("zoe", "/approve zzzz", how=How.BUTTON)
         assert people.rooms.said == []
         # An admin's commands go on, or nobody could take it back there.
         assert (await people.say("ann", "/classify")).outcome is Outcome.ANSWERED
@@ -133,6 +135,45 @@ async def test_a_button_is_no_more_than_the_command_it_stands_for(tmp_path: Path
         assert (await people.say("mel", "/approve zzzz", how=How.BUTTON)).outcome is Outcome.ANSWERED
         (told,) = people.rooms.alone("mel")
         assert told == "there is nothing of that name here"
+
+
+@pytest.mark.parametrize(
+    "who, told", [("zoe", ASK_ALONE), ("eve", NOT_YOURS), ("mel", NOT_YOURS)], ids=["stranger", "guest", "member"]
+)
+async def test_who_may_not_press_a_button_is_told_so_alone(tmp_path: Path, who: str, told: str) -> None:
+    """Somebody who waits for what a button does learns that it does nothing, and a stranger how to ask."""
+    paired = {"role": "member", "clearance": "INTERNAL"}
+    async with talking(tmp_path, team("ann", "mel"), paired=paired) as people:
+        for number in range(2):
+            receipt = await people.say(who, "/classify room:team PUBLIC", how=How.BUTTON, press=f"p{number}")
+            assert receipt.outcome is Outcome.REFUSED
+        assert people.rooms.alone(who) == people.rooms.said == [told, told]
+        assert [outbound.press for outbound in people.rooms.sent] == ["p0", "p1"]
+        await people.say("ann", "/approve zzzz", how=How.BUTTON, press="p2")
+        assert people.rooms.sent[-1].press == "p2"
+
+
+async def test_a_stranger_who_presses_and_presses_is_told_less_and_less_often(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel")) as people:
+        await people.say("zoe", "hello")
+        for _ in range(9):
+            await people.say("zoe", "/approve zzzz", how=How.BUTTON)
+        assert people.rooms.alone("zoe") == people.rooms.said == [NOT_YOURS] * 4
+        await people.say("ann", "/block room:zoe")
+        said = len(people.rooms.sent)
+        for address in (TEAM, Address("room", "zoe")):
+            await people.say("zoe", "/approve zzzz", address, how=How.BUTTON)
+        assert len(people.rooms.sent) == said
+
+
+async def test_a_stranger_who_presses_in_his_own_chat_is_told_how_to_ask_once(tmp_path: Path) -> None:
+    paired = {"role": "member", "clearance": "INTERNAL"}
+    async with talking(tmp_path, team("ann", "mel"), paired=paired) as people:
+        for _ in range(2):
+            await people.say("zoe", "/approve zzzz", Address("room", "zoe"), how=How.BUTTON)
+        asked, pressed = people.rooms.said
+        assert "let you in with the code" in asked
+        assert pressed == NOT_YOURS
 
 
 async def test_a_person_who_is_removed_while_a_turn_waits_gets_nothing_more(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
-from channels.message import Address, Button, Inbound, Membership, Moved, Outbound, Signal
+from channels.message import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
 from tests.channels.contract import ChannelContract, Stage
 from tests.channels.telegram.kit import TelegramStage, at, staged, until
 from tests.sim.telegram_state import BOT_ID, TOKEN
@@ -440,6 +440,39 @@ async def test_a_press_is_answered_and_is_a_command(played: TelegramStage) -> No
         assert foreign.answer is not None
         assert foreign.answer["show_alert"]
     assert len([one for one in played.got if isinstance(one, Inbound)]) == 1
+
+
+async def test_who_pressed_a_button_in_a_group_is_told_in_a_window_that_nobody_else_sees(played: TelegramStage) -> None:
+    """Also somebody without a chat with the bot; what has no room in it, or comes too late, is said otherwise."""
+    group = played.server.group("Team", played.alice)
+    bob = played.server.user("Bob")
+    buttons = (Button("Yes", "/approve 7"),)
+    await played.channel.send(says(at(group), "sure?", buttons=buttons))
+    texts = ["`no`", "no", "x" * 201, "late"]
+
+    async def answers(event: Event) -> None:
+        await played.receive(event)
+        if isinstance(event, Inbound):
+            text, before = texts.pop(0), len(played.server.asked("answerCallbackQuery"))
+            if text == "late":
+                await until(lambda: played.server.asked("answerCallbackQuery")[before:])
+            where = at(group, recipient=int(event.account.partition(":")[2]))
+            await played.channel.send(says(where, text, text, kind=OutboundKind.NOTICE, press=event.press))
+
+    async with played.serving(answers):
+        query = bob.presses(group.shows[-1], "Yes")
+        await until(lambda: query.answer)
+        assert query.answer == {"text": "`no`", "show_alert": True}
+        played.refusals = 1
+        again = bob.presses(group.shows[-1], "Yes")
+        await until(lambda: again.answer)
+        assert again.answer == {"text": "no", "show_alert": True}
+        for _ in range(2):
+            other = played.alice.presses(group.shows[-1], "Yes")
+            await until(lambda other=other: other.answer)
+            assert other.answer == {"text": "", "show_alert": False}
+        await until(lambda: played.alice.private.said == ["x" * 201, "late"])
+    assert group.said == ["sure?"]
 
 
 async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from channels.base import VaultError
+from channels.base import Receive, VaultError
 from channels.message import Address, Event
 from channels.telegram.adapter import Telegram
 from channels.telegram.poll import Timing
@@ -17,7 +17,7 @@ from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
 
-FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30)
+FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1)
 
 
 class Leases:
@@ -114,9 +114,9 @@ class TelegramStage(Stage):
         self.got.append(event)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[None]:
+    async def serving(self, receive: Receive | None = None) -> AsyncGenerator[None]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.adapter.serve, self.receive)
+            tasks.start_soon(self.adapter.serve, receive or self.receive)
             yield
             tasks.cancel_scope.cancel()
 

@@ -148,7 +148,7 @@ def press(message: dict[str, Any] | None, data: str = "/approve 1") -> dict[str,
 def test_a_press_is_a_command_of_whoever_presses() -> None:
     topic = {**BOTS_WORD, "message_thread_id": 7, "is_topic_message": True}
     address = Address("telegram", "-100123", thread="7")
-    expected = Inbound(address, ACCOUNT, "/approve 1", "update/70/5", private=False, how=How.BUTTON)
+    expected = Inbound(address, ACCOUNT, "/approve 1", "update/70/5", private=False, how=How.BUTTON, press="q")
     assert events(press(topic), ME) == (expected,)
     assert inbound(press({**BOTS_WORD, "chat": PRIVATE})).private
 
