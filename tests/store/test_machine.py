@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from bot.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.opening import open_store
@@ -34,6 +34,8 @@ WORKERS = st.sampled_from(["one", "two"])
 TERMINAL = {ItemStatus.CONSUMED, ItemStatus.CANCELLED}
 CONSOLE = ("console",)
 UNSAID = {DeliveryState.PENDING, DeliveryState.SENDING}
+OPEN_SENDS = {DeliveryState.SENDING, DeliveryState.AMBIGUOUS}
+SETTLED = [DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.AMBIGUOUS, DeliveryState.PENDING]
 
 
 @dataclass
@@ -53,6 +55,8 @@ class Model:
     items: dict[int, ItemStatus] = field(default_factory=dict[int, ItemStatus])
     approvals: dict[str, ApprovalState] = field(default_factory=dict[str, ApprovalState])
     deliveries: dict[str, DeliveryState] = field(default_factory=dict[str, DeliveryState])
+    old: set[str] = field(default_factory=set[str])
+    taken_back: set[str] = field(default_factory=set[str])
     audit: int = 0
     requests: int = 0
 
@@ -343,8 +347,10 @@ class Machine(RuleBasedStateMachine):
         model.holder, model.turn, model.stop, model.taint = "", None, False, PUBLIC
         model.approvals.clear()
         for key, was in model.deliveries.items():
-            if was in {DeliveryState.PENDING, DeliveryState.SENDING}:
+            if was in UNSAID:
                 model.deliveries[key] = DeliveryState.CANCELLED
+                model.taken_back.add(key)
+        model.old = set(model.deliveries)
         assert (state.generation, state.seq, state.generation_seq) == (model.generation, model.seq, model.seq)
         assert (state.taint, state.creation, state.inbox_label) == (PUBLIC, PUBLIC, PUBLIC)
 
@@ -368,14 +374,16 @@ class Machine(RuleBasedStateMachine):
             self.sending[one.key] = one
 
     def settle(self, data: st.DataObject) -> None:
-        state = data.draw(st.sampled_from([DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.PENDING]))
+        state = data.draw(st.sampled_from(SETTLED))
         key = data.draw(st.sampled_from(sorted(self.sending)))
         held = self.run(self.store.settle(self.sending[key], "me", state, audit=(row(),)))
-        was = self.model.deliveries[key]
-        assert held == (was in {DeliveryState.SENDING, state})
-        if was is DeliveryState.SENDING:
-            self.model.deliveries[key] = state
-            self.model.audit += 1
+        was, model = self.model.deliveries[key], self.model
+        if state is DeliveryState.PENDING and key in model.old:
+            state = DeliveryState.CANCELLED
+        assert held == (key not in model.taken_back and was in {*OPEN_SENDS, state})
+        if held and was is not state:
+            model.deliveries[key] = state
+            model.audit += 1
 
     # Laws ------------------------------------------------------------------------------------------
 
@@ -420,6 +428,18 @@ class Machine(RuleBasedStateMachine):
         assert {one.key: one.state for one in self.run(self.store.deliveries(self.sid))} == model.deliveries
         assert {one.id: one.state for one in self.run(self.store.approvals(self.sid))} == model.approvals
         assert self.run(self.store.head(self.sid))[0] == model.audit
+
+    @invariant()
+    def only_what_is_settled_is_forgotten(self) -> None:
+        model = self.model
+        unsaid = [key for key, state in model.deliveries.items() if state in UNSAID]
+        letters = [key for key, state in model.deliveries.items() if state in DEAD and key not in model.old]
+        out, dead = self.run(command(self.store, "HMGET", keys(self.sid).state, "out", "dead"))
+        assert int(out or 0) == len(unsaid)
+        assert dead is not None or not letters
+        assert dead is None or unsaid or letters
+        left: int = self.run(command(self.store, "PTTL", keys(self.sid).outbox))
+        assert (left > 0) == bool(model.deliveries and not unsaid and not letters)
 
 
 ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (

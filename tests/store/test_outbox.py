@@ -170,6 +170,71 @@ async def test_an_entry_in_doubt_is_not_forgotten(store: RedisStore) -> None:
     assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
 
 
+async def test_what_was_in_doubt_and_is_sent_is_not_looked_for_any_more(own: RedisStore) -> None:
+    sid = await said(own, *(["console::ann:"] * 2), sender="me")
+    one, other = await own.deliveries(sid)
+    await own.settle(one, "me", DeliveryState.AMBIGUOUS)
+    await own.settle(one, "me", DeliveryState.SENT)
+    await own.settle(other, "me", DeliveryState.SENT)
+    await own.dead()
+    await own.sweep()
+    assert await command(own, "SMEMBERS", LETTERS) == []
+
+
+async def test_an_entry_in_doubt_goes_with_its_generation(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (old,) = await store.deliveries(sid)
+    await store.settle(old, "me", DeliveryState.AMBIGUOUS)
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    await store.put(sid, answer("k1"))
+    (new,) = await store.take(sid, "me", CONSOLE)
+    await store.settle(new, "me", DeliveryState.AMBIGUOUS)
+    times: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 2, "k0", "k1")
+    assert 0 < times[0] <= StoreOptions().keep_ms
+    assert times[1] == -1
+    await store.decide_dead(new, again=False, audit=())
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    assert await command(store, "HGET", keys(sid).state, "dead") is None
+
+
+async def test_among_many_entries_one_in_doubt_goes_with_its_generation(store: RedisStore) -> None:
+    sid = await said(store, *(["console::ann:"] * 17), sender="me")
+    old, *_ = await store.deliveries(sid)
+    await store.settle(old, "me", DeliveryState.AMBIGUOUS)
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    await store.put(sid, answer("k17"))
+    times: list[int] = await command(store, "HPTTL", keys(sid).outbox, "FIELDS", 2, old.key, "k17")
+    assert 0 < times[0] <= StoreOptions().keep_ms
+    assert times[1] == -1
+
+
+async def test_an_entry_in_doubt_is_not_tried_again_after_a_reset(store: RedisStore) -> None:
+    sid = await said(store, "console::ann:", sender="me")
+    (old,) = await store.deliveries(sid)
+    await store.settle(old, "me", DeliveryState.AMBIGUOUS)
+    await store.reset(sid, op=fresh(), actor="ann", audit=())
+    for _ in range(2):
+        assert await store.settle(old, "me", DeliveryState.PENDING)
+    assert [one.state for one in await store.deliveries(sid)] == [DeliveryState.CANCELLED]
+    assert await store.take(sid, "me", CONSOLE) == ()
+
+
+async def calls(store: RedisStore, name: str) -> int:
+    """Return how often the server ran a command."""
+    stats: bytes = await command(store, "INFO", "commandstats")
+    (line,) = [line for line in stats.decode().splitlines() if line.startswith(f"cmdstat_{name}:")]
+    return int(line.partition("calls=")[2].partition(",")[0])
+
+
+async def test_settling_does_not_read_all_that_was_said_before(own: RedisStore) -> None:
+    sid = await said(own, "console::ann:", sender="me")
+    (entry,) = await own.deliveries(sid)
+    before = await calls(own, "hgetall")
+    await own.settle(entry, "me", DeliveryState.SENT)
+    assert await calls(own, "hgetall") - before == 1  # the session's record
+
+
 async def test_of_many_entries_each_is_forgotten_by_itself(store: RedisStore) -> None:
     sid = await said(store, *(["console::ann:"] * 17), sender="me")
     entry, other, *_ = await store.deliveries(sid)

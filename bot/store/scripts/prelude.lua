@@ -388,9 +388,14 @@ local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
 end
 
+-- Whether people may still decide on it: what a reset left behind is nobody's any more.
+local function dead_letter(d)
+  return DEAD[d.state] and d.gen == S.gen
+end
+
 -- Note until when the session may have dead letters, for the sweep; those in doubt are kept until people decide.
-local function left_unsaid(state, till)
-  if DEAD[state] then set('dead', state == 'ambiguous' and NEVER or math.max(count('dead'), till)) end
+local function left_unsaid(d, till)
+  if dead_letter(d) then set('dead', d.state == 'ambiguous' and NEVER or math.max(count('dead'), till)) end
 end
 
 local function address_of(d)
@@ -411,20 +416,21 @@ local function deliveries(key)
 end
 
 -- Let the deliveries go, when all are settled; the next one holds them again. With dead letters among them, which stay
--- longer, and one in doubt until people decide, each goes by itself.
+-- longer, and one in doubt until people decide, each goes by itself. Only where there may be some is the whole outbox
+-- read; the caller has written down what is unsettled and dead, and saves.
 local function forget_deliveries(key, keep, keep_dead)
-  local all, dead = deliveries(key), false
-  for _, d in ipairs(all) do
-    if unsettled(d) then return end
-    dead = dead or DEAD[d.state]
-  end
+  if count('out') > 0 then return end
+  local all, dead = count('dead') > 0 and deliveries(key) or {}, false
+  for _, d in ipairs(all) do dead = dead or dead_letter(d) end
   if not dead then
+    drop('dead')
     redis.call('PEXPIRE', key, keep)
     return
   end
   for _, d in ipairs(all) do
-    if d.state ~= 'ambiguous' then
-      redis.call('HPEXPIRE', key, DEAD[d.state] and keep_dead or keep, 'NX', 'FIELDS', 1, d.key)
+    local letter = dead_letter(d)
+    if not (letter and d.state == 'ambiguous') then
+      redis.call('HPEXPIRE', key, letter and keep_dead or keep, 'NX', 'FIELDS', 1, d.key)
     end
   end
 end

@@ -33,13 +33,14 @@ cancel_approvals(KEYS[6], actor)
 flat = redis.call('HGETALL', KEYS[5])
 for i = 1, #flat, 2 do
   local d = delivery(flat[i + 1])
-  if unsettled(d) then
+  local open = unsettled(d)
+  if open then
     d.state, d.op, d.sender, d.till = 'cancelled', '-', '', 0
     put_delivery(KEYS[5], flat[i], d)
-    forget(KEYS[5], flat[i], keep)
   end
+  -- One in doubt is not kept any more: nobody can decide on it.
+  if open or d.state == 'ambiguous' then forget(KEYS[5], flat[i], keep) end
 end
-forget_deliveries(KEYS[5], keep, keep_dead)
 
 -- The creation label stays: that the session exists tells as much as it did before.
 for _, field in ipairs({'taint', 'typed', 'title', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end
@@ -51,6 +52,7 @@ append_event(KEYS[2], now, {type = 'session.reset', actor = actor, label = 'PUBL
   turn = '', body = '{}'})
 set('gseq', S.seq)
 drop('dead')
+forget_deliveries(KEYS[5], keep, keep_dead)
 append_audit(KEYS[7], rows)
 save(KEYS[1])
 return answer(KEYS[8], {'ok', redis.call('HGETALL', KEYS[1])})

@@ -11,6 +11,8 @@ local rows = read_audit()
 local record = redis.call('HGET', KEYS[2], key)
 local d = record and delivery(record)
 if not d or d.sender ~= sender or d.attempt ~= attempt then return {'ok', 0, S.an or '0', S.ah or ''} end
+-- A reset leaves nothing to be said.
+if state == 'pending' and d.gen ~= S.gen then state = 'cancelled' end
 if d.state ~= state then
   if d.state ~= 'sending' and d.state ~= 'ambiguous' then return {'ok', 0, S.an or '0', S.ah or ''} end
   local refusal = moved_head(rows)
@@ -19,12 +21,12 @@ if d.state ~= state then
   d.state, d.till, d.op, d.arrival = state, wait > 0 and now_ms() + wait or 0, '-', arrival
   d.fails, d.receipt = d.fails + failed, receipt
   put_delivery(KEYS[2], key, d)
+  left_unsaid(d, now_ms() + keep_dead)
+  set('out', count('out') - before + (unsettled(d) and 1 or 0))
   if not unsettled(d) then
     if state ~= 'ambiguous' then forget(KEYS[2], key, DEAD[state] and keep_dead or keep) end
     forget_deliveries(KEYS[2], keep, keep_dead)
   end
-  left_unsaid(state, now_ms() + keep_dead)
-  set('out', count('out') - before + (unsettled(d) and 1 or 0))
   append_audit(KEYS[3], rows)
   save(KEYS[1])
 end

@@ -15,7 +15,7 @@ for _, d in ipairs(deliveries(KEYS[2])) do
       d.state, d.attempt, d.till = 'sending', d.attempt + 1, now + lease
     else
       d.state, d.till, waiting = 'ambiguous', now + lease, waiting - 1
-      left_unsaid(d.state)
+      left_unsaid(d)
     end
     d.op, d.sender, mine = op, sender, true
     d.record = put_delivery(KEYS[2], d.key, d)
