@@ -51,6 +51,7 @@ from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
 from bot.tools.web_fetch import Bounds, WebFetch
+from bot.trail import Trail
 from channels.base import Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
@@ -131,6 +132,7 @@ class App:
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
         self.strangers = Strangers(store, self.ids, secrets.session)
+        self.trail = Trail(store, self.chains, lambda: self.gate.document.top)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
         self.outbox = self._outbox()
@@ -167,6 +169,7 @@ class App:
             deliver=self.outbox.collect,
             recap=self.mind.recap,
             strangers=self.strangers,
+            trail=self.trail,
         )
 
     async def serve(self, tell: Tell = _nobody) -> None:

@@ -14,6 +14,9 @@ from bot.errors import StoreError
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRecord
 
+OUTSIDE: Final = "audit"
+"""The chain for decisions outside any session."""
+
 _ANCHOR_SECONDS: Final = 10.0
 
 
@@ -48,7 +51,18 @@ class Chains:
         if await self._store.head(chain) != head:
             # It grew while it was read: what came after the head that is compared is for the next time.
             records = records[: head[0]]
-        return audit.verify(chain, records, head, anchor, self._key)
+        # A long chain takes its time.
+        return await asyncio.to_thread(audit.verify, chain, records, head, anchor, self._key)
+
+    async def newest(self, chain: str, count: int) -> tuple[AuditRecord, ...]:
+        """Return the newest records of a chain, at most `count` of them, oldest first; none if there is no such."""
+        head, _hash = await self._store.head(chain)
+        return await self._store.records(chain, after=max(0, head - count), limit=count)
+
+    async def record(self, chain: str, n: int) -> AuditRecord | None:
+        """Return one record of a chain, None if there is none of that number."""
+        found = await self._store.records(chain, after=n - 1, limit=1) if n > 0 else ()
+        return found[0] if found and found[0].n == n else None
 
     async def anchor(self) -> None:
         """Keep the heads of all chains outside the store."""

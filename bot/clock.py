@@ -6,6 +6,7 @@ decides them.
 """
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -31,3 +32,8 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds since an arbitrary moment; never falls."""
         return time.monotonic()
+
+
+def moment(milliseconds: int) -> str:
+    """Return a time since the epoch as people write it, in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -4,16 +4,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot import rows
 from bot.audit import Intact
-from bot.cli.output import moment, print_json, print_lines, table
+from bot.chains import OUTSIDE
+from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.errors import OperatorError
 from bot.sessions.records import AuditRecord
 
 EXIT_TAMPERED: Final = 3
-OUTSIDE: Final = "audit"
-"""The chain for decisions outside any session."""
 
 
 async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None:
@@ -22,15 +22,13 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
     Raises OperatorError: the chain has no records.
     """
     async with as_owner(config) as (app, _):
-        head, _hash = await app.store.head(chain)
-        records = await app.store.records(chain, after=max(0, head - count), limit=count)
+        records = await app.chains.newest(chain, count)
     if not records:
         raise OperatorError(f"the chain `{chain}` has no records", next_step="`lockgate sessions list` names sessions")
     if as_json:
         print_json([_document(record) for record in records])
         return
-    heads = ("n", "time (UTC)", "kind", "actor", "hook", "verdict", "rules", "taint")
-    print_lines(table([heads, *(_row(record) for record in records)]))
+    print_lines(table([("n", *rows.HEADS), *((str(record.n), *rows.cells(record)) for record in records)]))
 
 
 async def verify(config: Config, *, as_json: bool) -> int:
@@ -63,21 +61,14 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
             f"`{decision}` is not a decision", next_step="write CHAIN:N, as `lockgate audit tail` shows"
         )
     async with as_owner(config) as (app, _):
-        n = int(number)
-        records = await app.store.records(chain, after=n - 1, limit=1) if n else ()
+        record = await app.chains.record(chain, int(number))
         in_force = app.gate.document.digest
-    if not records or records[0].n != n:
+    if record is None:
         raise OperatorError(f"there is no decision `{decision}`", next_step="`lockgate audit tail` shows what there is")
-    record = records[0]
     if as_json:
         print_json({"chain": chain, **_document(record), "policy_in_force": in_force})
         return
-    body = record.body
-    lines = [f"{chain}:{record.n}, {moment(record.ts)} UTC, {record.kind} by {record.actor}"]
-    lines += [f"{name}: {_shown(value)}" for name, value in body.items() if value not in ("", [], None)]
-    if body.get("policy") and body["policy"] != in_force:
-        lines.append("the policy was another one then")
-    print_lines(lines)
+    print_lines(rows.told(f"{chain}:{record.n}", record, in_force))
 
 
 def _document(record: AuditRecord) -> dict[str, JsonValue]:
@@ -89,13 +80,3 @@ def _document(record: AuditRecord) -> dict[str, JsonValue]:
         "body": dict(record.body),
         "hash": record.hash,
     }
-
-
-def _row(record: AuditRecord) -> tuple[str, ...]:
-    body = record.body
-    what = (_shown(body.get(name, "")) for name in ("hook", "verdict", "rules", "before"))
-    return str(record.n), moment(record.ts), record.kind, record.actor, *what
-
-
-def _shown(value: JsonValue) -> str:
-    return ", ".join(str(inner) for inner in value) if isinstance(value, list) else str(value)

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
@@ -35,8 +34,3 @@ def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
     known = [tuple(visible(cell).replace("\n", " ") for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in known) for column in range(len(known[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in known]
-
-
-def moment(milliseconds: int) -> str:
-    """Return a time on the store's clock as people write it, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

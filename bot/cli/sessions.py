@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from bot.cli.output import moment, print_json, print_lines, table
+from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
+from bot.clock import moment
 from bot.config.model import Config
 from bot.errors import OperatorError
 from bot.sessions.events import Event

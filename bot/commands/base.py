@@ -21,6 +21,7 @@ from bot.standing import Standing
 from bot.strangers import Strangers
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
+from bot.trail import Trail
 from channels.message import Address
 from policy.decision import Decision
 from policy.errors import LabelTextError
@@ -59,7 +60,7 @@ class CommandContext:
     `simulations` counts `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads
     the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
     process, `deliver` says what waits in an outbox, `close` edits the copies of questions that a session does not
-    ask any more. `recap` asks the configured models for a recap.
+    ask any more. `recap` asks the configured models for a recap. `trail` reads the audit.
     """
 
     caller: Caller
@@ -80,6 +81,7 @@ class CommandContext:
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
     strangers: Strangers
+    trail: Trail
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""

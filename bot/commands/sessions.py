@@ -3,10 +3,10 @@
 What they tell is compared with the clearance of the address that answers, and enters no context (law `no_read_up`).
 """
 
-from datetime import UTC, datetime
 from typing import Final
 
 from bot import labelling
+from bot.clock import moment
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.errors import CursorError, NotFoundError
 from bot.sessions.events import Event
@@ -144,7 +144,7 @@ def _listed(state: SessionState, title: Title | None, context: CommandContext) -
     here = " (this one)" if state.sid == context.sid else ""
     return (
         f"{state.sid}{called}{here}\n"
-        f"- {told['kind']} on {told['channel']}, {state.status}, taint {state.taint}, {_moment(state.updated_at)}"
+        f"- {told['kind']} on {told['channel']}, {state.status}, taint {state.taint}, {moment(state.updated_at)} UTC"
     )
 
 
@@ -153,8 +153,4 @@ def _entry(event: Event, state: SessionState, context: CommandContext) -> str:
     # What a model called a tool may be as long as any text, and hold as much.
     told = "" if what == MESSAGE else f", {shortened(context.gate.masked(what))}"
     shown = shortened(context.gate.masked(text)).replace("\n", "\n  ")
-    return f"{place(event, state)}. {event.actor}{told}, {event.label}, {_moment(event.ts)}\n  {shown}"
-
-
-def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{place(event, state)}. {event.actor}{told}, {event.label}, {moment(event.ts)} UTC\n  {shown}"

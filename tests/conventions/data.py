@@ -25,8 +25,8 @@ RESERVED: Final = (
         "policy.labels.parse",
         (
             *("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
-            # these read the labels they wrote themselves: beside files, and of what is held in the log
-            *("bot.tools.labelled_files", "bot.events"),
+            # these read labels they wrote themselves: beside files, of what is held in the log, in rows of the audit
+            *("bot.tools.labelled_files", "bot.events", "bot.trail"),
         ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),

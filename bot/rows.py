@@ -1,0 +1,32 @@
+"""Rows of the audit in words, one way for the command line and `/audit`."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.clock import moment
+from bot.sessions.records import AuditRecord
+
+HEADS: Final = ("time (UTC)", "kind", "actor", "hook", "verdict", "rules", "taint")
+
+_FACTS: Final = ("hook", "verdict", "rules", "before")
+
+
+def cells(record: AuditRecord) -> tuple[str, ...]:
+    """Return what a listing shows of a row, as `HEADS` names it; empty for what it does not tell."""
+    return moment(record.ts), record.kind, record.actor, *(_shown(record.body.get(name, "")) for name in _FACTS)
+
+
+def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
+    """Yield a row in full, under a name; `in_force` is the digest of the policy that is in force."""
+    yield f"{name}, {moment(record.ts)} UTC, {record.kind} by {record.actor}"
+    for field, value in record.body.items():
+        if value not in ("", [], None):
+            yield f"{field}: {_shown(value)}"
+    if record.body.get("policy") and record.body["policy"] != in_force:
+        yield "the policy was another one then"
+
+
+def _shown(value: JsonValue) -> str:
+    return ", ".join(str(inner) for inner in value) if isinstance(value, list) else str(value)
