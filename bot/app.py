@@ -30,6 +30,7 @@ from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
 from bot.mind import Mind
+from bot.newcomers import Newcomers
 from bot.offers import Offers
 from bot.outbox import Outbox
 from bot.pacing import RATES, Pacing
@@ -136,8 +137,9 @@ class App:
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
         self.outbox = self._outbox()
-        self.copies = Copies(store, store, self.gate, self.outbox)
-        self._memberships = Memberships(self.gate, self.reloader, store, self.outbox, clock)
+        self.copies = Copies(store, self.gate, self.outbox)
+        self.newcomers = Newcomers(store, self.gate, self.outbox, clock)
+        self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
         self.router = self._router()
 
     def vault(self) -> Vault:
@@ -237,7 +239,7 @@ class App:
             outbox=self.outbox,
             reloader=self.reloader,
             strangers=self.strangers,
-            newcomers=self._memberships.newcomers,
+            newcomers=self.newcomers,
             clock=self.clock,
             context=self.command_context,
             conversations=self.conversations,

@@ -9,7 +9,7 @@ who asked.
 from collections import Counter
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from bot.errors import NotFoundError
 from bot.gate.gate import Gate
@@ -35,12 +35,15 @@ _WORDS: Final = MappingProxyType(
 )
 
 
+class Store(CopyStore, OutboxStore, Protocol):
+    """What is asked of the store."""
+
+
 class Copies:
     """Has the copies of questions edited."""
 
-    def __init__(self, store: CopyStore, said: OutboxStore, gate: Gate, outbox: Outbox) -> None:
+    def __init__(self, store: Store, gate: Gate, outbox: Outbox) -> None:
         self._store = store
-        self._said = said
         self._gate = gate
         self._outbox = outbox
 
@@ -71,7 +74,7 @@ class Copies:
             line = outcome(copy.asked, asked, named=not destination.shared)
             # A session that is gone says nothing any more.
             with suppress(NotFoundError):
-                await self._said.put(copy.sid, _edit(question, line))
+                await self._store.put(copy.sid, _edit(question, line))
         await self._store.uncopied(copy)
 
 

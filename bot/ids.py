@@ -78,7 +78,7 @@ def held_id(key: str) -> str:
     `key` is the call's idempotency key. It begins with the session's id, which only this installation can
     compute, so a text from outside cannot name what will be held.
     """
-    return f"held-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
+    return _hashed("held", key)
 
 
 def receipt_id(key: str) -> str:
@@ -86,13 +86,16 @@ def receipt_id(key: str) -> str:
 
     `key` is the idempotency key of the delivery. Only the session that sent finds it among its own deliveries.
     """
-    return f"receipt-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
+    return _hashed("receipt", key)
 
 
 def letter_id(sid: str, key: str) -> str:
     """Return the id of a dead letter, the delivery `key` of a session: it tells neither what nor where to."""
-    digest = hashlib.sha256(f"{sid}/{key}".encode("utf-8", "surrogatepass")).digest()
-    return f"letter-{_base32(digest[:10])}"
+    return _hashed("letter", f"{sid}/{key}")
+
+
+def _hashed(kind: str, key: str) -> str:
+    return f"{kind}-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
 
 
 def _base32(raw: bytes) -> str:

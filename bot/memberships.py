@@ -1,24 +1,16 @@
 """What changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
 
 from dataclasses import replace
-from typing import Protocol
 
 from bot import labelling
-from bot.clock import Clock
 from bot.gate.gate import Gate
 from bot.newcomers import Newcomers
-from bot.outbox import Outbox
 from bot.reload import Changing, Known, Reloader
-from bot.sessions.counts import CountStore
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRow
 from channels.base import Reader
 from channels.message import Membership, Moved
 from policy.overrides import Change, Place, Placing
-
-
-class Store(AuditStore, CountStore, Protocol):
-    """What is asked of the store."""
 
 
 class Memberships:
@@ -27,24 +19,24 @@ class Memberships:
     `newcomers` tells admins of chats that the bot itself joins.
     """
 
-    def __init__(self, gate: Gate, reloader: Reloader, store: Store, outbox: Outbox, clock: Clock) -> None:
+    def __init__(self, gate: Gate, reloader: Reloader, audit: AuditStore, newcomers: Newcomers) -> None:
         self._gate = gate
-        self.newcomers = Newcomers(store, gate, outbox, clock)
-        self._store = store
         self._reloader = reloader
+        self._audit = audit
+        self._newcomers = newcomers
 
     async def heard(self, event: Membership | Moved) -> None:
         """Take in that somebody joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
         if isinstance(event, Moved):
             # Its adapter goes on calling it as before, so nothing else changes here. Where one does not, the new id is
             # a chat that nobody classified: an id is no proof of who reads there.
-            await self._store.append(
+            await self._audit.append(
                 (AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)}),)
             )
         else:
             await self._joined(event)
             if event.own and event.joined:
-                await self.newcomers.seen(event.address, event.by, added=True)
+                await self._newcomers.seen(event.address, event.by, added=True)
 
     async def _joined(self, membership: Membership) -> None:
         there, document = membership.address, self._gate.document

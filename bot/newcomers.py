@@ -7,10 +7,11 @@ told: others chose it. Nothing here decides anything, the buttons are commands l
 
 from typing import Final
 
-from bot import labelling, principals
+from bot import labelling
 from bot.authorize import Caller, Ingress, at_least
 from bot.clock import Clock
 from bot.gate.gate import Gate
+from bot.offers import private_chats
 from bot.outbox import Outbox
 from bot.sessions.counts import CountStore
 from bot.standing import Standing
@@ -34,7 +35,6 @@ WEEK_MS: Final = 7 * 24 * HOUR_MS
 """After a week a chat that is still not classified is told of again, when somebody speaks to the bot there."""
 
 _TELLING_MS: Final = 5 * 60 * 1000
-_CONSOLE: Final = "console"
 
 
 class Newcomers:
@@ -75,17 +75,12 @@ class Newcomers:
 
 
 def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[tuple[Caller, Address]]:
-    """Return everybody who may classify a chat, each with one private chat: of its channel, or of another served.
-
-    At a console nobody may be sitting.
-    """
+    """Return everybody who may classify a chat, each with one private chat: of its channel, or of another served."""
     found = list[tuple[Caller, Address]]()
     for name, person in document.principals.items():
         if not at_least(person.role, Role.ADMIN):
             continue
-        homes = [home for home in map(principals.private_chat, person.accounts) if home.channel in served]
-        homes = [home for home in homes if home.channel != _CONSOLE]
-        homes.sort(key=lambda home: (home.channel != place.channel, home.workspace != place.workspace))
+        homes = [home for home in private_chats(document, name, place) if home.channel in served]
         caller = Caller(name, person.role, person.clearance, Ingress.COMMAND)
         found += [(caller, home) for home in homes[:1]]
     return found

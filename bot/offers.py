@@ -218,14 +218,14 @@ def bound(text: str, label: Label) -> str:
 
 
 def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:
-    """Return where a person is spoken to in private other than at home, first where he has his accounts for that.
+    """Return where a person is spoken to in private other than at home, the nearest to home first.
 
     At a console nobody may be sitting.
     """
     person = document.principals.get(principal)
     chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
     others = (chat for chat in chats if chat.channel != _CONSOLE and chat != home.place)
-    return tuple(sorted(others, key=lambda chat: not _same_site(chat, home)))
+    return tuple(sorted(others, key=lambda chat: (chat.channel != home.channel, chat.workspace != home.workspace)))
 
 
 def aside(document: Document, principal: str, home: Address) -> Address | None:

@@ -125,28 +125,24 @@ class Outbox:
         """
         destination = await self._gate.destination(standing.home)
         for said, about in ((text, label), (WITHHELD_REPLY, PUBLIC)):
-            spoken = self._gate.reply(standing, destination, said, about)
-            row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
-            await self._audit.append((row,))
-            if spoken.decision.verdict in MAY_GO_ON:
+            decided = await self._decided(standing, destination, said, about)
+            if decided is not None:
                 # Somebody is there who asked.
                 await self._pacing.heard(standing.home)
-                await self._answer(standing, destination, spoken.text, about, press)
+                await self._answer(standing, destination, decided, about, press)
                 return
 
     async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
         """Tell somebody what everybody may know, without being asked, now or never; return whether it was said."""
         destination = await self._gate.destination(standing.home)
-        spoken = self._gate.reply(standing, destination, text, PUBLIC)
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
-        await self._audit.append((row,))
-        if spoken.decision.verdict not in MAY_GO_ON:
+        decided = await self._decided(standing, destination, text, PUBLIC)
+        if decided is None:
             return False
         turn = Turn(str(standing.home))
         if await self._pacing.wait(turn, shared=destination.shared, patience=Patience()) != 0:
             return False
         try:
-            await self._send(Outbound(standing.home, spoken.text, self._ids.op(), OutboundKind.NOTICE, buttons=buttons))
+            await self._send(Outbound(standing.home, decided, self._ids.op(), OutboundKind.NOTICE, buttons=buttons))
         except BusyChannelError as error:
             await self._pacing.busy(turn, error)
             return False
@@ -156,6 +152,13 @@ class Outbox:
         except ChannelError as error:
             return isinstance(error, AmbiguousSendError)
         return True
+
+    async def _decided(self, standing: Standing, destination: Destination, text: str, label: Label) -> str | None:
+        """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
+        spoken = self._gate.reply(standing, destination, text, label)
+        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+        await self._audit.append((row,))
+        return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label, press: str) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""

@@ -128,6 +128,11 @@ class OutboundKind(StrEnum):
     QUESTION = "question"
     OFFER = "offer"
 
+    @property
+    def verbatim(self) -> bool:
+        """Whether the program itself says it: a formatting that hid a part of that would deceive whoever is asked."""
+        return self in {OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION}
+
 
 @dataclass(frozen=True, slots=True)
 class Button:

@@ -43,20 +43,22 @@ class Pictures:
             size, digest = file.get("size"), str(file.get("sha256"))
             if file.get("kind") != _KIND or not isinstance(size, int) or size > min(_EACH, left) or digest in found:
                 continue
-            content = await asyncio.to_thread(self._read, standing, str(file["path"]), size)
-            if hashlib.sha256(content).hexdigest() == digest:
+            content = await asyncio.to_thread(self._read, standing, str(file["path"]), size, digest)
+            if content:
                 found[digest] = BinaryContent(content, media_type=str(file["media_type"]))
                 left -= size
             if len(found) == _MOST:
                 break
         return found
 
-    def _read(self, standing: Standing, path: str, size: int) -> bytes:
+    def _read(self, standing: Standing, path: str, size: int, digest: str) -> bytes:
+        """Return the bytes of this digest, nothing if they are not there."""
         place = self._root.workspace(standing.sid, standing.generation, *path.split("/")[1:])
         try:
-            return self._root.load(place, size)
+            content = self._root.load(place, size)
         except (AbsentError, UnusableError):
             return b""
+        return content if hashlib.sha256(content).hexdigest() == digest else b""
 
 
 def pictured(body: JsonObject, shown: Shown) -> tuple[BinaryContent, ...]:

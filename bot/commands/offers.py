@@ -104,8 +104,9 @@ async def _offered(context: CommandContext, code: str) -> Offer:
     Raises NotFoundError: there is none for him, or it may not be told of here.
     """
     found = await context.store.offer(code)
-    reader = (await context.standing(None)).reader
-    if found is None or found[0].principal != context.caller.principal or not found[0].told.flows_to(reader):
+    if found is None or found[0].principal != context.caller.principal:
+        raise NotFoundError
+    if not found[0].told.flows_to((await context.standing(None)).reader):
         raise NotFoundError
     return found[0]
 

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from bot.config.files import FilesSettings
 from bot.gate.gate import Gate
 from bot.intake.brought import Brought
-from bot.intake.kinds import Kind, beginning, nature
+from bot.intake.kinds import OTHER, Kind, beginning, nature
 from bot.intake.names import safe_name
 from bot.intake.transcriber import Transcriber, TranscriptionError
 from bot.sessions.events import Event, EventType
@@ -80,7 +80,8 @@ class Files:
             left -= len(file.content)
             if file.nature.kind is Kind.TEXT:
                 found = beginning(file.content, self._settings.characters + _MARGIN)
-                file = file if found is None else replace(file, text=found[0], more=found[1])
+                # What begins like a text and goes on otherwise is none.
+                file = replace(file, nature=OTHER) if found is None else replace(file, text=found[0], more=found[1])
             if file.nature.kind is Kind.AUDIO and self._transcriber is not None:
                 file = await self._heard(self._transcriber, standing, item, file, record)
             brought.append(file)

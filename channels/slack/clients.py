@@ -4,7 +4,6 @@ No client repeats a call by itself: what was said may have been said although it
 """
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,7 +49,7 @@ class Clients:
         server: str = SERVER,
         seconds: float = 15.0,
     ) -> None:
-        self._server = server if server.endswith("/") else f"{server}/"
+        self._server = server
         self._token = token
         self._installations = installations
         self._there: dict[str, tuple[Installation, Workspace]] = {}
@@ -71,15 +70,14 @@ class Clients:
 
         Raises GoneError: it is not installed there. ChannelError: nobody can tell now.
         """
-        if self._token:
-            # That workspace may be gone, and others are there.
-            with suppress(GoneError):
-                home = await self.home()
-                if home.team == team:
-                    return home
+        if self._home is not None and self._home.team == team:
+            return self._home
         installed = None if self._installations is None else await self._installations.of(team)
         if installed is None:
             self._there.pop(team, None)
+            # Asked for last: where that token counts no more, the other workspaces are there.
+            if self._token and (home := await self.home()).team == team:
+                return home
             raise GoneError("the app is not installed there")
         async with self._asking:
             known = self._there.get(team)
@@ -136,6 +134,12 @@ class Clients:
             logger=logger(),
             retry_handlers=[],
         )
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy that the environment names, by which the SDK makes its calls."""
+        found: str | None = self.made("").proxy
+        return found
 
     def session(self) -> aiohttp.ClientSession:
         """Return the connections that all clients share."""

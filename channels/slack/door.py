@@ -6,9 +6,9 @@ left to one. What cannot be kept raises, and is then not acknowledged, so that S
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from slack_bolt.async_app import AsyncApp, AsyncBoltContext, AsyncBoltRequest
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 
@@ -22,6 +22,9 @@ from channels.slack.place import NAME
 Take = Callable[[wire.Json, Workspace], Awaitable[None]]
 """Keep what a workspace tells. Raises an exception: it could not be kept."""
 
+_THERE = "lockgate.workspace"
+"""Under what name Bolt's context carries the workspace that was found."""
+
 _NOBODY = "This app is not installed in this workspace."
 
 
@@ -32,11 +35,12 @@ class Door:
         self._lanes = Lanes()
         self._taken_off = clients.taken_off
 
-        async def authorized(team_id: str | None) -> AuthorizeResult | None:
+        async def authorized(context: AsyncBoltContext, team_id: str | None) -> AuthorizeResult | None:
             try:
                 there = await clients.workspace(team_id or "")
             except GoneError:
                 return None
+            context[_THERE] = there
             return AuthorizeResult(
                 enterprise_id=None,
                 team_id=there.team,
@@ -46,12 +50,7 @@ class Door:
             )
 
         async def keep(req: AsyncBoltRequest) -> BoltResponse:
-            try:
-                there = await clients.workspace(req.context.team_id or "")
-            except GoneError:
-                # The bot was taken off it, and this tells so; nobody there is answered any more.
-                return BoltResponse(status=200, body="")
-            await take(req.body, there)
+            await take(req.body, cast("Workspace", req.context[_THERE]))
             return BoltResponse(status=200, body="")
 
         app: Any = AsyncApp(

@@ -18,8 +18,10 @@ from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import Vault, VaultError
+from channels.listening import listening
 from channels.slack.failures import FAILURES
 from channels.slack.installed import Installation, Installations
+from channels.slack.logs import logger
 from channels.slack.manifest import SCOPES
 
 LINK_SECONDS: Final = 600
@@ -76,7 +78,7 @@ class Installer:
         self._oauth = oauth
         self._vault = vault
         self.installations = Installations(vault)
-        self._server = server if server.endswith("/") else f"{server}/"
+        self._server = server
 
     async def link(self, state: str) -> str:
         """Return the address at which a person installs the bot. `state` is random, and nobody else's.
@@ -105,13 +107,8 @@ class Installer:
 
         app = web.Application()
         app.router.add_get(urlsplit(self._oauth.url).path or "/", back)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SECONDS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._oauth.host, self._oauth.port).start()
+        async with listening(app, self._oauth.host, self._oauth.port, _SECONDS):
             yield
-        finally:
-            await runner.cleanup()
 
     async def returned(self, query: Mapping[str, str]) -> Page:
         """Take a person who comes back from Slack with these parameters, and return what to tell."""
@@ -150,7 +147,7 @@ class Installer:
         return Page(HTTPStatus.OK, problem)
 
     def _client(self, token: str | None = None) -> Any:  # noqa: ANN401 - the SDK's own types are not known
-        return AsyncWebClient(token, base_url=self._server, timeout=_SECONDS, retry_handlers=[])
+        return AsyncWebClient(token, base_url=self._server, timeout=_SECONDS, logger=logger(), retry_handlers=[])
 
 
 def _problem(told: Any) -> str:  # noqa: ANN401 - the SDK's own types are not known

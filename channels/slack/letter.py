@@ -17,8 +17,6 @@ FILE: Final = "answer.md"
 ACTION: Final = "lockgate.command"
 """What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
 
-_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION})
-"""What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
 _LONGEST: Final = limits.PARTS * limits.TEXT
 """Of the characters that can be shown as messages at all."""
 _LEAD: Final = 200
@@ -52,7 +50,7 @@ def compose(outbound: Outbound, commands: Collection[str] = ()) -> Letter:
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
     said = _spelled(outbound.text, commands) if outbound.kind is OutboundKind.NOTICE else outbound.text
     text = f"{mark}{said}{_typed(others)}"
-    verbatim = outbound.kind in _VERBATIM
+    verbatim = outbound.kind.verbatim
     rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
     if rendered is None or rendered.as_file:
         lead = render(f"{mark}{_first_line(said)}", links=outbound.links, verbatim=verbatim).parts

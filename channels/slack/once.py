@@ -9,18 +9,17 @@ claim is given back where it could not be done, so that it can be told again.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from channels.base import Vault, VaultError
+from channels.base import Receive, Vault, VaultError
 from channels.message import Event, Inbound
+from channels.slack.post import remember
 
 _REMEMBERED: Final = 10_000
 _LIFE: Final = 86_400.0
 _CLAIM: Final = "slack/once/"
-
-Receive = Callable[[Event], Awaitable[None]]
 
 
 class Once:
@@ -44,7 +43,7 @@ class Once:
             return
         if not (isinstance(event, Inbound) and event.addressed and event.text.startswith("/")):
             await receive(event)
-            self._remember(event)
+            remember(self._known, event.dedupe, None, most=_REMEMBERED)
             return
         name = _CLAIM + hashlib.sha256(event.dedupe.encode()).hexdigest()[:32]
         if not await self._vault.swap(name, None, b"1", _LIFE):
@@ -81,11 +80,6 @@ class Once:
                 with suppress(VaultError):
                     await self._vault.delete(name)
         if failure is None:
-            self._remember(event)
+            remember(self._known, event.dedupe, None, most=_REMEMBERED)
         if not outcome.done():
             outcome.set_result(None) if failure is None else outcome.set_exception(failure)
-
-    def _remember(self, event: Event) -> None:
-        while len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[event.dedupe] = None

@@ -15,6 +15,8 @@ from aiohttp import web
 from slack_bolt.response import BoltResponse
 from slack_sdk.signature import SignatureVerifier
 
+from channels.listening import listening
+
 PATH: Final = "/slack/events"
 """Where events, commands and presses on buttons are all told."""
 
@@ -63,13 +65,8 @@ class Endpoint:
 
         app = web.Application(client_max_size=LONGEST)
         app.router.add_post(PATH, post)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._longest)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._listening.host, self._listening.port).start()
+        async with listening(app, self._listening.host, self._listening.port, self._longest):
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _response(self, request: web.Request, answer: Answer) -> web.Response:
         stamp = request.headers.get("X-Slack-Request-Timestamp", "")

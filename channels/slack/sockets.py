@@ -83,9 +83,10 @@ class Sockets:
         wait = self._timing.pause
         try:
             url = await self._ticket()
-            session = self._clients.session()
-            ping = self._timing.ping
-            async with session.ws_connect(url, heartbeat=ping, max_msg_size=LONGEST, timeout=_closing(ping)) as stream:
+            ping, proxy = self._timing.ping, self._clients.proxy
+            async with self._clients.session().ws_connect(
+                url, proxy=proxy, heartbeat=ping, max_msg_size=LONGEST, timeout=_closing(ping)
+            ) as stream:
                 wait = await self._listen(stream, answer, leaving, tasks)
         except BusyChannelError as error:
             wait = error.seconds

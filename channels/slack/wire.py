@@ -94,8 +94,9 @@ def takes_off(body: Json) -> bool:
 def lane(body: Json) -> str:
     """Return what is told one after the other: what has the same lane stays in order."""
     event: Json = body.get("event") or {}
-    place = event.get("channel") or body.get("channel") or body.get("channel_id") or ""
-    return _id(place)
+    place = event.get("channel") or body.get("channel") or body.get("channel_id")
+    # What is of no channel is of a person: one who opens his page does not wait for another.
+    return _id(place or event.get("user") or body.get("user") or "")
 
 
 def account(team: str, user: str) -> str:

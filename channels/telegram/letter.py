@@ -5,7 +5,7 @@ from typing import Final
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-from channels.message import Button, Outbound, OutboundKind
+from channels.message import Button, Outbound
 from channels.telegram import limits
 from channels.telegram.render import LONGEST_SOURCE, Part, render
 
@@ -13,8 +13,6 @@ REPEATED: Final = "(may have been shown before)"
 EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
 
-_VERBATIM: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION})
-"""What the program itself says: a formatting that hides a part of what people are asked about would deceive them."""
 _DATA: Final = 64
 _LABEL: Final = 64
 _BUTTONS: Final = 100
@@ -39,7 +37,7 @@ def compose(outbound: Outbound) -> Letter:
     typed = "".join(f"\n\n{button.label}: `{button.command}`" for button in others)
     text = f"{mark}{outbound.text}{typed}"
     keyboard = _keyboard(fitting) if fitting else None
-    verbatim = outbound.kind in _VERBATIM
+    verbatim = outbound.kind.verbatim
     rendering = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= LONGEST_SOURCE else None
     if rendering is None or rendering.as_file:
         lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts

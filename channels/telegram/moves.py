@@ -46,10 +46,9 @@ class Moves:
         if chat not in self._first:
             name = self._prefix + chat
             kept = await self._vault.get(name)
-            if kept is None and settled and await self._vault.swap(name, None, chat.encode()):
-                kept = chat.encode()
-            if kept is None:
-                kept = await self._vault.get(name) if settled else None
+            if kept is None and settled:
+                swapped = await self._vault.swap(name, None, chat.encode())
+                kept = chat.encode() if swapped else await self._vault.get(name)
             if kept is None:
                 return address
             self._knows(chat, kept.decode())

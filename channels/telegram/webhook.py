@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from channels.listening import listening
+
 if TYPE_CHECKING:
     from channels.telegram import wire
     from channels.telegram.poll import Take
@@ -63,13 +65,8 @@ class Endpoint:
 
         app = web.Application(client_max_size=LONGEST)
         app.router.add_post(urlsplit(self._webhook.url).path or "/", post)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._longest)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._webhook.host, self._webhook.port).start()
+        async with listening(app, self._webhook.host, self._webhook.port, self._longest):
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _status(self, request: web.Request, take: "Take") -> HTTPStatus:
         given = request.headers.get(_HEADER, "").encode("utf-8", "surrogateescape")

@@ -5,12 +5,14 @@ others say, and what the app shows, appears as it changes. `/press 1` presses th
 other line with `/` is a slash command. `?slow`, `?429` and the like are faults, `/help` tells them.
 """
 
+import argparse
 import asyncio
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown
@@ -18,7 +20,8 @@ from tests.sim.slack_events import AGAIN
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Json, Message, SlackError
 
-HAND_PORT = 8398
+HAND_PORT: Final = 8399
+"""Another one than `sim-telegram` has, so that both may play at once."""
 HELP = """\
 alice#general> hello   alice writes in #general (people and channels are made as they are named)
 alice@> hello          alice writes to the bot alone
@@ -160,9 +163,9 @@ class Hand:
                     yield f"    [{len(self.buttons)}] {element['text']['text']}"
 
 
-async def by_hand() -> None:
+async def by_hand(port: int, events: str) -> None:
     """Serve, read the keyboard and show what changes, until the end of the input."""
-    async with slack(port=HAND_PORT, events=sys.argv[1] if len(sys.argv) > 1 else "") as played:
+    async with slack(port=port, events=events) as played:
         played.reach.again, played.reach.patient = AGAIN, False
         alice = played.user("alice", is_admin=True)
         general = played.channel("general", alice, played.user("bob"))
@@ -172,7 +175,7 @@ async def by_hand() -> None:
         print(f"  app token       {played.app_token}")
         print(f"  signing secret  {played.state.app.signing_secret}")
         print(f"  alice is        {alice.id} of workspace {played.team.id}")
-        print("an argument, such as http://127.0.0.1:3000/slack/events, sends events there; /help tells the rest")
+        print("--events http://127.0.0.1:3000/slack/events sends events there; /help tells the rest")
         hand = Hand(played, alice, general)
         reading = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
         print(hand.prompt, end="", flush=True)
@@ -189,5 +192,9 @@ async def by_hand() -> None:
 
 
 if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=HAND_PORT, help="the port to serve on, 0 for any")
+    options.add_argument("--events", default="", help="where events are sent, sockets if it is left out")
+    chosen = options.parse_args()
     with suppress(KeyboardInterrupt):
-        asyncio.run(by_hand())
+        asyncio.run(by_hand(chosen.port, chosen.events))

@@ -80,7 +80,9 @@ async def test_faults_by_hand(fault: str) -> None:
 
 async def test_the_command_serves_and_ends_with_its_input() -> None:
     made = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.sim.slack_hand"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "tests.sim.slack_hand", "--port", "0"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     told, _ = await made.communicate(b"hello\n/help\n")
     assert made.returncode == 0

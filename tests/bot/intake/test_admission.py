@@ -288,6 +288,13 @@ async def test_a_transcript_tells_of_files_and_masks_them(tmp_path: Path) -> Non
         assert "AKIAIOSFODNN7EXAMPLE" not in answer
 
 
+async def test_what_only_begins_like_a_text_is_told_to_be_none(tmp_path: Path) -> None:
+    async with sending(tmp_path) as ann:
+        (answer,) = await ann.sends(("log.txt", b"tides\n" * 1_000 + b"\0"))
+        assert "kept as workspace/incoming/1-1-log.txt; it cannot be read here]" in answer
+        assert [file["kind"] for file in await ann.files()] == ["other"]
+
+
 async def test_a_picture_is_no_text(tmp_path: Path) -> None:
     async with sending(tmp_path) as ann:
         (answer,) = await ann.sends(("photo.jpg", PNG))

@@ -1,5 +1,6 @@
 """A workspace installs the bot by a link that counts once, and is forgotten when it takes the bot off."""
 
+import logging
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -116,13 +117,18 @@ async def test_several_workspaces_install_and_each_has_its_own_token(stage: Stag
     assert await stage.installations.of("T0NOBODY") is None
 
 
-async def test_no_token_stands_in_the_store_or_in_a_text(stage: Stage) -> None:
+async def test_no_token_stands_in_the_store_or_in_a_text(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """Not even in the logs of somebody who lets all of them be written."""
     team = stage.played.workspace("one")
     link = await stage.link(STATE)
+    for name in ("slack", "slack_sdk"):
+        caplog.set_level(logging.DEBUG, name)
     await stage.installs(team)
     kept = await stage.installations.of(team.id)
     assert kept is not None
     assert kept.token not in repr(kept)
+    assert caplog.records
+    assert kept.token not in caplog.text
     assert stage.played.state.app.client_secret not in repr(stage.oauth)
     for key in await command(stage.store, "KEYS", "*"):
         stored: bytes = await command(stage.store, "DUMP", key)
@@ -254,6 +260,15 @@ async def test_the_operators_own_workspace_needs_no_installation(stage: Stage) -
     with pytest.raises(GoneError):
         await own.of(stage.played.team.id)
     assert (await own.workspace(one.id)).team == one.id
+    await own.close()
+
+
+async def test_an_operators_token_that_counts_no_more_keeps_no_other_workspace(stage: Stage) -> None:
+    one, own = stage.played.workspace("one"), clients(stage, "xoxb-of-yesterday")
+    await stage.installs(one)
+    assert (await own.workspace(one.id)).team == one.id
+    with pytest.raises(ChannelError):
+        await own.workspace(stage.played.team.id)
     await own.close()
 
 

@@ -1,6 +1,10 @@
 """Sockets to Slack stay open: those that go are replaced, and those that only look alive are noticed."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -62,6 +66,37 @@ async def test_a_ticket_is_asked_for_every_time() -> None:
             await played.server.sockets.disconnect()
             await until(lambda count=count: len(tickets(played)) > count and played.server.sockets.open)
         await hears(played, "after")
+
+
+async def test_sockets_go_by_the_proxy_that_calls_go_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged() as played, passing_on(urlsplit(played.server.api).port or 0) as (proxy, passed):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.delenv("HTTPS_PROXY", raising=False)
+        async with played.serving():
+            await hears(played, "by the proxy")
+        assert b"POST http://" in passed
+        assert b"Upgrade: websocket" in passed
+
+
+@asynccontextmanager
+async def passing_on(port: int) -> AsyncGenerator[tuple[str, bytearray]]:
+    """Run a proxy to a port of this machine; what it is asked for is told."""
+    passed = bytearray()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, told: bytearray) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                told += data
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, there = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, there, passed), pump(back, writer, bytearray()))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", passed
 
 
 def tickets(played: SlackStage) -> list[str]:

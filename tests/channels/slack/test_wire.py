@@ -247,3 +247,15 @@ def test_any_text_can_be_read(text: str) -> None:
     words, quoted, called = typed(text, "UBOT")
     assert not called
     assert len(words) + sum(map(len, quoted)) <= 2 * len(text) + 3
+
+
+def test_a_person_who_opens_his_page_waits_for_nobody_else() -> None:
+    opened = {"type": "app_home_opened", "tab": "home"}
+    bodies: list[dict[str, Any]] = [
+        {"event": {**opened, "user": "U1"}},
+        {"event": {**opened, "user": "U2"}},
+        {"type": "block_actions", "user": {"id": "U3"}},
+        {"event": {**PLAIN, "user": "U1"}},
+        {"channel_id": "C2", "user_id": "U1", "command": "/lockgate"},
+    ]
+    assert [wire.lane(body) for body in bodies] == ["U1", "U2", "U3", "C1", "C2"]
