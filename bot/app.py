@@ -21,7 +21,7 @@ from bot.config.model import Config
 from bot.conversations import Conversations
 from bot.copies import Copies
 from bot.courier import Courier
-from bot.errors import StoreGoneError
+from bot.errors import ElsewhereError, StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.ids import Ids
@@ -322,8 +322,10 @@ class App:
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.
 
-        Raises KeyError: there is no such channel here.
+        Raises ElsewhereError: another process is to have it. KeyError: there is no such channel.
         """
+        if address.channel not in self._channels and address.channel in self.config.channels.listened:
+            raise ElsewhereError
         return await self._channels[address.channel].audience(address)
 
     @asynccontextmanager

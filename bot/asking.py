@@ -85,7 +85,7 @@ class Asking:
         """Return the question for the places where people who may answer are known to be, if it may be said there."""
         deliver, rows = list[NewDelivery](), list[AuditRow]()
         for address in questions.places(self._gate.document, asked, turn.standing.home):
-            destination = await self._gate.destination(address)
+            destination = await self._gate.prospect(address)
             spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
             rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
             if spoken.decision.verdict is Verdict.ALLOW:

@@ -131,7 +131,7 @@ class Endings:
         if known is None:
             return None
         address = Address(known.channel, known.chat, known.workspace)
-        spoken = self._gate.speak(standing, await self._gate.destination(address), text)
+        spoken = self._gate.speak(standing, await self._gate.prospect(address), text)
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:
             return None

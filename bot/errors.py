@@ -14,7 +14,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   │   └── ForeignError     the session there belongs to another principal
 │   └── IllegalMoveError     a status that may not follow another
-├── ElsewhereError           the session's channel is served by another process, which is left its work
+├── ElsewhereError           the channel is served by another process, which is left its work
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
     └── ResetError           the session was reset while the turn ran
 """
@@ -124,12 +124,12 @@ class IllegalMoveError(RequestError):
 
 
 class ElsewhereError(LockgateError):
-    """The session's home is on a channel that this process does not serve."""
+    """Something is on a channel that this process does not serve."""
 
     code = "elsewhere"
 
     def __init__(self) -> None:
-        super().__init__("the channel of this session is served by another process")
+        super().__init__("this channel is served by another process")
 
 
 class LeaseLostError(LockgateError):

@@ -153,7 +153,7 @@ class Offers:
             return [], PUBLIC
         found, knowing = list[str](), replace(inside, taint=decision.label_after)
         for alias, known in sorted(self._gate.document.recipients.items()):
-            there = await self._gate.destination(Address(known.channel, known.chat, known.workspace))
+            there = await self._gate.prospect(Address(known.channel, known.chat, known.workspace))
             task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
             spawned = self._gate.prepare(alone, task).decision
             told = self._gate.speak(knowing, there, "").decision

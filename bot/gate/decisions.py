@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from bot import labelling, principals
 from bot.approvals import asking
 from bot.crossings import Spoken
-from bot.errors import LockgateError
+from bot.errors import ElsewhereError, LockgateError
 from bot.mcp.tool import McpTool
 from bot.secrets import Keyring
 from bot.sessions.deliveries import OURS
@@ -35,10 +35,18 @@ from policy.request import Tool as Facts
 MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
 """The verdicts with which a crossing happens; what is to be redacted is replaced on the way."""
 
+_UNTOLD: Final = (LockgateError, ChannelError, OSError, KeyError)
+"""What it may raise to ask who reads somewhere."""
+
+_NOBODY_KNOWN: Final = Audience(frozenset(), complete=False)
+
 NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
 
 Audiences = Callable[[Address], Awaitable[Audience]]
-"""Ask the channels who reads at an address now."""
+"""Ask the channels who reads at an address now.
+
+Raises ElsewhereError: another process has that channel.
+"""
 
 
 class Minter(Protocol):
@@ -109,8 +117,25 @@ class Decisions:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
         try:
             audience = await self._audience(address)
-        except (LockgateError, ChannelError, OSError, KeyError):
-            audience = Audience(frozenset(), complete=False)
+        except _UNTOLD:
+            audience = _NOBODY_KNOWN
+        return labelling.destination(self.document, address, audience)
+
+    async def prospect(self, address: Address) -> Destination:
+        """Return an address for what waits in the outbox, and is decided again by whoever says it there.
+
+        Where another process serves its channel, that one asks who reads there. Until then it is cleared for the most
+        that may be said there, as a private chat of somebody known or by its classification.
+        """
+        try:
+            audience = await self._audience(address)
+        except ElsewhereError:
+            account = principals.reader(replace(address, recipient=address.chat))
+            if self.document.principal(account) is None:
+                return Destination(str(address), address.channel, labelling.classification(self.document, address))
+            audience = Audience.of(account)
+        except _UNTOLD:
+            audience = _NOBODY_KNOWN
         return labelling.destination(self.document, address, audience)
 
     async def _audience(self, address: Address) -> Audience:

@@ -103,7 +103,7 @@ class Gate(Calls):
         deliver = list[NewDelivery]()
         after = replace(standing, taint=standing.taint.join(label))
         for delivery in result.deliver:
-            address = await self.destination(Address.parse(delivery.address))
+            address = await self.prospect(Address.parse(delivery.address))
             spoken = self.speak(after, address, delivery.text, approved=prepared.approved)
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:

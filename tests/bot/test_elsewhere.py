@@ -1,0 +1,115 @@
+"""What is for a channel that another process serves is left to that one, which asks who reads there."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.errors import ElsewhereError
+from bot.post import ABOVE
+from bot.sessions.deliveries import Delivery
+from channels.base import Audience
+from channels.message import Address
+from policy.labels import Label
+from tests.bot.kit import INTERNAL, bang, document, eventually, gate, policy
+from tests.bot.rooms import Rooms
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+TEAM, ANN, EVE = (Address("telegram", chat) for chat in ("-7", "1", "2"))
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["telegram:1"]},
+}
+SECTIONS = {
+    "principals": PEOPLE,
+    "channels": {
+        "console": {"classification": "top", "overshoot": "allow"},
+        "telegram": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+    },
+    "chats": {"team": {"channel": "telegram", "chat": "-7", "classification": "INTERNAL"}},
+    "recipients": {"team": {"channel": "telegram", "chat": "-7", "clearance": "top"}},
+}
+CONFIG = policy(**SECTIONS, blocks={"channels": {"telegram": {}}})
+
+
+async def left(owner: Person) -> list[Delivery]:
+    """Return what any session wants said on Telegram."""
+    found = [state.sid async for state in owner.app.store.sessions()]
+    every = [one for sid in found for one in await owner.app.store.deliveries(sid)]
+    return [one for one in every if one.address.startswith("telegram:")]
+
+
+async def states(owner: Person) -> list[str]:
+    return sorted(one.state for one in await left(owner))
+
+
+@pytest.mark.parametrize("reader, said", [("telegram:1", True), ("telegram:2", False)], ids=["ann", "a stranger"])
+async def test_a_process_without_the_channel_leaves_what_it_says_to_one_that_has_it(
+    tmp_path: Path, reader: str, *, said: bool
+) -> None:
+    """A message, and the result of a background session; whoever reads there then is asked by who says it."""
+    async with running(tmp_path, CONFIG) as owner:
+        read = bang("read_file", path="internal/handbook.md")
+        await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
+        await owner.say(bang("message", channel="telegram", recipient="team", text="hello there"))
+
+        async def two() -> bool:
+            return len(await left(owner)) == 2
+
+        await eventually(two)
+        assert await states(owner) == ["pending", "pending"]
+    rooms = Rooms({"-7": frozenset({reader})}, name="telegram")
+    async with running(tmp_path, CONFIG, channels=[rooms]) as owner:
+
+        async def done() -> bool:
+            return not {"pending", "sending"} & set(await states(owner))
+
+        await eventually(done)
+        # What everybody may know is said to anybody, and the other to who may know it.
+        assert len(rooms.heard(TEAM)) == 1 + said
+        assert await states(owner) == ["sent", "sent" if said else "withheld"]
+
+
+async def test_what_nobody_may_hear_there_is_not_left_to_anybody(tmp_path: Path) -> None:
+    """Neither what is above the place, nor what is for a channel that no process has."""
+    async with running(tmp_path, CONFIG) as owner:
+        above = bang("read_file", path="confidential/pipeline.md")
+        shown = await owner.say(f"{above}\n{bang('message', channel='telegram', recipient='team', text='x')}")
+        assert "no_write_down" in shown
+        assert await left(owner) == []
+    async with running(tmp_path, policy(**SECTIONS)) as owner:
+        await owner.say("/reset confirm")
+        read = bang("read_file", path="internal/handbook.md")
+        await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
+
+        async def reported() -> bool:
+            return ABOVE in owner.shown
+
+        await eventually(reported)
+        assert await left(owner) == []
+
+
+@pytest.mark.parametrize(
+    "address, clearance", [(TEAM, INTERNAL), (ANN, INTERNAL), (EVE, None)], ids=["a chat", "a person", "a stranger"]
+)
+async def test_what_may_be_left_is_bounded_by_what_is_known_of_the_place(
+    address: Address, clearance: Label | None
+) -> None:
+    async def elsewhere(_address: Address) -> Audience:
+        raise ElsewhereError
+
+    keeper = gate([], document(**SECTIONS), audiences=elsewhere)
+    assert (await keeper.prospect(address)).clearance == clearance
+    assert (await keeper.destination(address)).clearance is None
+
+
+async def test_one_that_cannot_tell_its_readers_is_not_another_process() -> None:
+    async def broken(_address: Address) -> Audience:
+        raise OSError
+
+    async def tells(_address: Address) -> Audience:
+        return Audience.of("telegram:1")
+
+    assert (await gate([], document(**SECTIONS), audiences=broken).prospect(TEAM)).clearance is None
+    assert (await gate([], document(**SECTIONS), audiences=tells).prospect(TEAM)).clearance == INTERNAL
