@@ -102,19 +102,24 @@ class Outbox(Part):
 
     async def _dead_of(self, sid: str) -> list[tuple[SessionState, Delivery]]:
         """Return what was not said of a session; one that has nothing like it is not looked at again."""
+        # It stays in the set while it has letters, or whoever looks at the same time would miss them.
+        if found := await self._unsaid(sid):
+            return found
+        # Taken out before looking again: what becomes a dead letter after this look puts the session in again.
+        if found := await self._unsaid(sid, ("SREM", LETTERS, raw(sid))):
+            await self._link.commands(("SADD", LETTERS, raw(sid)))
+        return found
+
+    async def _unsaid(self, sid: str, *before: Command) -> list[tuple[SessionState, Delivery]]:
+        """Return what was not said of a session, as it is after these commands."""
         keys = session_keys(sid)
-        # Taken out before looking: what becomes a dead letter after the look puts the session in again.
-        _, record, flat = await self._link.commands(
-            ("SREM", LETTERS, raw(sid)), ("HGETALL", keys.state), ("HGETALL", keys.outbox)
-        )
+        *_, record, flat = await self._link.commands(*before, ("HGETALL", keys.state), ("HGETALL", keys.outbox))
         if not record:
             return []
         state = wire.reading(lambda: wire.state(sid, record))
         read = await self._read(sid, flat)
         # An edit in doubt is made again.
         dead = [one for one in read if one.state in DEAD and one.generation == state.generation and not one.replaces]
-        if dead:
-            await self._link.commands(("SADD", LETTERS, raw(sid)))
         return [(state, one) for one in dead]
 
     async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:

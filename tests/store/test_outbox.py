@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from bot.errors import NotFoundError, SchemaError
@@ -374,6 +375,48 @@ async def test_what_became_too_old_is_not_looked_for_any_more(server: Supervisor
     await store.sweep()
     assert not await command(store, "SISMEMBER", LETTERS, sid)
     await store.close()
+
+
+async def test_two_who_look_at_once_both_find_a_dead_letter(own: RedisStore) -> None:
+    sid = await said(own, "console::ann:", sender="me")
+    await own.settle((await own.deliveries(sid))[0], "me", DeliveryState.FAILED)
+    found = list[int]()
+
+    async def look() -> None:
+        for _ in range(30):
+            found.append(len(await own.dead()))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(look)
+    assert found == [1] * 90
+
+
+async def test_what_dies_while_somebody_looks_is_found_afterwards(own: RedisStore) -> None:
+    sid = await said(own, *(["console::ann:"] * 40), sender="me")
+
+    async def die(entry: Delivery, later: int) -> None:
+        for _ in range(later):
+            await command(own, "PING")
+        await own.settle(entry, "me", DeliveryState.FAILED)
+
+    for n, entry in enumerate(await own.deliveries(sid)):
+        await command(own, "SADD", LETTERS, sid)
+        async with anyio.create_task_group() as group:
+            group.start_soon(own.dead)
+            group.start_soon(die, entry, n % 4)
+        assert [one.key for _, one in await own.dead()] == [entry.key]
+        await own.decide_dead(entry, again=False, audit=())
+
+
+async def test_a_session_without_dead_letters_is_not_looked_at_again(own: RedisStore) -> None:
+    sid = await said(own, "console::ann:", sender="me")
+    (entry,) = await own.deliveries(sid)
+    await own.settle(entry, "me", DeliveryState.FAILED)
+    await own.decide_dead(entry, again=False, audit=())
+    await command(own, "SADD", LETTERS, sid, fresh())
+    assert await own.dead() == ()
+    assert await command(own, "SMEMBERS", LETTERS) == []
 
 
 async def test_a_dead_letter_is_tried_again_or_let_go_once(store: RedisStore) -> None:
