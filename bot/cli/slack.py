@@ -31,5 +31,6 @@ async def install(config: Config) -> None:
         try:
             link = await made.link(new_key().hex())
         except VaultError as error:
-            raise StoreError(str(error), next_step="start it, or check `store.url`") from error
+            # What the store said is what tells how to mend it.
+            raise error.__cause__ if isinstance(error.__cause__, StoreError) else StoreError(str(error)) from None
     print_lines([link])

@@ -79,7 +79,8 @@ class RedisStore(
         try:
             await self.vault(keys).renew()
         except VaultError as error:
-            raise StoreError(str(error), next_step="start it, or check `store.url`") from error
+            # What the store said is what tells how to mend it.
+            raise error.__cause__ if isinstance(error.__cause__, StoreError) else StoreError(str(error)) from None
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, see `fitness`; doctor shows them."""

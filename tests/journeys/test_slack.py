@@ -12,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+from bot.store.opening import open_store
 from channels.slack.manifest import SCOPES
 from tests.journeys import test_telegram
 from tests.journeys.machine import Machine
@@ -21,6 +22,7 @@ from tests.sim.slack_blocks import shown
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Message
 from tests.sim.telegram import Telegram, telegram
+from tests.store.world import command
 
 pytestmark = pytest.mark.anyio
 
@@ -283,6 +285,24 @@ async def test_another_workspace_installs_the_bot_and_takes_it_off(tmp_path: Pat
             told = await asyncio.to_thread(lambda: machine.run("audit", "tail", "--json"))
             assert '"install_link"' in told.out
             assert made.out.partition("state=")[2].strip() not in told.out
+
+
+async def test_a_link_that_the_store_refuses_to_keep_is_told_as_the_store_tells_it(tmp_path: Path) -> None:
+    """The store's user may do all but keep what adapters keep, and the operator is told to grant that."""
+    machine = Machine(tmp_path)
+    async with slack() as server:
+        settings = config(server, server.user("ann"))
+        url = "http://127.0.0.1:1/slack/installed"
+        settings["channels"]["slack"]["install"] = {"client_id": "1.2", "url": url, "port": 1}
+    (machine.folder / "config.yaml").write_text(json.dumps(settings))
+    store = await open_store(audit_key=bytes(32), data=tmp_path / "kept")
+    await command(store, "ACL", "SETUSER", "guest", "on", ">right", "+@all", "~lg:{audit}:*", "~lg:right:*")
+    assert store.server is not None
+    there = {"LOCKGATE_STORE_URL": f"unix://guest:right@{store.server.files.socket}", "SLACK_CLIENT_SECRET": "s"}
+    told = await asyncio.to_thread(lambda: machine.run("slack", "install", **there))
+    await store.close()
+    assert (told.code, told.out) == (2, "")
+    assert "grant that user the commands and keys `lg:*`" in told.err
 
 
 async def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from bot.errors import StoreError
+from bot.errors import StoreGoneError, StoreRefusedError
 from bot.store.keys import VAULT, encode
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -144,6 +144,16 @@ async def test_a_store_that_is_away_is_told_as_that(own: RedisStore) -> None:
     for asked in (vault.get("x"), vault.put("x", b""), vault.delete("x"), vault.names("")):
         with pytest.raises(VaultError, match="does not answer"):
             await asked
-    with pytest.raises(StoreError, match="does not answer"):
+    with pytest.raises(StoreGoneError, match="does not answer"):
         await store.renew_vault([NEWER, KEY])
     await store.close()
+
+
+async def test_a_store_that_is_full_is_told_as_that_when_a_new_key_takes_over(own: RedisStore) -> None:
+    await own.vault([KEY]).put("token", TOKEN)
+    await command(own, "CONFIG", "SET", "maxmemory", 1)
+    with pytest.raises(StoreRefusedError, match="memory limit") as caught:
+        await own.renew_vault([NEWER, KEY])
+    assert "maxmemory" in caught.value.next_step
+    await command(own, "CONFIG", "SET", "maxmemory", 0)
+    assert await own.vault([KEY]).get("token") == TOKEN
