@@ -279,7 +279,7 @@ class Machine(RuleBasedStateMachine):
         )
         behind = any(state in UNSAID for state in model.deliveries.values())
         written = self.write(name, write, commit=True, sender="me" if claimed else "", again=again)
-        assert not claimed or bool(written.behind) == behind
+        assert written.behind == (frozenset({key}) if claimed and behind else frozenset())
         claimed = claimed and not behind
         model.items[turn.position] = ItemStatus.CONSUMED
         model.deliveries[key] = DeliveryState.SENDING if claimed else DeliveryState.PENDING

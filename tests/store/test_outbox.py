@@ -315,6 +315,13 @@ async def test_a_commit_is_not_given_what_stands_behind_an_older_one(store: Redi
     assert states == {"k1": DeliveryState.SENDING, "k2": DeliveryState.PENDING, "k3": DeliveryState.SENDING}
 
 
+async def test_nothing_stands_behind_for_a_commit_that_sends_nothing(store: RedisStore) -> None:
+    claim, written = await started(store)
+    written = await store.record(claim, Write(fresh(), written.seq, deliver=(answer("k1"),)))
+    assert written.behind == frozenset()
+    assert (await store.commit(claim, ending(written.seq, 1, deliver=(answer("k2"),)))).behind == frozenset()
+
+
 async def test_dead_letters_are_found_and_kept_for_longer(store: RedisStore) -> None:
     sid = await said(store, *(["console::ann:"] * 4), sender="me")
     ends = (DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.AMBIGUOUS)

@@ -115,14 +115,14 @@ end
 local function put_out(w, now)
   local behind = {}
   w.behind = {}
-  if #w.deliver > 0 and count('out') > 0 then
+  if w.sender ~= '' and #w.deliver > 0 and count('out') > 0 then
     for _, d in ipairs(deliveries(KEYS[5])) do
       if unsettled(d) then behind[d.address] = true end
     end
   end
   for _, d in ipairs(w.deliver) do
     local sends = w.sender ~= '' and not behind[address_of(d)]
-    if not sends then w.behind[#w.behind + 1] = d.key end
+    if w.sender ~= '' and not sends then w.behind[#w.behind + 1] = d.key end
     add_delivery(KEYS[5], d.key, now, {state = sends and 'sending' or 'pending', attempt = sends and 1 or 0,
       till = sends and now + w.send_lease or 0, op = sends and w.send_op or '-', channel = d.channel,
       sender = sends and w.sender or '', tail = d.tail})
