@@ -161,8 +161,8 @@ def pace_keys(address: str) -> PaceKeys:
 
 
 def turn_field(sid: str, key: str) -> str:
-    """Return the name under which a delivery waits for its turn at a place."""
-    return f"{encode(sid)}/{encode(key)}"
+    """Return the field of a place in which a delivery's turn there is kept."""
+    return f"w:{encode(sid)}/{encode(key)}"
 
 
 def audit_op(op: str) -> str:

@@ -71,7 +71,7 @@ class Outbox(Part):
         args.append(encode(receipt) if receipt else "")
         hints = list[Command]()
         if state is not DeliveryState.PENDING:
-            hints.append(("HDEL", pace_keys(delivery.address).place, f"w:{turn_field(delivery.sid, delivery.key)}"))
+            hints.append(("HDEL", pace_keys(delivery.address).place, turn_field(delivery.sid, delivery.key)))
         if state in DEAD:
             hints.append(("SADD", LETTERS, raw(delivery.sid)))
         if receipt and delivery.kind == OutboundKind.QUESTION:

@@ -21,7 +21,7 @@ class Pacing(Part):
     async def pace(self, turn: Turn, rates: tuple[Rate, ...]) -> int | None:
         """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
         keys = pace_keys(turn.address)
-        args: list[Arg] = [self._ids.op(), _name(turn), raw(turn.address), self._options.send_lease_ms, _GRACE_MS]
+        args: list[Arg] = [self._ids.op(), _field(turn), raw(turn.address), self._options.send_lease_ms, _GRACE_MS]
         args.append(len(rates))
         for rate in rates:
             args += [rate.name, rate.every, rate.burst]
@@ -33,7 +33,7 @@ class Pacing(Part):
     async def hush(self, turn: Turn, what: Hush, wait: int) -> None:
         """Note that nothing can be said for `wait` milliseconds."""
         keys = pace_keys(turn.address)
-        args: list[Arg] = [_name(turn), what.value, raw(turn.address), wait]
+        args: list[Arg] = [_field(turn), what.value, raw(turn.address), wait]
         await self._link.script(Script.HUSH, [keys.channel, keys.place, keys.gone], args)
 
     async def heard(self, address: str) -> None:
@@ -41,5 +41,5 @@ class Pacing(Part):
         await self._link.commands(("UNLINK", pace_keys(address).gone))
 
 
-def _name(turn: Turn) -> str:
+def _field(turn: Turn) -> str:
     return turn_field(turn.sid, turn.key) if turn.key else ""

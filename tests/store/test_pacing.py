@@ -100,9 +100,15 @@ async def test_a_dead_address_is_dead_until_somebody_is_heard_in_its_place(store
 async def test_all_of_it_is_forgotten(store: RedisStore) -> None:
     asked = turn("k")
     await store.pace(asked, (*FREE, Rate(EVERYWHERE, 1, 1000)))
-    await store.hush(replace(asked, address=asked.address), Hush.CHANNEL, 1000)
+    await store.hush(asked, Hush.CHANNEL, 1000)
     keys = pace_keys(asked.address)
     for key in (keys.channel, keys.place):
         assert 0 < await command(store, "PTTL", key) <= 3_601_000
     await store.hush(asked, Hush.ADDRESS, 60_000)
     assert 0 < await command(store, "PTTL", keys.gone) <= 60_000
+
+
+async def test_a_place_where_a_text_waits_is_forgotten_an_hour_later(store: RedisStore) -> None:
+    asked = turn("k")
+    await store.hush(asked, Hush.TEXT, 60_000)
+    assert 3_600_000 < await command(store, "PTTL", pace_keys(asked.address).place) <= 3_660_000

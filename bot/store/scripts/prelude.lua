@@ -434,3 +434,25 @@ local function forget_deliveries(key, keep, keep_dead)
     end
   end
 end
+
+-- Pace -------------------------------------------------------------------------------------------------
+-- All of it hints. channel and place: `until` when something may be said there again, and when a rate has room again in
+-- the rate's field; place: `n` counts turns, `last` is the op that last took none, and a text's turn has a field that
+-- `keys.turn_field` names: `turn till op`, op `-` if it waits
+
+local PACE_LIFE = 3600000
+
+local function is_wait(field)
+  return string.sub(field, 1, 2) == 'w:'
+end
+
+local function wait_of(record)
+  local turn, till, op = string.match(record or '', '^(%d+) (%d+) (%S+)$')
+  return tonumber(turn), tonumber(till), op
+end
+
+-- Keep a text's turn, and the place for an hour after it.
+local function put_wait(key, field, turn, till, op)
+  redis.call('HSET', key, field, table.concat({turn, till, op}, ' '))
+  redis.call('PEXPIRE', key, till - now_ms() + PACE_LIFE)
+end
