@@ -26,6 +26,7 @@ from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.installation import Secrets
+from bot.intake.observed import Observer
 from bot.lease import LeaseKeeper
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
@@ -140,6 +141,7 @@ class App:
         self.copies = Copies(store, self.gate, self.outbox)
         self.newcomers = Newcomers(store, self.gate, self.outbox, clock)
         self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
+        self._observer = Observer(store, self.gate, self.session_id)
         self.router = self._router()
 
     def vault(self) -> Vault:
@@ -243,6 +245,7 @@ class App:
             clock=self.clock,
             context=self.command_context,
             conversations=self.conversations,
+            observer=self._observer,
             longest=self.config.limits.message_characters,
         )
 
@@ -307,7 +310,7 @@ class App:
             wake=self.store,
             audit=self.store,
             gate=self.gate,
-            admission=Admission(self.gate, files, self.outbox),
+            admission=Admission(self.gate, files, self._observer, self.outbox),
             agent=agent,
             endings=Endings(self.gate, self.ids, self.offers, limits.approval_minutes * 60_000),
             outbox=self.outbox,

@@ -50,6 +50,12 @@ def user_message(
     return _admitted(standing, EventType.USER_MESSAGE, sender, body, label, Visibility.USER)
 
 
+def observed(standing: Standing, text: str, label: Label, upto: str) -> NewEvent:
+    """Admit what people said in a chat and not to the bot; `upto` is the id of the last of it."""
+    body: dict[str, JsonValue] = {"text": text, "upto": upto}
+    return _admitted(standing, EventType.OBSERVED, "chat", body, label, Visibility.USER)
+
+
 def agent_message(standing: Standing, text: str, *, said: bool) -> NewEvent:
     """Admit an answer; `said` is false for one that was withheld, which only operators see."""
     visibility = Visibility.USER if said else Visibility.INTERNAL

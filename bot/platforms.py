@@ -39,7 +39,7 @@ def platforms(
 ) -> tuple[Platform, ...]:
     """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
 
-    `policy` tells who the admins are, for menus alone.
+    `policy` tells who the admins are, for menus, and whether chats are observed, for what is told of troubles.
 
     Raises ConfigError: a token is not in the environment.
     """
@@ -55,6 +55,7 @@ def platforms(
                 vault(),
                 menu=menu(policy),
                 webhook=None if webhook is None else _webhook(environment, webhook),
+                observes=_observes(policy, Telegram.name),
                 server=base or SERVER,
             )
         )
@@ -105,6 +106,12 @@ def slack_manifest(settings: ChannelsSettings) -> dict[str, "JsonValue"]:
         events="" if slack.http is None else slack.http.url or "",
         back="" if slack.install is None else slack.install.url,
     )
+
+
+def _observes(policy: Document, channel: str) -> bool:
+    """Say whether anything is to be observed on a channel, as the file says."""
+    chats = [chat.observe for chat in policy.chats.values() if chat.channel == channel]
+    return any((policy.channel(channel).observe, *chats))
 
 
 def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vault") -> Platform:

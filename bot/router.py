@@ -4,8 +4,8 @@ Every kind of ingress passes `authorize()` here once. A message is in the store 
 platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
 sentence at most, and the refusal stands in the audit.
 
-What is said in a shared chat and not to this bot is nothing to it. What is said to it there belongs to the chat's own
-session; what commands tell goes to whoever typed them alone.
+What is said in a shared chat and not to this bot is nothing to it, or observed where the policy says so. What is said
+to it there belongs to the chat's own session; what commands tell goes to whoever typed them alone.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from bot.commands.base import CommandContext
 from bot.conversations import Conversations
 from bot.errors import ForeignError, RequestError, StoreError
 from bot.gate.gate import Gate
+from bot.intake.observed import Observer
 from bot.newcomers import Newcomers
 from bot.outbox import Outbox
 from bot.reload import Reloader
@@ -51,6 +52,10 @@ class Outcome(StrEnum):
     ANSWERED = "answered"
     REFUSED = "refused"
     IGNORED = "ignored"
+    OBSERVED = "observed"
+
+
+_UNHEARD: Final = frozenset({Outcome.IGNORED, Outcome.OBSERVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class Router:
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
         conversations: Conversations,
+        observer: Observer,
         longest: int,
     ) -> None:
         self._store = store
@@ -89,6 +95,7 @@ class Router:
         self._clock = clock
         self._context = context
         self._conversations = conversations
+        self._observer = observer
         self._longest = longest
 
     async def receive(self, inbound: Inbound) -> Receipt:
@@ -97,7 +104,7 @@ class Router:
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
         receipt = await self._received(inbound)
-        if receipt.outcome is not Outcome.IGNORED and not inbound.private:
+        if receipt.outcome not in _UNHEARD and not inbound.private:
             # What was said may have classified the chat. It is taken in, so it must not be told again for this.
             with suppress(StoreError):
                 if await self._reloader.current():
@@ -108,13 +115,16 @@ class Router:
         sid = self._conversations.first(inbound.address)
         command = inbound.authored and table.is_command(inbound.text)
         if not inbound.addressed or not _offered(inbound, command=command):
-            return Receipt(Outcome.IGNORED, sid)
+            return await self._observed(inbound, sid)
         current = await self._current(inbound.text, command=command)
         caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal) and not command and await self._reloader.current_now():
             # Somebody may have let them in a moment ago, in another process.
             caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal):
+            if not command and current:
+                # Whoever may not ask is still heard by everybody there, as by whom he is asked for.
+                await self._observer.keep(inbound)
             return await self._refuse(inbound, caller, sid)
         there = answered_at(inbound)
         if not current:
@@ -133,6 +143,11 @@ class Router:
             sid = self._conversations.own(inbound.address, _owner(inbound, caller))
             problem = await self._taken(inbound, caller, sid)
         return await self._tell(caller, there, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
+
+    async def _observed(self, inbound: Inbound, sid: str) -> Receipt:
+        """Keep what was not said to this bot, where the policy in force wants that."""
+        kept = await self._reloader.current() and await self._observer.keep(inbound)
+        return Receipt(Outcome.OBSERVED if kept else Outcome.IGNORED, sid)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
@@ -187,6 +202,7 @@ class Router:
                 "text": inbound.text,
                 "account": inbound.account,
                 **({"quoted": list(inbound.quoted)} if inbound.quoted else {}),
+                **({"opens": True} if inbound.opens else {}),
                 **({"files": [asdict(file) for file in inbound.files]} if inbound.files else {}),
             },
             home=str(inbound.address),

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from pydantic import JsonValue
 
+    from bot.sessions.json import JsonObject
+
 STOPPED: Final = "stopped"
 TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
@@ -261,15 +263,12 @@ class Worker:
             return obstacle
         try:
             with turn.interruptible():
-                message = None
+                admitted: tuple[JsonObject, ...] | GivenUp = ()
                 if item is not None:
                     admitted = await self._admission.admit(turn, item)
-                    if isinstance(admitted, GivenUp):
-                        return admitted
-                    message = admitted
                 elif turn.record.suspended:
                     await self._resume(turn)
-                return await self._agent.think(turn, message)
+                return admitted if isinstance(admitted, GivenUp) else await self._agent.think(turn, admitted)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
         except DeadlinePassedError:

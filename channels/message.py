@@ -74,8 +74,9 @@ class Inbound:
     is the platform's identity of the update: the same update again has the same. `authored` is true only
     for text the account typed itself: forwards, quotes and files are not. `quoted` is text of others that came with
     it, `files` what came beside it. `private` tells that nobody else reads at the address, `addressed` that it was
-    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command. `press` is
-    what the adapter calls a press on a button that can be answered with words, empty where there is none.
+    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command. `opens` tells
+    that it stands in no thread yet, and that what answers it would begin the one of the address. `press` is what the
+    adapter calls a press on a button that can be answered with words, empty where there is none.
     """
 
     address: Address
@@ -86,6 +87,7 @@ class Inbound:
     quoted: tuple[str, ...] = ()
     private: bool = True
     addressed: bool = True
+    opens: bool = False
     how: How = How.TEXT
     files: tuple[Attachment, ...] = ()
     press: str = ""

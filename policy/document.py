@@ -125,6 +125,13 @@ class Document(Entry):
         entry = self.chat(channel, workspace, chat)
         return self.channel(channel).overshoot if entry is None or entry.overshoot is None else entry.overshoot
 
+    def observed(self, channel: str, workspace: str, chat: str) -> int:
+        """Return how many texts not said to the bot are kept of a shared chat, none of an unclassified one."""
+        entry = self.chat(channel, workspace, chat)
+        if entry is None or entry.blocked:
+            return 0
+        return self.channel(channel).observe if entry.observe is None else entry.observe
+
     def rule(self, name: str) -> RuleEntry | None:
         """Return a configured rule, `None` for one that is not in force."""
         return next((rule for rule in self.rules if rule.id == name), None)

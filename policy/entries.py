@@ -89,6 +89,7 @@ ChannelName = Annotated[str, AfterValidator(_channel_name)]
 ToolName = Annotated[str, AfterValidator(_tool_name)]
 _Label = Annotated[Label, PlainValidator(with_known(reading.label))]
 _Overshoot = Annotated[Overshoot, PlainValidator(_overshoot)]
+_Observed = Annotated[int, PlainValidator(reading.observed)]
 
 
 class Entry(BaseModel):
@@ -119,21 +120,23 @@ class Paired(Entry):
 class Channel(Entry):
     """What may be said over a channel, and the label of what is typed there.
 
-    `members` is the clearance of members of the platform who are nobody here.
+    `members` is the clearance of members of the platform who are nobody here. `observe` is how many texts of a
+    classified chat are kept that were not said to the bot, until somebody speaks to it there.
     """
 
     classification: _Label
     inbound: _Label = PUBLIC
     overshoot: _Overshoot = "ask"
     members: _Label = PUBLIC
+    observe: _Observed = 0
 
 
 class Chat(Entry):
     """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
 
-    An `inbound` of None means the classification, an `overshoot` of None what the channel says. `members_vouched` tells
-    that an admin answers for who reads there, where the platform cannot list them. To a `blocked` one the
-    classification does not apply.
+    An `inbound` of None means the classification, an `overshoot` or `observe` of None what the channel says.
+    `members_vouched` tells that an admin answers for who reads there, where the platform cannot list them. To a
+    `blocked` one the classification does not apply.
     """
 
     channel: ChannelName
@@ -142,6 +145,7 @@ class Chat(Entry):
     classification: _Label
     inbound: _Label | None = None
     overshoot: _Overshoot | None = None
+    observe: _Observed | None = None
     members_vouched: StrictBool = False
     blocked: StrictBool = False
 

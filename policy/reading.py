@@ -56,6 +56,7 @@ _SECONDS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 360
 _LONGEST_TIMEOUT = 7 * 86400
 _MOST_PATTERNS = 100
 _LONGEST_MESSAGE = 400
+_MOST_OBSERVED = 50
 
 
 Arguments = Mapping[str, Mapping[str, str]]
@@ -226,6 +227,13 @@ def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
     if value:
         return value
     raise refusal("`false` would loosen what the tool declares, leave the field out")
+
+
+def observed(value: object) -> int:
+    """Read how many texts of a shared chat are kept that were not said to the bot."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_OBSERVED:
+        return value
+    raise refusal(f"`{value}` is not a number of texts, write one from 0 to {_MOST_OBSERVED}")
 
 
 def pattern_name(value: str) -> str:

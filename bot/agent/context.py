@@ -163,7 +163,7 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
 
 def _add(context: Context, kind: EventType, body: JsonObject) -> None:
     match kind:
-        case EventType.USER_MESSAGE:
+        case EventType.USER_MESSAGE | EventType.OBSERVED:
             context.add_message(body)
         case EventType.AGENT_THINKING:
             context.messages.append(response_from(body))

@@ -107,11 +107,11 @@ class Agent:
         self._steps = steps
         self._parameters = toolset(gate.tools)
 
-    async def think(self, turn: OpenTurn, message: JsonObject | None) -> Ending:
-        """Run the turn from where its log stands to its ending; `message` is the one just admitted, if any."""
-        context = self._assembled(turn.history, await self._pictured(turn, message))
-        if message is not None:
-            context.add_message(message)
+    async def think(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Ending:
+        """Run the turn from where its log stands to its ending; `admitted` is what was let in just now, in order."""
+        context = self._assembled(turn.history, await self._pictured(turn, admitted))
+        for body in admitted:
+            context.add_message(body)
         step = _steps_taken(turn)
         while True:
             response, logged = context.last_response, True
@@ -176,12 +176,12 @@ class Agent:
         summary = None if self._holds(context) else newest_summary(history)
         return context if summary is None else assemble(history, summary, pictures)
 
-    async def _pictured(self, turn: OpenTurn, message: JsonObject | None) -> Shown:
+    async def _pictured(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
         if not self._chain.sees:
             return NONE
         said = [event.body for event in turn.history if event.type is EventType.USER_MESSAGE]
-        return await self._pictures.of(turn.standing, said if message is None else [*said, message])
+        return await self._pictures.of(turn.standing, [*said, *admitted])
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.

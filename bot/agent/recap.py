@@ -109,6 +109,8 @@ def _lines(events: tuple[Event, ...]) -> Iterator[str]:
         match event.type:
             case EventType.USER_MESSAGE:
                 said = ("user", str(body["text"]))
+            case EventType.OBSERVED:
+                said = ("others in the chat", str(body["text"]))
             case EventType.AGENT_MESSAGE:
                 said = ("agent", str(body["text"]))
             case EventType.AGENT_THINKING:

@@ -35,9 +35,9 @@ async def status(context: CommandContext, argument: str) -> Reply:
     """Tell the session's record, or what became of something that was sent from here to another session."""
     if len(argument.split()) > 1:
         raise UsageError("")
-    state = await context.state()
+    state, observed = await context.state(), _observed(context)
     if state is None:
-        return Reply(NOTHING_YET)
+        return Reply(f"{NOTHING_YET}{observed}")
     if argument:
         return await _receipt(context, state, argument)
     record = describe(state, context.caller.clearance)
@@ -49,7 +49,7 @@ async def status(context: CommandContext, argument: str) -> Reply:
         f"status {state.status}, taint {state.taint}, clearance {context.caller.clearance}\n"
         f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
         f"last turn {ended}\n"
-        f"usage {described(state.usage)}",
+        f"usage {described(state.usage)}{observed}",
         state.visibility,
     )
 
@@ -113,6 +113,13 @@ async def reset(context: CommandContext, argument: str) -> Reply:
 async def leave(context: CommandContext, argument: str) -> Reply:  # noqa: ARG001 - every command's signature
     """Answer where there is no console to leave."""
     return Reply("only a console can be left")
+
+
+def _observed(context: CommandContext) -> str:
+    """Tell people that they are listened to, where they are."""
+    here = context.address
+    most = context.gate.document.observed(here.channel, here.workspace, here.chat)
+    return f"\nobserved: what is said here and not to the bot, the last {most} texts of a day" if most else ""
 
 
 async def _receipt(context: CommandContext, state: SessionState, name: str) -> Reply:

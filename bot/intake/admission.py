@@ -14,6 +14,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.intake.brought import Brought
 from bot.intake.files import Files, attachments
+from bot.intake.observed import Heard, Observer
 from bot.intake.wording import worded
 from bot.outbox import Outbox
 from bot.sessions.deliveries import OURS, NewDelivery
@@ -30,13 +31,17 @@ from policy.request import Hook
 class Admission:
     """Lets messages in."""
 
-    def __init__(self, gate: Gate, files: Files, outbox: Outbox) -> None:
+    def __init__(self, gate: Gate, files: Files, observer: Observer, outbox: Outbox) -> None:
         self._gate = gate
         self._files = files
+        self._observer = observer
         self._outbox = outbox
 
-    async def admit(self, turn: OpenTurn, item: InboxItem) -> JsonObject | GivenUp:
-        """Let a message into the context; return it as it stands in the log, or the ending of a turn that may not."""
+    async def admit(self, turn: OpenTurn, item: InboxItem) -> tuple[JsonObject, ...] | GivenUp:
+        """Let a message into the context, and what was said in its chat before and is observed.
+
+        Returns both as they stand in the log, in order, or the ending of a turn that may not go on.
+        """
         said = (str(item.body["text"]), *texts(item.body, "quoted"))
         decision, row = self._decided(turn, item, said)
         brought: tuple[Brought, ...] = ()
@@ -59,30 +64,38 @@ class Admission:
             item.body.get("origin"),
             [file.described() for file in brought],
         )
-        await self._written(turn, item, event, decision, row, brought)
-        return event.body
+        heard = await self._observer.before(turn, item, decision.label_after)
+        await self._written(turn, item, event, heard, row, brought)
+        return (event.body,) if heard.event is None else (heard.event.body, event.body)
 
     async def _written(
         self,
         turn: OpenTurn,
         item: InboxItem,
         event: NewEvent,
-        decision: Decision,
+        heard: Heard,
         row: AuditRow,
         brought: tuple[Brought, ...],
     ) -> None:
         """Write down that a message is let in, and tell its sender what was not taken of its files."""
         async with turn.lock:
             standing = turn.standing
-            after = replace(standing, taint=decision.label_after)
+            after = replace(standing, taint=heard.label_after)
+            observed = () if heard.event is None else (heard.event,)
             told, rows = self._told(turn, item, brought)
             deliveries = await turn.write(
                 events=(
                     events.turn_started(standing, turn.record.attempt),
-                    *events.taint_raised(standing, decision.label_after, "message"),
+                    *events.taint_raised(standing, heard.label_after, "message"),
+                    *observed,
                     event,
                 ),
-                audit=(row, self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after)), *rows),
+                audit=(
+                    row,
+                    *heard.audit,
+                    self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after)),
+                    *rows,
+                ),
                 take=item.position,
                 turn=turn.record,
                 status=Status.RUNNING,

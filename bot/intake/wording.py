@@ -19,6 +19,12 @@ def worded(text: str, quoted: Iterable[str] = (), brought: Iterable[Brought] = (
     return "\n\n".join(filter(None, (text, *quotes, *map(_file, brought))))
 
 
+def overheard(said: Iterable[tuple[str, str]]) -> str:
+    """Return what was said in a chat and not to the bot: each text with the account of whoever said it."""
+    texts = (f"[{account}]\n{_marked(text)}" for account, text in said)
+    return "\n\n".join(("[said in this chat before, by others and not to you]", *texts))
+
+
 def _file(file: Brought) -> str:
     if file.problem:
         return f"[file {file.name}, not taken in: {file.problem}]"

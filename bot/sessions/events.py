@@ -16,6 +16,7 @@ class EventType(StrEnum):
     SESSION_CREATED = "session.created"
     SESSION_RESET = "session.reset"
     USER_MESSAGE = "user.message"
+    OBSERVED = "chat.observed"
     AGENT_MESSAGE = "agent.message"
     AGENT_THINKING = "agent.thinking"
     TURN_STARTED = "turn.started"

@@ -10,7 +10,7 @@ from bot.sessions.values import SessionState
 from policy.labels import Label
 
 _WINDOW: Final = 200
-_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
+_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.OBSERVED, EventType.AGENT_MESSAGE})
 _CALLED: Final = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
 
 

@@ -14,6 +14,7 @@ from bot.store.fitness import complaints
 from bot.store.kin import Kin
 from bot.store.link import Link
 from bot.store.listing import Listing
+from bot.store.observed import Observing
 from bot.store.offers import Offers
 from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
@@ -43,6 +44,7 @@ class RedisStore(
     Copies,
     Counts,
     Offers,
+    Observing,
 ):
     """Implements all ports of `bot.sessions`. Made by `open_store`."""
 

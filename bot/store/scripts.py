@@ -47,6 +47,7 @@ class Script(StrEnum):
     SWAP = "swap"
     OFFER = "offer"
     COUNT = "count"
+    OBSERVE = "observe"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -189,7 +189,7 @@ class Sessions(Filing, Questions):
         """Start a new generation."""
         keys = session_keys(sid)
         names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit, keys.op(op)]
-        names.append(keys.held)
+        names += [keys.held, keys.observed]
 
         async def run(rows: list[Arg]) -> list[Reply]:
             keep = (self._options.keep_ms, self._options.keep_dead_ms)

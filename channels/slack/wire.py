@@ -178,6 +178,7 @@ def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
         quoted=quoted,
         private=private,
         addressed=private or called,
+        opens=not private and not threaded,
         files=files,
     )
 

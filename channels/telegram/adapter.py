@@ -47,7 +47,7 @@ class Telegram:
 
     `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
     `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
-    listen. `server` is where the Bot API is.
+    listen. `observes` tells that groups are to be observed. `server` is where the Bot API is.
     """
 
     name = wire.NAME
@@ -62,6 +62,7 @@ class Telegram:
         *,
         menu: Menu = _NO_MENU,
         webhook: Webhook | None = None,
+        observes: bool = False,
         server: str = SERVER,
         timing: Timing | None = None,
     ) -> None:
@@ -81,6 +82,7 @@ class Telegram:
         self._presses = Presses(self._bot, self._timing.press)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
+        self._observes = observes
         self._receive: Receive | None = None
         self._unread = 0
 
@@ -175,7 +177,7 @@ class Telegram:
             found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
         else:
             found += self._hooked(hook)
-            found += _remarks(me)
+            found += self._privacy(me)
         if self._unread:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
@@ -189,6 +191,15 @@ class Telegram:
             return []
         waiting = f"{hook.pending_update_count} updates wait, as the webhook could not be reached or refused them"
         return [Trouble(waiting, "look at the address, its certificate, and the store")]
+
+    def _privacy(self, me: "User") -> list[Trouble]:
+        if me.can_read_all_group_messages:
+            return []
+        sees = "privacy mode is on: in groups the bot sees only what is addressed to it, unless it is an administrator"
+        step = "turn privacy off at @BotFather, and add it to its groups again"
+        if self._observes:
+            return [Trouble(f"{sees}, so it cannot observe them", step)]
+        return [Trouble(sees, f"nothing to do if it is to be addressed there; otherwise {step}", remark=True)]
 
     async def _introduce(self) -> None:
         """Learn the bot's name, set its webhook and its menu; try until Telegram answers."""
@@ -255,10 +266,3 @@ def _request(connections: int, timing: Timing) -> HTTPXRequest:
         pool_timeout=timing.call,
         media_write_timeout=4 * timing.call,
     )
-
-
-def _remarks(me: "User") -> list[Trouble]:
-    if me.can_read_all_group_messages:
-        return []
-    step = "nothing to do if it is to be addressed there; otherwise turn privacy off at @BotFather, and add it again"
-    return [Trouble("privacy mode is on: in groups the bot sees only what is addressed to it", step)]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.app import App
+from bot.app import App, Parts
 from bot.router import Receipt
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal
@@ -105,8 +105,10 @@ class People:
 
 
 @asynccontextmanager
-async def talking(folder: Path, rooms: Rooms, *, serve: bool = True, **sections: object) -> AsyncGenerator[People]:
+async def talking(
+    folder: Path, rooms: Rooms, *, serve: bool = True, parts: Parts | None = None, **sections: object
+) -> AsyncGenerator[People]:
     """Open an application for people who talk in rooms; `sections` are those of the policy that differ."""
     config = policy(**{"principals": PEOPLE, "channels": CHANNELS, "chats": CHATS, **sections})
-    async with running(folder, config, serve=serve, channels=[rooms]) as owner:
+    async with running(folder, config, serve=serve, parts=parts, channels=[rooms]) as owner:
         yield People(owner.app, rooms)

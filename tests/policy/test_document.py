@@ -170,7 +170,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             (("channels", "console", "overshoot"), "unknown overshoot `alow`, did you mean `allow`?"),
             (
                 ("channels", "console", "colour"),
-                "unknown field `colour`, known are `classification`, `inbound`, `members`, `overshoot`",
+                "unknown field `colour`, known are `classification`, `inbound`, `members`, `observe`, `overshoot`",
             ),
             (("channels", "A B"), "`A B` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
             (("channels", "A B"), "`classification` is missing, add it"),
@@ -278,6 +278,28 @@ def test_a_chat_is_found_by_its_channel_workspace_and_id() -> None:
     )
     assert other.blocked
     assert document.chat("console", "T2", "-7") is None
+
+
+@pytest.mark.parametrize(
+    "channel, chat, observed",
+    [({}, {}, 0), ({"observe": 7}, {}, 7), ({"observe": 7}, {"observe": 0}, 0), ({}, {"observe": 50}, 50)],
+)
+def test_a_chat_is_observed_as_it_says_or_else_as_its_channel_does(
+    channel: dict[str, object], chat: dict[str, object], observed: int
+) -> None:
+    here = {"channel": "console", "chat": "crew", "classification": "INTERNAL", **chat}
+    shut = {"channel": "console", "chat": "shut", "classification": "INTERNAL", "observe": 9, "blocked": True}
+    channels = {"console": {"classification": "top", **channel}}
+    document = load({"channels": channels, "chats": {"crew": here, "shut": shut}}, tools=TOOLS)
+    assert document.observed("console", "", "crew") == observed
+    assert document.observed("console", "", "shut") == 0
+    assert document.observed("console", "", "unknown") == 0
+
+
+@pytest.mark.parametrize("number", [-1, 51, True, "7", 1.5, None])
+def test_how_much_is_observed_is_a_small_number(number: object) -> None:
+    with pytest.raises(DocumentError, match="is not a number of texts, write one from 0 to 50"):
+        load({"channels": {"console": {"classification": "top", "observe": number}}}, tools=TOOLS)
 
 
 def test_a_blocked_account_belongs_to_nobody() -> None:

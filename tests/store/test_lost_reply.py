@@ -18,6 +18,7 @@ from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Arrival, Caps
+from bot.sessions.observed import NewObserved
 from bot.sessions.offers import Way
 from bot.sessions.pace import Hush, Rate
 from bot.sessions.pace import Turn as Place
@@ -393,6 +394,11 @@ async def counting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[objec
     return lambda store: store.count(name, 60_000)
 
 
+async def observing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    return lambda store: store.observe(sid, NewObserved("d1", "chat:ann", SECRET, "lunch?"), 5)
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
     (Script.CLAIM, claiming),
@@ -430,6 +436,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.OFFER, offering),
     (Script.OFFER, taking_an_offer),
     (Script.COUNT, counting),
+    (Script.OBSERVE, observing),
 )
 
 
@@ -467,7 +474,7 @@ async def sizes(store: RedisStore) -> Counter[str]:
     counted: Counter[str] = Counter()
     for name in map(bytes.decode, names):
         kind = name.partition("}:")[2].partition(":")[0]
-        length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN"}
+        length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN", "zset": "ZCARD"}
         what: bytes = await command(store, "TYPE", name)
         if what == b"none":  # it expired meanwhile
             continue

@@ -234,6 +234,14 @@ async def test_privacy_mode_is_a_remark_and_otherwise_nothing_is_wrong(played: T
     assert "cannot be reached" in await problems(played)
 
 
+async def test_privacy_mode_is_trouble_where_groups_are_to_be_observed(played: TelegramStage) -> None:
+    (found,) = await played.another(observes=True).troubles()
+    assert not found.remark
+    assert "cannot observe" in found.problem
+    (found,) = await played.adapter.troubles()
+    assert found.remark
+
+
 async def test_the_menu_has_what_telegram_takes() -> None:
     commands = (("status", "x" * 300), ("Bad-Name", "no"), ("help", " "))
     async with staged(menu=Menu(commands)) as played, played.serving():
