@@ -43,7 +43,7 @@ from policy.request import Destination, Hook
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-WITHHELD_REPLY = "the answer may not be shown here"
+WITHHELD_REPLY: Final = "the answer may not be shown here, ask for it where more may be told"
 """What is said instead of a reply that may not be said, if at least this may."""
 
 GONE: Final = "nobody is there any more"
@@ -117,19 +117,30 @@ class Outbox:
         if await self._in_force():
             await self.deliver(await self._store.take(sid, self.sender, self.channels))
 
-    async def reply(self, standing: Standing, text: str, label: Label, press: str = "") -> None:
+    async def reply(
+        self, standing: Standing, text: str, label: Label, press: str = "", buttons: tuple[Button, ...] = ()
+    ) -> None:
         """Answer a command at its address, now or never: a command is asked again if its answer is lost.
 
         `label` is that of what the text tells, `press` the press on a button that it answers. The decision is in the
         audit before anything is said.
         """
         destination = await self._gate.destination(standing.home)
-        for said, about in ((text, label), (WITHHELD_REPLY, PUBLIC)):
+        for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
             decided = await self._decided(standing, destination, said, about)
             if decided is not None:
                 # Somebody is there who asked.
                 await self._pacing.heard(standing.home)
-                await self._answer(standing, destination, decided, about, press)
+                outbound = Outbound(
+                    address=standing.home,
+                    text=decided,
+                    key=standing.turn or self._ids.op(),
+                    kind=OutboundKind.NOTICE,
+                    links=_open(about),
+                    press=press,
+                    buttons=offered,
+                )
+                await self._answer(standing, destination, outbound, about)
                 return
 
     async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
@@ -160,21 +171,22 @@ class Outbox:
         await self._audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
-    async def _answer(self, standing: Standing, destination: Destination, text: str, label: Label, press: str) -> None:
+    async def _answer(self, standing: Standing, destination: Destination, outbound: Outbound, label: Label) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
-        turn, key = Turn(str(standing.home)), standing.turn or self._ids.op()
+        turn = Turn(str(standing.home))
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:
             try:
-                said = Outbound(standing.home, text, key, OutboundKind.NOTICE, links=_open(label), press=press)
-                await self._send(said)
+                await self._send(outbound)
             except BusyChannelError as error:
                 wait = await self._pacing.busy(turn, error)
             except ChannelError:
                 # What the command did is done: a platform that cannot be told of it must not deliver it again.
                 return
         if wait:
-            notice = NewDelivery(key, turn.address, text, label, OutboundKind.NOTICE, standing.turn, approved=OURS)
+            notice = NewDelivery(
+                outbound.key, turn.address, outbound.text, label, outbound.kind, standing.turn, approved=OURS
+            )
             with suppress(NotFoundError):
                 await self._store.put(standing.sid, notice)
 

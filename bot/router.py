@@ -133,7 +133,7 @@ class Router:
             sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
             reply = await table.answer(self._context(caller, there, sid), inbound.text)
             standing = await self._standing(caller, there, sid)
-            await self._outbox.reply(standing, reply.text, reply.label, inbound.press)
+            await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
             return Receipt(Outcome.ANSWERED, sid)
         if self._blocked(inbound.address):
             return Receipt(Outcome.IGNORED, sid)

@@ -30,7 +30,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.PRIVATE_CHAT: "ask for it where only those read who may know it, such as a private chat with this bot",
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
-        Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned under `policy` in config.yaml",
+        Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
         Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",

@@ -207,7 +207,9 @@ async def _clear(context: CommandContext, name: str, written: str) -> Reply:
         return Changing(change, (row,))
 
     await context.reloader.change(made)
-    return Reply(_described(context.gate.document, name))
+    document = context.gate.document
+    bounded = "" if document.principals[name].clearance == label else "\nconfig.yaml allows no more than that"
+    return Reply(f"{_described(document, name)}{bounded}")
 
 
 def _let_in(context: CommandContext, known: Known, account: str, name: str, *, unblock: bool = False) -> Changing:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from bot.authorize import Caller
 from bot.errors import BusyError, RequestError
@@ -22,10 +22,10 @@ from bot.strangers import Strangers
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
 from bot.trail import Trail
-from channels.message import Address
+from channels.message import Address, Button
 from policy.decision import Decision
 from policy.errors import LabelTextError
-from policy.labels import PUBLIC, Label, parse
+from policy.labels import PUBLIC, Label, Level, parse
 from policy.request import Role
 
 
@@ -43,12 +43,20 @@ class UsageError(CommandError):
     """Arguments that do not fit; the command's usage line is shown."""
 
 
+CONFIGURED: Final = Label(Level.INTERNAL)
+"""The label of what config.yaml says: it is for those who work with the installation, and no data of theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: `label` is that of what it tells, and the outbox compares it with the readers'."""
+    """An answer: `label` is that of what it tells, and the outbox compares it with the readers'.
+
+    `buttons` are commands that may be given next.
+    """
 
     text: str
     label: Label = PUBLIC
+    buttons: tuple[Button, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from bot import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.reload import Changing, Known
 from bot.sessions.records import AuditRow
+from channels.message import Address, Button
 from policy.document import Document
 from policy.entries import Chat
 from policy.errors import nearest
-from policy.labels import Level
+from policy.labels import PUBLIC, Level
 from policy.overrides import Change, Place, Placing
 
 PRIVATE: Final = "this is a private chat, name another"
 BY_FILE: Final = "config.yaml blocks this chat"
+UNKNOWN_READERS: Final = (
+    "who reads there cannot be told, so nothing above PUBLIC is said there until an admin answers for its members: "
+    "`{command}`"
+)
+LOWER_READERS: Final = "because of who reads there now, {label} may be said there at most"
 
 _VERBS: Final = frozenset({"vouch", "unvouch", "none"})
 
@@ -27,11 +34,11 @@ async def classify(context: CommandContext, argument: str) -> Reply:
     """Show what a chat is, or change it."""
     match argument.split():
         case []:
-            return _shown(context, await _place(context, ""))
+            return await _shown(context, await _place(context, ""))
         case [word] if _says(word):
             return await _classify(context, "", word)
         case [chat]:
-            return _shown(context, await _place(context, chat))
+            return await _shown(context, await _place(context, chat))
         case [chat, word]:
             return await _classify(context, chat, word)
         case _:
@@ -76,7 +83,7 @@ async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
 async def _changed(context: CommandContext, place: Place, made: Callable[[Known], Changing]) -> Reply:
     before = _described(_chat(context.gate.document, place))
     await context.reloader.change(made)
-    return Reply(f"{place} was {before}, and is {_described(_chat(context.gate.document, place))}")
+    return await _told(context, place, f"{place} was {before}, and is")
 
 
 def _changing(context: CommandContext, known: Known, place: Place, placing: Placing) -> Changing:
@@ -91,8 +98,25 @@ def _changing(context: CommandContext, known: Known, place: Place, placing: Plac
     return Changing(change, (AuditRow("classify", context.caller.principal, {**body}),))
 
 
-def _shown(context: CommandContext, place: Place) -> Reply:
-    return Reply(f"{place} is {_described(_chat(context.gate.document, place))}")
+async def _shown(context: CommandContext, place: Place) -> Reply:
+    return await _told(context, place, f"{place} is")
+
+
+async def _told(context: CommandContext, place: Place, beginning: str) -> Reply:
+    """Tell what a chat is, and where less may be said there now, how much that is and what helps."""
+    document = context.gate.document
+    chat, address = _chat(document, place), Address(place.channel, place.chat, place.workspace)
+    text = f"{beginning} {_described(chat)}"
+    audience = await context.gate.audience(address)
+    if chat is None or chat.blocked or not audience.shared:
+        return Reply(text)
+    clearance = labelling.destination(document, address, audience).clearance
+    if chat.classification.flows_to(clearance or PUBLIC):
+        return Reply(text)
+    if clearance is None and not chat.members_vouched:
+        vouch = Button("Vouch for its members", f"/classify {place} vouch")
+        return Reply(f"{text}\n{UNKNOWN_READERS.format(command=vouch.command)}", buttons=(vouch,))
+    return Reply(f"{text}\n{LOWER_READERS.format(label=clearance or PUBLIC)}")
 
 
 def _chat(document: Document, place: Place) -> Chat | None:

@@ -1,18 +1,20 @@
 """`/policy`: what is in force, whether the file could be put in force, and putting it there; for admins."""
 
-from bot.commands.base import CommandContext, Reply, UsageError
+from bot.commands.base import CONFIGURED, CommandContext, Reply, UsageError
+from policy.labels import PUBLIC
 
 
 async def policy(context: CommandContext, argument: str) -> Reply:
     """Show the policy in force, check the file, or put it in force."""
     match argument:
         case "" | "show":
-            return Reply("\n".join(await _shown(context)), context.gate.document.top)
+            return Reply("\n".join(await _shown(context)), CONFIGURED)
         case "check":
-            return Reply("\n".join(await context.reloader.check()), context.gate.document.top)
+            return Reply("\n".join(await context.reloader.check()), CONFIGURED)
         case "reload":
             reloaded = await context.reloader.reload(context.caller.principal)
-            return Reply(str(reloaded), context.gate.document.top)
+            # That it was done tells nothing of what it says.
+            return Reply(str(reloaded), CONFIGURED if reloaded.problem else PUBLIC)
         case _:
             raise UsageError("")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Final
 
 from bot import events, receipts
@@ -24,10 +25,13 @@ _CAUSES: Final = 5
 async def whoami(context: CommandContext, argument: str) -> Reply:
     """Tell the caller's principal, role and clearance, and what may be said here."""
     _nothing_more(argument)
-    destination = await context.gate.destination(context.address)
+    here = context.address
+    everybody = (await context.gate.destination(replace(here, recipient=""))).clearance or PUBLIC
+    alone = (await context.gate.destination(here)).clearance or PUBLIC
+    told = f", and for {alone} what you alone are told" if here.recipient else ""
     return Reply(
         f"you are {context.caller.principal}, {context.caller.role}, cleared for {context.caller.clearance}\n"
-        f"here is {context.address.channel} {context.address.chat}, cleared for {destination.clearance or PUBLIC}"
+        f"here is {here.channel} {here.chat}, cleared for {everybody}{told}"
     )
 
 

@@ -158,8 +158,8 @@ def may_be_pressed(text: str) -> bool:
     match text.split():
         case ["/approve" | "/background" | "/continue" | "/deny", *_]:
             return True
-        case ["/classify", chat, level]:
-            return ":" in chat and level in Level.__members__
+        case ["/classify", chat, word]:
+            return ":" in chat and (word in Level.__members__ or word == "vouch")
         case ["/block", "chat", chat]:
             return ":" in chat
         case _:

@@ -115,11 +115,14 @@ class Decisions:
 
     async def destination(self, address: Address) -> Destination:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
+        return labelling.destination(self.document, address, await self.audience(address))
+
+    async def audience(self, address: Address) -> Audience:
+        """Return who reads at an address now; a channel that cannot tell makes it unknown."""
         try:
-            audience = await self._audience(address)
+            return await self._audience(address)
         except _UNTOLD:
-            audience = _NOBODY_KNOWN
-        return labelling.destination(self.document, address, audience)
+            return _NOBODY_KNOWN
 
     async def prospect(self, address: Address) -> Destination:
         """Return an address for what waits in the outbox, and is decided again by whoever says it there.

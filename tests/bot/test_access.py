@@ -234,8 +234,10 @@ async def test_a_lowered_person_stays_lowered_when_a_link_is_taken_away(tmp_path
 
 async def test_how_much_somebody_may_know_is_bounded_by_the_file(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        assert "cleared for INTERNAL" in await said(owner, "/allow ben INTERNAL")
-        assert "cleared for CONFIDENTIAL" in await said(owner, "/allow ben RESTRICTED")
+        assert "allows no more" not in await said(owner, "/allow ben INTERNAL")
+        told = await said(owner, "/allow ben RESTRICTED")
+        assert "cleared for CONFIDENTIAL" in told
+        assert told.endswith("config.yaml allows no more than that")
         assert await said(owner, "/allow bne PUBLIC") == "unknown person `bne`, did you mean `ben`?"
         assert "unknown level `SECRET`" in await said(owner, "/allow ben SECRET")
         assert "unknown compartment `hr`" in await said(owner, "/allow ben PUBLIC{hr}")

@@ -162,7 +162,8 @@ async def test_a_private_place_that_others_read_is_told_nothing(tmp_path: Path) 
     "line",
     [
         "/classify all PUBLIC",
-        "/classify board:all vouch",
+        "/classify board:all unvouch",
+        "/classify all vouch",
         "/classify board:all",
         "/classify board:all PUBLIC more",
         "/classify board:all PUBLIC{hr}",

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.commands import places
-from channels.message import Address, Inbound
+from bot.outbox import WITHHELD_REPLY
+from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC, parse
 from policy.overrides import Place
 from tests.bot.kit import policy
@@ -70,6 +71,52 @@ async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
         assert (await owner.app.gate.destination(TEAM)).clearance is None
         assert (await rows(owner))[0] == ("ada", "room:w:team", "unclassified", "classified INTERNAL")
         assert len(await rows(owner)) == 4
+
+
+async def test_whoever_classifies_is_told_what_may_be_said_there_now(tmp_path: Path) -> None:
+    """A platform that does not tell who reads there needs somebody who answers for them, and readers may be nobody."""
+    there = rooms()
+    there.complete = False
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        told = await here(owner, there, "/classify INTERNAL")
+        assert told.startswith(
+            "room:w:team was unclassified, and is classified INTERNAL\nwho reads there cannot be told"
+        )
+        (vouch,) = there.sent[-1].buttons
+        assert vouch.command in told
+        pressed = Inbound(TEAM, "room:ada", vouch.command, "pressed", private=False, how=How.BUTTON)
+        await owner.app.router.receive(pressed)
+        assert there.sent[-1].text.endswith("is classified INTERNAL, its members vouched for")
+        assert there.sent[-1].buttons == ()
+        there.readers["team"] |= {"room:eve"}
+        assert (await here(owner, there, "/classify")).endswith("who reads there now, PUBLIC may be said there at most")
+        lowered = await here(owner, there, "/classify PUBLIC")
+        assert lowered.endswith("and is classified PUBLIC, its members vouched for")
+
+
+async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_alone_may(tmp_path: Path) -> None:
+    there = rooms()
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        place = Address("room", "team")
+        before = await here(owner, there, "/whoami", address=place)
+        assert before.endswith("here is room team, cleared for PUBLIC, and for INTERNAL what you alone are told")
+        await here(owner, there, "/classify INTERNAL", address=place)
+        after = await here(owner, there, "/whoami", "ben", place)
+        assert after.endswith("here is room team, cleared for INTERNAL, and for INTERNAL what you alone are told")
+        assert (await said(owner, "/whoami")).endswith("here is console owner, cleared for RESTRICTED~")
+
+
+async def test_admins_put_a_policy_in_force_where_its_rules_may_not_be_shown(tmp_path: Path) -> None:
+    there = rooms()
+    channels = {**CHANNELS, "room": {"classification": "PUBLIC"}}
+    async with running(tmp_path, config(channels=channels), serve=False, channels=[there]) as owner:
+        alone = Address("room", "ada")
+        assert await here(owner, there, "/policy", address=alone) == WITHHELD_REPLY
+        assert (await here(owner, there, "/policy reload", address=alone)).endswith("is in force")
+        (tmp_path / "config.yaml").write_text("nothing: known")
+        assert await here(owner, there, "/policy reload", address=alone) == WITHHELD_REPLY
+    async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
+        assert "is in force, 0 rules of your own" in await here(owner, there, "/policy", address=alone)
 
 
 async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:

@@ -113,8 +113,9 @@ async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
         async with listening(Machine(tmp_path), server, config(server, ann)):
             bot = server.state.username
             ann.says(group, f"/classify@{bot} INTERNAL")
-            await hears(server, ann.private, "classified INTERNAL")
-            ann.says(group, f"/classify@{bot} vouch")
+            await hears(server, ann.private, "who reads there cannot be told")
+            told = next(shown for shown in ann.private.shows if "who reads there cannot" in shown.text)
+            ann.presses(told, "Vouch for its members")
             await hears(server, ann.private, "vouched for")
             ann.says(group, f"@{bot} {call('read_file', path='confidential/pipeline.md')}")
             await server.until(lambda: group.said, PATIENCE)

@@ -39,7 +39,7 @@ def test_a_denial_for_its_owner() -> None:
             "this session has read: CONFIDENTIAL{hr}~",
             "you can: start anew with `/reset` and send it again: a session that has read nothing may do this",
             "you can: choose a destination cleared for it",
-            "you can: ask an admin to raise the clearance concerned under `policy` in config.yaml",
+            "you can: ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
         )
     )
 
