@@ -13,11 +13,14 @@ from bot.sessions.kin import SESSION
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.document import Document
-from policy.labels import PUBLIC, Integrity, Label
+from policy.labels import PUBLIC, Integrity, Label, Level
 from policy.request import Destination, Role
 
 MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
 """Roles whose own typing is TRUSTED (SPEC B, inbound label)."""
+
+CONFIGURED = Label(Level.INTERNAL)
+"""The label of what config.yaml says: it is for those who work with the installation, and no data of theirs."""
 
 
 def untrusted(label: Label) -> Label:

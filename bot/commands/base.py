@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from bot.authorize import Caller
 from bot.errors import BusyError, RequestError
@@ -25,7 +25,7 @@ from bot.trail import Trail
 from channels.message import Address, Button
 from policy.decision import Decision
 from policy.errors import LabelTextError
-from policy.labels import PUBLIC, Label, Level, parse
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 
 
@@ -41,10 +41,6 @@ class CommandError(RequestError):
 
 class UsageError(CommandError):
     """Arguments that do not fit; the command's usage line is shown."""
-
-
-CONFIGURED: Final = Label(Level.INTERNAL)
-"""The label of what config.yaml says: it is for those who work with the installation, and no data of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
