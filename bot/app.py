@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from bot.authorize import Caller
+from bot.budget import budget
 from bot.chains import Chains
 from bot.clock import Clock, SystemClock
 from bot.commands.base import CommandContext
@@ -122,6 +123,7 @@ class App:
         bounds = Bounds(config.web.seconds, config.web.kilobytes * 1000)
         web = WebFetch(Connector(parts.resolve, config.web.private), bounds)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
+        self._budget = budget(store, self.ids, config)
         self.mind = Mind(self._made_thinking)
         built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
         added = parts.tools(self.files, store)
@@ -174,6 +176,7 @@ class App:
             recap=self.mind.recap,
             strangers=self.strangers,
             trail=self.trail,
+            budget=self._budget,
         )
 
     async def serve(self, tell: Tell = _nobody) -> None:
@@ -271,7 +274,8 @@ class App:
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
 
-        return thinking(self.config.model, self._environment, self.gate, self.store, self._parts.model)
+        config, parts = self.config.model, self._parts
+        return thinking(config, self._environment, self.gate, self.store, self._budget, parts.model)
 
     def _made_transcriber(self) -> "Transcriber | None":
         from bot.intake.transcriber import transcriber
@@ -304,6 +308,7 @@ class App:
             root=self.files,
             settings=self.config.files,
             transcriber=transcriber,
+            budget=self._budget,
         )
         return Worker(
             store=self.store,

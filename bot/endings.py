@@ -185,7 +185,8 @@ class Endings:
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
-        if ending.decision is not None:
+        if ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
+            # Which budget is used up is his matter who asked, and none of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows)
         else:
             deliver = (self._notice(turn, notice, label, rows),)

@@ -20,7 +20,8 @@ class Standing:
 
     `asker` is the person who set this going: the principal himself, or somebody in the shared chat that it is.
     `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`. `held` is what its
-    generation keeps out of the context.
+    generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
+    session when it was looked up.
     """
 
     sid: str
@@ -36,6 +37,7 @@ class Standing:
     now: int
     addresses: frozenset[str] = frozenset()
     held: tuple[Held, ...] = ()
+    visibility: Label = PUBLIC
 
     @property
     def reader(self) -> Label:
@@ -52,6 +54,7 @@ class Standing:
         sid: str = "",
         generation: int = 0,
         taint: Label = PUBLIC,
+        visibility: Label = PUBLIC,
     ) -> "Standing":
         """Return where a person stands who asks outside a turn; he has read nothing unless `taint` says so."""
         return Standing(
@@ -66,6 +69,7 @@ class Standing:
             destination=destination,
             taint=taint,
             now=now,
+            visibility=visibility,
         )
 
 

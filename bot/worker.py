@@ -247,6 +247,7 @@ class Worker:
             now=claim.now,
             addresses=addresses(claim.events, PUBLIC),
             held=events.held_in(claim.events),
+            visibility=claim.state.visibility,
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:

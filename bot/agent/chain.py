@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from bot.agent.models import Asker, ModelError, Show
+from bot.agent.models import Asker, ModelError, OverBudgetError, Show
 from bot.agent.providers import Seats
 from bot.agent.window import Window
 from bot.gate.gate import Gate
@@ -52,7 +52,8 @@ class Chain:
     ) -> tuple[ModelResponse, Usage]:
         """Return a response and what all attempts at it cost; the decision on the first model is the caller's.
 
-        Raises ModelError: no model that may be asked answered; it tells of the first.
+        Raises ModelError: no model that may be asked answered; it tells of the first. OverBudgetError: no further one
+        is asked then, since it would be at the cost of the same budget.
         """
         used, failures = Usage(), list[ModelError]()
         for seat in self._seats:
@@ -66,8 +67,12 @@ class Chain:
                     failures.append(ModelError("", detail=f"{seat.name}: its window is too small"))
                     continue
             try:
-                response, usage = await self._asker.ask(seat, messages, parameters, show)
+                response, usage = await self._asker.ask(standing, seat, messages, parameters, show)
                 return response, used.plus(usage)
+            except OverBudgetError as error:
+                error.usage = used.plus(error.usage)
+                await record(error.row)
+                raise
             except ModelError as error:
                 used = used.plus(error.usage)
                 failures.append(error)

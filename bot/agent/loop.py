@@ -10,7 +10,7 @@ from bot import events
 from bot.agent.calls import Calls
 from bot.agent.chain import Chain
 from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
-from bot.agent.models import UNKNOWN, ModelError, toolset
+from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, toolset
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.window import estimated
@@ -143,7 +143,7 @@ class Agent:
                 return GivenUp(YieldReason.ERROR, decision=refused)
             return await self._ask(turn, context, step)
         except ModelError as error:
-            return GivenUp(YieldReason.ERROR, f"{error}; try again", error=error.detail)
+            return _unanswered(error)
 
     async def _ask(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse:
         before = turn.usage
@@ -219,6 +219,13 @@ class Agent:
         """Say whether a context leaves half of the window free, for the recap and what comes."""
         tokens = self._chain.window.tokens
         return tokens is None or estimated(context.messages, self._parameters) <= tokens // 2
+
+
+def _unanswered(error: ModelError) -> GivenUp:
+    """Return how a turn ends whose model does not answer; that a budget is used up is no error of the operator's."""
+    if isinstance(error, OverBudgetError):
+        return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told)
+    return GivenUp(YieldReason.ERROR, error.told, error=error.detail)
 
 
 async def _record(turn: OpenTurn, row: AuditRow) -> None:

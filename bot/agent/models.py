@@ -8,6 +8,7 @@ an answer. Every attempt counts as a request; what a broken one cost is not know
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -39,9 +40,13 @@ from pydantic_ai.tools import ToolDefinition
 
 from bot.agent.pictures import has_pictures, without_pictures
 from bot.agent.providers import Seat
+from bot.agent.window import most
+from bot.budget import Budget, BudgetError
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.errors import LockgateError
+from bot.sessions.records import AuditRow
 from bot.sessions.values import Usage
+from bot.standing import Standing
 from bot.tools.base import Tool
 from bot.tools.references import offered
 
@@ -75,6 +80,26 @@ class ModelError(LockgateError):
         self.detail = detail or message
         self.usage = usage
 
+    @property
+    def told(self) -> str:
+        """What whoever asked is told."""
+        return f"{self}; try again"
+
+
+class OverBudgetError(ModelError):
+    """The model was not asked, or not again, since a budget does not suffice; `row` is what the audit is told."""
+
+    code = "budget"
+
+    def __init__(self, error: BudgetError, row: AuditRow, usage: Usage) -> None:
+        super().__init__(str(error), usage=usage)
+        self.row = row
+
+    @property
+    def told(self) -> str:
+        """What whoever asked is told: it is of no use to try again."""
+        return str(self)
+
 
 class _FailureError(Exception):
     """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say.
@@ -102,13 +127,15 @@ class _FailureError(Exception):
 
 
 class Asker:
-    """Asks models one at a time, within the times that the configuration gives."""
+    """Asks models one at a time, within the times and the budgets that the configuration gives."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, budget: Budget) -> None:
         self._settings = settings
+        self._budget = budget
 
     async def ask(
         self,
+        standing: Standing,
         seat: Seat,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
@@ -116,15 +143,17 @@ class Asker:
     ) -> tuple[ModelResponse, Usage]:
         """Return a model's response and what it cost, failed attempts included.
 
-        Raises ModelError: it did not answer, or answered with a tool run at the provider.
+        Raises ModelError: it did not answer, or answered with a tool run at the provider. OverBudgetError.
         """
         used, attempt = Usage(), 0
         messages = messages if seat.sees else without_pictures(messages)
         with anyio.move_on_after(self._settings.answer_seconds) as limit:
             while True:
                 try:
-                    response = await self._once(seat, messages, parameters, show)
-                    return response, used.plus(_usage(response, seat.settings))
+                    response, usage = await self._paid(standing, seat, messages, parameters, show)
+                    return response, used.plus(usage)
+                except BudgetError as error:
+                    raise OverBudgetError(error, error.row(standing), used) from None
                 except _FailureError as failure:
                     used = used.plus(failure.usage)
                     if show is not None:
@@ -142,6 +171,27 @@ class Asker:
                 await anyio.sleep(wait)
         detail = f"{seat.name}: no answer in {self._settings.answer_seconds:g} seconds"
         raise ModelError("the model did not answer in time", detail=detail, usage=used.plus(UNKNOWN))
+
+    async def _paid(
+        self,
+        standing: Standing,
+        seat: Seat,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        show: Show | None,
+    ) -> tuple[ModelResponse, Usage]:
+        """Make one attempt within the budgets, and return what it cost.
+
+        Raises BudgetError: one of them does not suffice. _FailureError.
+        """
+        async with self._budget.spending(standing, partial(most, seat, messages, parameters)) as spending:
+            try:
+                response = await self._once(seat, messages, parameters, show)
+            except _FailureError as failure:
+                spending.used = failure.usage
+                raise
+            usage = spending.used = _usage(response, seat.settings)
+        return response, usage
 
     async def _once(
         self, seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, show: Show | None

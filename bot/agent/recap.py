@@ -56,7 +56,7 @@ class Recap:
         try:
             summary, usage = await self.write(standing, events, upto, topic, record)
         except ModelError as error:
-            return Recapped(None, error.usage, f"{error}; try again")
+            return Recapped(None, error.usage, error.told)
         return Recapped(summary, usage)
 
     async def write(
@@ -76,7 +76,8 @@ class Recap:
             try:
                 response, usage = await self._chain.ask(standing, _request(part, text, topic), _NO_TOOLS, record)
             except ModelError as error:
-                raise ModelError(str(error), detail=error.detail, usage=used.plus(error.usage)) from error
+                error.usage = used.plus(error.usage)
+                raise
             used = used.plus(usage)
             # A recap that does not become shorter would never fit.
             text = text_of(response)[:size]

@@ -7,6 +7,7 @@ from bot.agent.chain import Chain
 from bot.agent.models import Asker
 from bot.agent.providers import Maker, Seats, seats
 from bot.agent.recap import Recap
+from bot.budget import Budget
 from bot.config.model import ModelSettings
 from bot.gate.gate import Gate
 from bot.sessions.port import AuditStore
@@ -22,12 +23,17 @@ class Thinking:
 
 
 def thinking(
-    settings: ModelSettings, environment: Mapping[str, str], gate: Gate, audit: AuditStore, maker: Maker | None = None
+    settings: ModelSettings,
+    environment: Mapping[str, str],
+    gate: Gate,
+    audit: AuditStore,
+    budget: Budget,
+    maker: Maker | None = None,
 ) -> Thinking:
     """Make them; it blocks while certificates are read.
 
     Raises ConfigError: a configured model cannot be used.
     """
     made = seats(settings, environment, maker)
-    chain = Chain(made, Asker(settings), gate)
+    chain = Chain(made, Asker(settings, budget), gate)
     return Thinking(made, chain, Recap(chain, gate, audit))

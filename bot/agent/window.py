@@ -19,7 +19,7 @@ _MESSAGE: Final = 10
 _PICTURE: Final = 1600
 """Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
 _ANSWER: Final = 4096
-"""Tokens left free for the answer, unless the configuration says how long one may be."""
+"""Tokens left free and set aside for the answer, unless the configuration says how long one may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,11 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
         for tool in parameters.function_tools
     )
     return sum(_size(message) for message in messages) + tools // _CHARACTERS
+
+
+def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
+    """Return about how many tokens a request and its answer have, rather too many than too few."""
+    return estimated(messages, parameters) + (seat.settings.output_tokens or _ANSWER)
 
 
 def _size(message: ModelMessage) -> int:

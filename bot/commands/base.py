@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bot.authorize import Caller
+from bot.budget import Budget
 from bot.errors import BusyError, RequestError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
@@ -64,7 +65,8 @@ class CommandContext:
     `simulations` counts `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads
     the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
     process, `deliver` says what waits in an outbox, `close` edits the copies of questions that a session does not
-    ask any more. `recap` asks the configured models for a recap. `trail` reads the audit.
+    ask any more. `recap` asks the configured models for a recap. `trail` reads the audit. `budget` knows what was used
+    today.
     """
 
     caller: Caller
@@ -86,6 +88,7 @@ class CommandContext:
     recap: Recap
     strangers: Strangers
     trail: Trail
+    budget: Budget
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
@@ -105,6 +108,7 @@ class CommandContext:
             sid=self.sid,
             generation=0 if state is None else state.generation,
             taint=PUBLIC if state is None else state.taint,
+            visibility=PUBLIC if state is None else state.visibility,
         )
 
     @asynccontextmanager
@@ -160,8 +164,8 @@ def _to_everybody(_context: CommandContext) -> bool:
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
-    `needs` is the role it takes, but for what begins with a word of `for_members`. To a caller to whom it is not
-    `offered` it is as if it did not exist.
+    `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
+    whom it is not `offered` it is as if it did not exist.
     """
 
     name: str
@@ -171,10 +175,14 @@ class Command:
     needs: Role = Role.MEMBER
     offered: Callable[[CommandContext], bool] = _to_everybody
     for_members: frozenset[str] = frozenset()
+    for_admins: frozenset[str] = frozenset()
 
     def needed(self, argument: str) -> Role:
         """Return the role that this argument takes."""
-        return Role.MEMBER if self.for_members.intersection(argument.split(maxsplit=1)[:1]) else self.needs
+        first = argument.split(maxsplit=1)[:1]
+        if self.for_admins.intersection(first):
+            return Role.ADMIN
+        return Role.MEMBER if self.for_members.intersection(first) else self.needs
 
     @property
     def public(self) -> bool:

@@ -55,6 +55,7 @@ class StoreSettings(Block):
 
 
 _ModelName = Annotated[str, AfterValidator(_model_name)]
+_Tokens = Annotated[int | None, Field(default=None, ge=1000, le=1_000_000_000_000)]
 _Price = Annotated[float | None, Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -117,7 +118,11 @@ class ModelSettings(Block):
 
 
 class Limits(Block):
-    """How much of anything: per turn, per session, per message."""
+    """How much of anything: per turn, per session, per message, per day.
+
+    Tokens of a day are those that models read and write, of all together, of each person and of each shared chat; null
+    is no limit.
+    """
 
     model_steps: int = Field(default=20, ge=1, le=1000)
     inbox_items: int = Field(default=100, ge=1, le=10_000)
@@ -129,6 +134,9 @@ class Limits(Block):
     background_depth: int = Field(default=2, ge=1, le=5)
     background_minutes: int = Field(default=10, ge=1, le=24 * 60)
     delivery_hours: int = Field(default=24, ge=1, le=24 * 30)
+    daily_tokens: _Tokens = None
+    person_daily_tokens: _Tokens = None
+    chat_daily_tokens: _Tokens = None
 
 
 def _private(entry: str) -> str:

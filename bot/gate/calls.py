@@ -242,6 +242,7 @@ class Calls(Speech):
             spawn=spawn,
             addresses=standing.addresses,
             held=standing.held,
+            visibility=standing.visibility,
         )
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 from pydantic import JsonValue
 
+from bot.budget import Budget, BudgetError
 from bot.config.files import FilesSettings
 from bot.gate.gate import Gate
 from bot.intake.brought import Brought
@@ -37,9 +38,13 @@ from policy.request import Hook
 NOT_HAD: Final = "it could not be fetched, send it again"
 NOT_KEPT: Final = "it could not be kept here"
 NOT_HEARD: Final = "what is said in it was not written down, the transcriber may not hear what is said here"
+NOT_PAID: Final = "what is said in it was not written down, no tokens are left for that today"
 NOT_WRITTEN: Final = "what is said in it could not be written down, send it again or write it"
 
 _MEGA: Final = 1_000_000
+_BYTES: Final = 200
+"""Bytes of a recording for each token of its writing down: fewer than speech takes as it is sent."""
+_LEAST: Final = 100
 _MARGIN: Final = 4096
 """Characters that are looked at behind those that are shown, so that no secret is cut in two and shown in part."""
 
@@ -58,12 +63,14 @@ class Files:
         root: FileRoot,
         settings: FilesSettings,
         transcriber: Transcriber | None,
+        budget: Budget,
     ) -> None:
         self._channels = channels
         self._gate = gate
         self._root = root
         self._settings = settings
         self._transcriber = transcriber
+        self._budget = budget
 
     async def bring(
         self, standing: Standing, item: InboxItem, history: Iterable[Event], record: Record
@@ -144,7 +151,12 @@ class Files:
         if decision.verdict is not Verdict.ALLOW:
             return replace(file, remark=NOT_HEARD)
         try:
-            text = await transcriber.transcribe(file.content, file.nature)
+            # What it uses it does not tell: that is never known.
+            async with self._budget.spending(standing, lambda: _LEAST + len(file.content) // _BYTES):
+                text = await transcriber.transcribe(file.content, file.nature)
+        except BudgetError as error:
+            await record(error.row(standing))
+            return replace(file, remark=NOT_PAID)
         except TranscriptionError:
             return replace(file, remark=NOT_WRITTEN)
         looked_at = self._settings.characters + _MARGIN

@@ -44,6 +44,7 @@ class YieldReason(StrEnum):
     COMPLETED = "completed"
     ERROR = "error"
     MAX_TURNS = "max_turns"
+    BUDGET_EXCEEDED = "budget_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELED = "canceled"
 

@@ -30,6 +30,9 @@ encoding is injective.
 | `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |
 | `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
+| `lg:{budget}:day`       | hash   | until the next day's  | what was used of the day's budgets            | budget            |
+| `lg:{budget}:open`      | hash   | until settled or over | reservation → what is set aside, for whom     | budget            |
+| `lg:{budget}:op:<op>`   | string | 10 min                | as above                                      | budget            |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
@@ -84,6 +87,10 @@ PAIRINGS: Final = "lg:{audit}:pairings"
 
 VAULT: Final = "lg:{vault}:values"
 """What adapters keep, by encoded name; no session's id is that short."""
+
+SPENT: Final = "lg:{budget}:day"
+SPENDING: Final = "lg:{budget}:open"
+"""What models were asked for today, and what is set aside for those that are asked now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,11 @@ def turn_field(sid: str, key: str) -> str:
 def audit_op(op: str) -> str:
     """Return the key of the answer to one operation on the chain outside sessions."""
     return f"lg:{{audit}}:op:{encode(op)}"
+
+
+def spending_op(op: str) -> str:
+    """Return the key of the answer to one operation on budgets."""
+    return f"lg:{{budget}}:op:{encode(op)}"
 
 
 def vault_op(op: str) -> str:

@@ -7,6 +7,7 @@ from bot.clock import Clock
 from bot.errors import StoreError, StoreRefusedError
 from bot.ids import Ids
 from bot.store.access import Access
+from bot.store.budgets import Budget
 from bot.store.chains import AuditChains
 from bot.store.copies import Copies
 from bot.store.counts import Counts
@@ -43,6 +44,7 @@ class RedisStore(
     Rights,
     Copies,
     Counts,
+    Budget,
     Offers,
     Observing,
 ):

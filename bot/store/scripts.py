@@ -48,6 +48,7 @@ class Script(StrEnum):
     OFFER = "offer"
     COUNT = "count"
     OBSERVE = "observe"
+    BUDGET = "budget"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -75,7 +75,8 @@ class Scene:
     to be higher than it declared (law `read_is_decided_before_it_happens`). `mask` takes out of a text the values
     of configured secrets and what looks like one, `scrub` the values alone: a tool that shortens what it gives does so
     after it. `addresses` are the web addresses that stand verbatim in the context, see `bot.quoting`. `held` is what
-    the session keeps by reference. While the call runs, `reveal` gives the values of secrets that the arguments refer
+    the session keeps by reference, `visibility` what a reader had to be cleared for to learn of it when its turn began.
+    While the call runs, `reveal` gives the values of secrets that the arguments refer
     to, and `onward` asks whether the call may go on elsewhere.
     """
 
@@ -101,6 +102,7 @@ class Scene:
     reveal: Reveal = nothing_revealed
     onward: Onward = not_onward
     held: tuple[Held, ...] = ()
+    visibility: Label = PUBLIC
 
     def held_item(self, ref: str) -> Held | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""

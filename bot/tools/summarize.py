@@ -89,4 +89,5 @@ def _standing(scene: Scene, taint: Label) -> Standing:
         destination=Destination(str(scene.home), scene.home.channel, None),
         taint=taint,
         now=scene.now,
+        visibility=scene.visibility,
     )

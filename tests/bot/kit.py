@@ -23,12 +23,14 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.app import Parts
+from bot.budget import Budget
 from bot.clock import SystemClock
 from bot.errors import BusyError
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.secrets import Keyring
+from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Child, Errand
 from bot.sessions.port import SessionStore
@@ -312,6 +314,22 @@ async def unrecorded(hook: Hook, decision: Decision, told: Mapping[str, JsonValu
 
 async def nobody_spawns(_errand: Errand) -> Child:
     raise BusyError
+
+
+class Uncounted:
+    """Counts no tokens: where nothing is limited it is not asked."""
+
+    async def reserve_tokens(self, *_: object, **__: object) -> Shortage | None:
+        raise AssertionError
+
+    async def settle_tokens(self, *_: object, **__: object) -> None:
+        raise AssertionError
+
+    async def spent_today(self) -> tuple[Spent, ...]:
+        raise AssertionError
+
+
+UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), 0)
 
 
 class Childless:

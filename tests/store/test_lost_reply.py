@@ -16,6 +16,7 @@ import pytest
 
 from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Arrival, Caps
 from bot.sessions.observed import NewObserved
@@ -29,6 +30,7 @@ from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
+from policy.labels import PUBLIC
 from policy.overrides import Change, Person
 from tests.store.world import (
     KEY,
@@ -389,6 +391,29 @@ async def swapping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     return lambda store: store.vault([KEY]).swap(name, b"once", None)
 
 
+async def setting_tokens_aside(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    ann, name, limits = Spender(fresh(), "", PUBLIC), fresh(), Budgets(person=10)
+
+    async def aside(store: RedisStore) -> object:
+        first = await store.reserve_tokens(name, ann, 4, limits, 60_000)
+        return first, [await store.reserve_tokens(fresh(), ann, size, limits, 60_000) for size in (7, 6)]
+
+    return aside
+
+
+async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    ann, name = Spender(fresh(), "", PUBLIC), fresh()
+    # So that the day has begun.
+    await store.settle_tokens(fresh(), Spender("bob", "", PUBLIC), 1, complete=True)
+    await store.reserve_tokens(name, ann, 4, Budgets(person=10), 60_000)
+
+    async def settled(store: RedisStore) -> object:
+        await store.settle_tokens(name, ann, 3, complete=True)
+        return [one.tokens for one in await store.spent_today() if one.name == ann.person]
+
+    return settled
+
+
 async def counting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
     return lambda store: store.count(name, 60_000)
@@ -437,6 +462,8 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.OFFER, taking_an_offer),
     (Script.COUNT, counting),
     (Script.OBSERVE, observing),
+    (Script.BUDGET, setting_tokens_aside),
+    (Script.BUDGET, settling_tokens),
 )
 
 

@@ -1,0 +1,90 @@
+"""What models may be used for in a day: budgets, who uses one, and the port of the store that counts.
+
+The day is that of the store's clock, UTC. Everything is counted in tokens.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from policy.labels import Label
+
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+class Whose(StrEnum):
+    """Whose budget something is: a person's, a shared chat's, or that of all together."""
+
+    PERSON = "person"
+    CHAT = "chat"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The most tokens of a day: of each person, of each shared chat, and of all together; None for no limit."""
+
+    person: int | None = None
+    chat: int | None = None
+    all: int | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is any, so that it must be counted."""
+        return (self.person, self.chat, self.all) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Spender:
+    """Who uses tokens: the person who set it going, and the shared chat it is for, empty for none.
+
+    `label` is what a reader must be cleared for to learn of the session that uses them.
+    """
+
+    person: str
+    chat: str
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A budget that does not suffice; `never` tells that the whole of it would not either."""
+
+    whose: Whose
+    never: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a person or a chat used today in sessions of one label; `complete` is false if more was used than known."""
+
+    whose: Whose
+    name: str
+    label: Label
+    tokens: int
+    complete: bool
+
+
+class BudgetStore(Protocol):
+    """Counts what is used of budgets, for all processes."""
+
+    async def reserve_tokens(
+        self, reservation: str, spender: Spender, tokens: int, budgets: Budgets, life: int
+    ) -> Shortage | None:
+        """Set tokens aside for `life` milliseconds unless a budget does not suffice; return that one, else None.
+
+        The same reservation again is the same. One that is not settled in its time comes back, and what it used is not
+        known. Raises StoreError.
+        """
+        ...
+
+    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
+        """Count what was used in the place of what was set aside, also if that came back meanwhile.
+
+        `complete` is false if it is not known, or not all of it. Raises StoreError.
+        """
+        ...
+
+    async def spent_today(self) -> tuple[Spent, ...]:
+        """Return what was used today. Raises StoreError."""
+        ...

@@ -1,0 +1,265 @@
+"""Budgets of a day: nobody asks a model beyond one, and whoever asked learns what is used up, and nothing of others."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.models import Asker, ModelError, OverBudgetError
+from bot.agent.providers import Seat
+from bot.app import Parts
+from bot.budget import AGAIN, NEVER, USED_UP, Budget
+from bot.commands.usage import NOT_COUNTED
+from bot.config.model import ModelSettings, ProviderSettings
+from bot.endings import DENIED_HERE
+from bot.ids import Ids
+from bot.intake.files import NOT_PAID
+from bot.sessions.budgets import Budgets, Spender, Spent, Whose
+from bot.sessions.values import Usage, YieldReason
+from bot.store.keys import SPENDING, SPENT
+from channels.message import Address
+from policy.labels import PUBLIC
+from tests.bot.intake.courier import OGG, configured, sending
+from tests.bot.kit import Scripted, eventually, parts, policy, standing
+from tests.bot.rooms import CHATS, TEAM, People, talking, team
+from tests.harness import Person, running
+from tests.sim.transcriber import transcriber
+from tests.store.world import command
+
+pytestmark = pytest.mark.anyio
+
+OPEN = {"team": {**CHATS["team"], "inbound": "PUBLIC"}}
+MINE = f"{USED_UP[Whose.PERSON]}; {AGAIN}"
+
+
+def limited(**limits: int) -> str:
+    return policy(blocks={"limits": limits})
+
+
+async def reason(person: Person) -> YieldReason:
+    state = await person.state()
+    assert state.last_turn is not None
+    return state.last_turn.reason
+
+
+async def refused(person: Person) -> list[object]:
+    """Return the budgets that did not suffice, as the session's audit tells it."""
+    rows = [row async for row in person.app.chains.records(person.sid)]
+    return [row.body["budget"] for row in rows if row.kind == "refused" and row.actor == "owner"]
+
+
+async def test_what_was_used_today_is_told_beside_its_limit(tmp_path: Path) -> None:
+    async with running(tmp_path, limited(person_daily_tokens=50_000), parts=parts(model=Scripted("hi"))) as owner:
+        await owner.say("hello")
+        await owner.say("hello")
+        assert "you used 30 of 50000 tokens today, as far as may be told here" in await owner.say("/usage")
+        assert await command(owner.app.store, "EXISTS", SPENDING) == 0
+
+
+async def test_beyond_it_no_model_is_asked_and_neither_reset_nor_restart_helps(tmp_path: Path) -> None:
+    config, model = limited(person_daily_tokens=20_000), Scripted("hi", silent=True)
+    async with running(tmp_path, config, parts=parts(model=model)) as owner:
+        shown = ""
+        while MINE not in shown:
+            shown = await owner.say("hello")
+        # What it does not tell that it used counts as much as was set aside.
+        asked = len(model.asked)
+        assert 1 <= asked <= 4
+        assert await reason(owner) is YieldReason.BUDGET_EXCEEDED
+        assert await refused(owner) == ["person"]
+        assert "of 20000 tokens, not all of it known, today" in await owner.say("/usage")
+        await owner.say("/reset confirm")
+        assert MINE in await owner.say("hello")
+    async with running(tmp_path, config, parts=parts(model=model)) as owner:
+        assert MINE in await owner.say("hello")
+        # Without tools a recap needs less.
+        await owner.app.store.settle_tokens("x", Spender("owner", "", PUBLIC), 20_000, complete=True)
+        assert MINE in await owner.say("/summarize")
+        assert "try again" not in owner.shown
+    assert len(model.asked) == asked
+
+
+async def test_what_no_day_has_enough_for_is_said_to_be_so(tmp_path: Path) -> None:
+    async with running(tmp_path, limited(daily_tokens=1000)) as owner:
+        assert NEVER in await owner.say("hello")
+
+
+async def test_without_a_budget_nothing_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        assert "today" not in await owner.say("/usage")
+        assert NOT_COUNTED in await owner.say("/usage all")
+        assert await command(owner.app.store, "EXISTS", SPENT, SPENDING) == 0
+
+
+async def test_background_sessions_and_recaps_count_on_whoever_set_them_going(tmp_path: Path) -> None:
+    model = Scripted("hi")
+    async with running(tmp_path, limited(daily_tokens=1_000_000), parts=parts(model=model)) as owner:
+        await owner.say("hello")
+        await owner.say("/spawn look around")
+
+        async def counted() -> bool:
+            return sum(one.tokens for one in await owner.app.store.spent_today()) >= 45
+
+        # The child asked once, and its parent again when it heard of it.
+        await eventually(counted)
+        await owner.settled()
+        await owner.say("/summarize")
+        assert await owner.app.store.spent_today() == (Spent(Whose.PERSON, "owner", PUBLIC, 60, complete=True),)
+        assert len(model.asked) == 4
+
+
+async def test_what_is_stopped_on_the_way_counts_and_leaves_nothing_set_aside(tmp_path: Path) -> None:
+    model = Scripted("hi", wait=asyncio.Event())
+    async with running(tmp_path, limited(daily_tokens=1_000_000), parts=parts(model=model)) as owner:
+        await owner.say("hello", wait=False)
+
+        async def asked() -> bool:
+            return bool(model.asked)
+
+        await eventually(asked)
+        assert await command(owner.app.store, "HLEN", SPENDING) == 1
+        await owner.say("/stop")
+        (spent,) = await owner.app.store.spent_today()
+        assert not spent.complete
+        assert spent.tokens > 4096
+        assert await command(owner.app.store, "EXISTS", SPENDING) == 0
+
+
+async def test_sessions_that_a_reader_may_not_know_of_are_not_counted_for_him(tmp_path: Path) -> None:
+    async with running(tmp_path, limited(person_daily_tokens=1_000_000), parts=parts(model=Scripted("hi"))) as owner:
+        low = Person(owner.app, owner.output, Address("console", "guest"))
+        await low.say("hello")
+        before = await low.say("/usage")
+        assert "you used 15 of" in before
+        await owner.say("/taint")
+        await owner.say("hello")
+        assert "you used 30 of" in await low.say("/usage")
+        await owner.say("/taint raise CONFIDENTIAL")
+        for _ in range(2):
+            await owner.say("hello")
+        assert "you used 60 of" in await owner.say("/usage")
+        for question in ("/usage", "/usage all"):
+            assert " 30 " in await low.say(question)
+
+
+async def asking(people: People, who: str, where: Address = TEAM) -> str:
+    """Ask what was used today, and return what is told to whoever asked alone."""
+    before = len(people.rooms.sent)
+    await people.say(who, "/usage", where)
+    (told,) = people.rooms.sent[before:]
+    return told.text
+
+
+async def test_a_shared_chat_hears_one_constant_and_whoever_asked_hears_the_reason_alone(tmp_path: Path) -> None:
+    limits = {"limits": {"chat_daily_tokens": 1000}}
+    async with talking(tmp_path, team("ann", "mel"), chats=OPEN, blocks=limits) as people:
+        await people.say("ann", "hello")
+        assert people.rooms.heard(TEAM) == [DENIED_HERE]
+        assert people.rooms.alone("ann") == [NEVER]
+        # It is the chat's: in private there is no limit but one's own.
+        await people.say("ann", "hello", Address("room", "ann"))
+        assert people.rooms.said[-1] == "You said: hello"
+
+
+async def test_a_chat_and_its_people_are_counted_each_and_tell_of_nobody_else(tmp_path: Path) -> None:
+    limits = {"limits": {"person_daily_tokens": 100_000, "chat_daily_tokens": 200_000}}
+    async with talking(tmp_path, team("ann", "mel"), chats=OPEN, blocks=limits) as people:
+        for who, where in (("ann", TEAM), ("mel", TEAM), ("mel", Address("room", "mel"))):
+            await people.say(who, "hello there", where)
+        by_name = {one.name: 0 for one in await people.app.store.spent_today()}
+        for one in await people.app.store.spent_today():
+            by_name[one.name] += one.tokens
+        chat = by_name["chat:room::team:"]
+        assert set(by_name) == {"ann", "mel", "chat:room::team:"}
+        assert by_name["ann"] < chat
+        told = await asking(people, "ann")
+        assert f"you used {by_name['ann']} of 100000 tokens today" in told
+        assert f"this chat used {chat} of 200000 tokens today" in told
+        assert str(by_name["mel"]) not in told.replace(str(chat), "")
+        # Ann is an admin and may ask for all, mel is not and may not.
+        before = len(people.rooms.sent)
+        await people.say("mel", "/usage all", Address("room", "mel"))
+        assert "ann" not in str(people.rooms.said[before:])
+        await people.say("ann", "/usage all", Address("room", "ann"))
+        everybody = people.rooms.said[-1].splitlines()
+        assert everybody[0].startswith(f"all used {by_name['ann'] + by_name['mel']} tokens today")
+        assert sorted(everybody[1:]) == sorted(
+            [
+                f"  ann: {by_name['ann']} of 100000 tokens",
+                f"  mel: {by_name['mel']} of 100000 tokens",
+                f"  room::team:: {chat} of 200000 tokens",
+            ]
+        )
+
+
+async def test_one_persons_budget_is_not_anothers(tmp_path: Path) -> None:
+    limits = {"limits": {"person_daily_tokens": 100_000}}
+    async with talking(tmp_path, team("ann", "mel"), chats=OPEN, blocks=limits) as people:
+        store, spender = people.app.store, Spender("mel", "", PUBLIC)
+        await store.settle_tokens("elsewhere", spender, 100_000, complete=True)
+        await people.say("mel", "hello")
+        assert people.rooms.heard(TEAM) == [DENIED_HERE]
+        assert people.rooms.alone("mel") == [MINE]
+        await people.say("ann", "hello")
+        assert people.rooms.heard(TEAM) == [DENIED_HERE, "You said: hello"]
+
+
+async def test_recordings_count_and_are_not_heard_beyond_it(tmp_path: Path) -> None:
+    async with transcriber() as played:
+        blocks = {
+            "transcriber": {"base_url": played.base, "model": "scribe", "seconds": 5},
+            "limits": {"person_daily_tokens": 100_000},
+        }
+        config = configured(blocks, transcribers={"scribe": {"clearance": "PUBLIC~"}})
+        async with sending(tmp_path, config) as ann:
+            await ann.sends(("a.ogg", OGG))
+            assert len(played.heard) == 1
+            (spent,) = await ann.app.store.spent_today()
+            assert not spent.complete
+            assert spent.tokens > 100
+            await ann.app.store.settle_tokens("x", Spender("ann", "", PUBLIC), 100_000, complete=True)
+            told, ended = await ann.sends(("b.ogg", OGG))
+            assert NOT_PAID in told
+            assert ended == MINE
+            assert len(played.heard) == 1
+
+
+async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), 60_000)
+        broken = Scripted(OSError("hunter2"), "hi")
+        asker = Asker(ModelSettings(retries=1), budget)
+        prompt: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("hello")])]
+        nothing = ModelRequestParameters()
+        seat = Seat("scripted:x", broken, ProviderSettings(output_tokens=6000))
+        with pytest.raises(OverBudgetError) as caught:
+            await asker.ask(standing(), seat, prompt, nothing)
+        # The first may have cost as much as was set aside, so that a second is not made.
+        assert len(broken.asked) == 1
+        assert caught.value.usage == Usage(1, complete=False, priced=False)
+        (spent,) = await owner.app.store.spent_today()
+        assert 6000 < spent.tokens < 6100
+        # A request that was refused unread costs nothing.
+        with pytest.raises(ModelError, match="429"):
+            await Asker(ModelSettings(retries=0), budget).ask(
+                standing(),
+                Seat("scripted:x", Scripted(ModelHTTPError(429, "m", None)), ProviderSettings(output_tokens=10)),
+                prompt,
+                nothing,
+            )
+        assert [one.tokens for one in await owner.app.store.spent_today()] == [spent.tokens]
+
+
+async def test_beyond_a_budget_no_fall_back_is_asked(tmp_path: Path) -> None:
+    models = {"scripted:a": Scripted("a"), "scripted:b": Scripted("b")}
+    config = policy(
+        models={name: {"clearance": "top"} for name in models},
+        blocks={"model": {"name": "scripted:a", "fallback": ["scripted:b"]}, "limits": {"daily_tokens": 1000}},
+    )
+    async with running(tmp_path, config, parts=Parts(model=models.__getitem__)) as owner:
+        assert NEVER in await owner.say("hello")
+        assert [model.asked for model in models.values()] == [[], []]

@@ -1,0 +1,111 @@
+"""Budgets: set aside at most what is left, counted once, given back by who vanished, and new every day."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import SchemaError
+from bot.sessions.budgets import Budgets, Shortage, Spender, Spent, Whose
+from bot.store.keys import SPENDING, SPENT
+from bot.store.redis_store import RedisStore
+from policy.labels import PUBLIC
+from tests.store.world import SECRET, command, fresh
+
+pytestmark = pytest.mark.anyio
+
+LIFE = 60_000
+HUNDRED = Budgets(person=100)
+
+
+def spender(chat: str = "") -> Spender:
+    """Return somebody who used nothing so far; his name needs to be encoded."""
+    return Spender(f"ann %/ {fresh()}", chat, PUBLIC)
+
+
+async def spent(store: RedisStore, *names: str) -> list[Spent]:
+    return [one for one in await store.spent_today() if one.name in names]
+
+
+async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisStore, other: RedisStore) -> None:
+    ann = spender()
+    asked = [one.reserve_tokens(fresh(), ann, 30, HUNDRED, LIFE) for one in (store, other) * 5]
+    answers = await asyncio.gather(*asked)
+    assert answers.count(None) == 3
+    assert set(answers) == {None, Shortage(Whose.PERSON, never=False)}
+    assert await store.reserve_tokens(fresh(), spender(), 30, HUNDRED, LIFE) is None
+
+
+async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: RedisStore) -> None:
+    ann, first, second = spender(), fresh(), fresh()
+    assert await store.reserve_tokens(first, ann, 90, HUNDRED, LIFE) is None
+    await store.settle_tokens(first, ann, 40, complete=True)
+    assert await store.reserve_tokens(second, ann, 61, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    assert await store.reserve_tokens(second, ann, 60, HUNDRED, LIFE) is None
+    await store.settle_tokens(second, replace(ann, label=SECRET), 60, complete=False)
+    # Of each label by itself, so that a reader is told of what he may know of.
+    assert await spent(store, ann.person) == [
+        Spent(Whose.PERSON, ann.person, PUBLIC, 40, complete=True),
+        Spent(Whose.PERSON, ann.person, SECRET, 60, complete=False),
+    ]
+    assert await store.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    assert await store.reserve_tokens(fresh(), ann, 101, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=True)
+
+
+async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStore) -> None:
+    chat, limits = f"chat:room::{fresh()}:", Budgets(chat=100, all=250)
+    for number in range(2):
+        ann, name = spender(chat), fresh()
+        assert await own.reserve_tokens(name, ann, 50, limits, LIFE) is None, number
+        await own.settle_tokens(name, ann, 50, complete=True)
+    assert await own.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, never=False)
+    assert await spent(own, chat) == [Spent(Whose.CHAT, chat, PUBLIC, 100, complete=True)]
+    # Another chat, or nobody's, is not held up by it, until all of it is used.
+    assert await own.reserve_tokens(fresh(), spender(f"{chat}2"), 100, limits, LIFE) is None
+    assert await own.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, never=False)
+    assert await own.reserve_tokens(fresh(), spender(), 50, limits, LIFE) is None
+
+
+async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(store: RedisStore) -> None:
+    ann, gone = spender(), fresh()
+    assert await store.reserve_tokens(gone, ann, 100, HUNDRED, LIFE) is None
+    assert await store.reserve_tokens(fresh(), ann, 100, HUNDRED, LIFE) is not None
+    record: bytes = await command(store, "HGET", SPENDING, gone)
+    await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], b"1", *record.split()[2:])))
+    after = fresh()
+    assert await store.reserve_tokens(after, ann, 50, HUNDRED, LIFE) is None
+    assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]
+    # It was only slow: what it used counts all the same.
+    await store.settle_tokens(gone, ann, 70, complete=True)
+    assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 70, complete=False)]
+
+
+async def test_a_new_day_begins_with_nothing_used(own: RedisStore) -> None:
+    ann, name, over = spender(), fresh(), fresh()
+    assert await own.reserve_tokens(name, ann, 80, HUNDRED, LIFE) is None
+    await own.settle_tokens(name, ann, 80, complete=True)
+    assert await own.reserve_tokens(over, ann, 20, HUNDRED, LIFE) is None
+    today = int(await command(own, "HGET", SPENT, "day"))
+    await command(own, "HSET", SPENT, "day", today - 1)
+    assert await own.spent_today() == ()
+    # What is set aside over midnight is still so, and counts on the day it is settled.
+    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    await own.settle_tokens(over, ann, 20, complete=True)
+    assert await own.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
+    assert int(await command(own, "HGET", SPENT, "day")) == today
+    # A clock that goes back begins no day anew.
+    await command(own, "HSET", SPENT, "day", today + 1)
+    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+
+
+async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:
+    ann, name = spender(), fresh()
+    await own.settle_tokens(name, ann, 1, complete=True)
+    await command(own, "HSET", SPENDING, "of a newer one", "99 1 1 p/x - PUBLIC")
+    with pytest.raises(SchemaError):
+        await own.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE)
+    await command(own, "HSET", SPENT, "v", 99)
+    with pytest.raises(SchemaError):
+        await own.settle_tokens(fresh(), ann, 1, complete=True)
+    with pytest.raises(SchemaError):
+        await own.spent_today()
