@@ -1,5 +1,6 @@
 """Commands about background sessions: spawn one, see, stop and read those there are."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -20,6 +21,11 @@ from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
 
+SPAWNED: Final = (
+    "{run_id} works on it in the background, what it finds comes here; "
+    "`/agents` tells how it is, `/agents cancel {run_id}` ends it"
+)
+SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
 NONE: Final = "there are no background sessions here"
 
 _SHOWN: Final = 500
@@ -32,7 +38,7 @@ async def spawn(context: CommandContext, argument: str) -> Reply:
     if not argument:
         raise UsageError("")
     response = await called(context, Call(context.ids.op(), "sessions_spawn", {"task": argument}))
-    return response if isinstance(response, Reply) else Reply(response.text)
+    return response if isinstance(response, Reply) else Reply(_in_words(response, SPAWNED))
 
 
 async def send(context: CommandContext, argument: str) -> Reply:
@@ -49,7 +55,7 @@ async def send(context: CommandContext, argument: str) -> Reply:
     for new in response.deliver:
         await context.store.put(context.sid, replace(new, asker="" if own else context.caller.principal))
     await context.deliver(context.sid)
-    return Reply(response.text)
+    return Reply(_in_words(response, SENT))
 
 
 async def agents(context: CommandContext, argument: str) -> Reply:
@@ -88,6 +94,14 @@ async def called(context: CommandContext, call: Call, label: Label | None = None
     response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
     await context.store.append(response.audit)
     return response
+
+
+def _in_words(response: Response, sentence: str) -> str:
+    """Return what a tool told a model as a sentence for people; what is no success it tells in words itself."""
+    try:
+        return sentence.format_map(json.loads(response.text))
+    except (KeyError, TypeError, ValueError):
+        return response.text
 
 
 async def _known(context: CommandContext) -> list[tuple[Slot, SessionState]]:

@@ -178,7 +178,7 @@ async def test_a_person_sends_at_the_label_of_what_he_types(tmp_path: Path) -> N
         desk = at(owner, "desk")
         await desk.say("hello")
         await owner.say(READS)
-        assert '{"status": "accepted", "receipt": "receipt-' in await owner.say(f"/send {desk.sid} lunch at noon")
+        assert "it was taken, `/status receipt-" in await owner.say(f"/send {desk.sid} lunch at noon")
         assert await hears(desk) == ["lunch at noon"]
         assert (await desk.state()).taint == PUBLIC
         assert ITSELF in await owner.say(f"/send {owner.sid} hi")
@@ -250,7 +250,7 @@ async def test_a_full_inbox_is_tried_again_and_a_session_that_is_gone_sends_noth
         await owner.send("hello")
         await desk.send("hello")
         assert await sent(owner, there) is None
-        assert '"status": "accepted"' in await owner.say(f"/send {desk.sid} hi", wait=False)
+        assert "it was taken, `/status receipt-" in await owner.say(f"/send {desk.sid} hi", wait=False)
         assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.PENDING]
         await owner.app.store.stop(desk.sid, actor="owner")
         await owner.app.outbox.collect(owner.sid)

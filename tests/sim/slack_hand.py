@@ -71,11 +71,11 @@ class Hand:
         if line.startswith("/"):
             return await self._commands(line)
         if line:
-            mention = f"<@{self.played.bot.user}> " if line.startswith("@ ") else ""
             thread = None
             if line.startswith("+"):
                 number, _, line = line[1:].partition(" ")
                 thread = self.numbered[int(number) - 1]
+            mention = f"<@{self.played.bot.user}> " if line.startswith("@ ") else ""
             await self.who.says(self.where, mention + line.removeprefix("@ "), thread)
         return []
 
