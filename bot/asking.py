@@ -7,7 +7,7 @@ The turn then waits in the store, without a worker.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bot import approvals, events, questions
+from bot import approvals, events, principals, questions
 from bot.agent.calls import answered
 from bot.crossings import Prepared
 from bot.gate.calls import NOBODY
@@ -89,7 +89,9 @@ class Asking:
             spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
             rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
             if spoken.decision.verdict is Verdict.ALLOW:
-                deliver.append(replace(question, key=f"{question.key}-{address}", address=str(address)))
+                meant = principals.owner(self._gate.document, address)
+                key = f"{question.key}-{address}"
+                deliver.append(replace(question, key=key, address=str(address), meant_for=meant))
         return deliver, rows
 
     def refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:

@@ -105,4 +105,5 @@ def _edit(question: Delivery, line: str) -> NewDelivery:
         turn=question.turn,
         approved=OURS,
         replaces=question.receipt,
+        meant_for=question.meant_for,
     )

@@ -7,7 +7,7 @@ usage, the input's terminal status, what is to be said, and the lease given back
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, bounded, events, labelling
+from bot import approvals, bounded, events, labelling, principals
 from bot.agent.calls import INTERRUPTED
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
@@ -136,7 +136,15 @@ class Endings:
         if spoken.decision.verdict not in MAY_GO_ON:
             return None
         key = f"{turn.record.id}-copy"
-        return NewDelivery(key, str(address), spoken.text, standing.taint, OutboundKind.MESSAGE, turn.record.id)
+        return NewDelivery(
+            key,
+            str(address),
+            spoken.text,
+            standing.taint,
+            OutboundKind.MESSAGE,
+            turn.record.id,
+            meant_for=principals.owner(self._gate.document, address),
+        )
 
     async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
         """Ask people; if the question may not be said here, nobody is asked and the turn ends."""

@@ -125,7 +125,16 @@ class Offers:
         await self.make(offer)
         text = f"{WITHHELD}\n{self.wording(offer)}"
         key = question_key(delivery.turn, offer.code)
-        notice = NewDelivery(key, str(there), text, PUBLIC, OutboundKind.OFFER, delivery.turn, approved=OURS)
+        notice = NewDelivery(
+            key,
+            str(there),
+            text,
+            PUBLIC,
+            OutboundKind.OFFER,
+            delivery.turn,
+            approved=OURS,
+            meant_for=delivery.asker,
+        )
         return notice, made(offer)
 
     async def make(self, offer: Offer) -> None:

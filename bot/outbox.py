@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from bot import principals
 from bot.clock import Clock
 from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
@@ -49,6 +50,7 @@ WITHHELD_REPLY: Final = "the answer may not be shown here, ask for it where more
 GONE: Final = "nobody is there any more"
 TOO_OLD: Final = "it waited for too long"
 FAILED: Final = "it failed every time"
+NOT_THEIRS: Final = "whom it was for is not who reads there now"
 """Why something was not said, in the audit."""
 
 _MOMENT: Final = 0.01
@@ -184,8 +186,16 @@ class Outbox:
                 # What the command did is done: a platform that cannot be told of it must not deliver it again.
                 return
         if wait:
+            meant = principals.meant_for(standing.principal, standing.asker, standing.home, standing.home)
             notice = NewDelivery(
-                outbound.key, turn.address, outbound.text, label, outbound.kind, standing.turn, approved=OURS
+                outbound.key,
+                turn.address,
+                outbound.text,
+                label,
+                outbound.kind,
+                standing.turn,
+                approved=OURS,
+                meant_for=meant,
             )
             with suppress(NotFoundError):
                 await self._store.put(standing.sid, notice)
@@ -241,6 +251,8 @@ class Outbox:
             return _Fate(DeliveryState.AMBIGUOUS)
         if self._clock.wall_ms() - delivery.created_at > self._oldest_ms:
             return _back(delivery) if repeated else self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
+        if principals.is_anothers(self._gate.document, address, delivery.meant_for):
+            return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
         return None
 
     async def _say(self, delivery: Delivery, turn: Turn, text: str) -> "_Fate":

@@ -4,6 +4,7 @@ from typing import Final
 
 import anyio
 
+from bot import principals
 from bot.gate.gate import Gate
 from bot.pacing import Pacing, Patience
 from bot.sessions.pace import Turn
@@ -68,7 +69,11 @@ class Preview:
 
     async def _may_show(self, text: str) -> bool:
         """Decide, against who reads there now (hook PRE_OUTPUT)."""
-        destination = await self._gate.destination(self._standing.home)
+        standing = self._standing
+        meant = principals.meant_for(standing.principal, standing.asker, standing.home, standing.home)
+        if principals.is_anothers(self._gate.document, standing.home, meant):
+            return False
+        destination = await self._gate.destination(standing.home)
         decision = self._gate.beginning(self._standing, destination, text)
         if decision is None or decision.verdict is not Verdict.ALLOW:
             return False

@@ -7,9 +7,12 @@ An account is `channel:id`, or `channel:workspace:id` where ids of people collid
 spoken to in private is made of the same parts, so that nobody has to look it up.
 """
 
+from dataclasses import replace
 from typing import Final
 
+from bot.sessions.kin import SESSION
 from channels.message import Address
+from policy.document import Document
 
 _CHAT: Final = "chat:"
 
@@ -38,6 +41,29 @@ def private_chat(account: str) -> Address:
 def reader(address: Address) -> str:
     """Return the account of the recipient of an address that has one."""
     return ":".join(filter(None, (address.channel, address.workspace, address.recipient)))
+
+
+def owner(document: Document, address: Address) -> str:
+    """Return whose private chat an address is, or who alone sees what is said there; empty if nobody known."""
+    known = document.principal(reader(replace(address, recipient=address.recipient or address.chat)))
+    return "" if known is None else known[0]
+
+
+def meant_for(principal: str, asker: str, home: Address, address: Address) -> str:
+    """Return whom something is for that a session at `home` says at an address, empty where the address tells no more.
+
+    A session's own private chat is its principal's, whoever has that account by now.
+    """
+    if address.recipient:
+        return asker
+    own = address.place == home.place and home.channel != SESSION and not is_chat(principal)
+    return principal if own else ""
+
+
+def is_anothers(document: Document, address: Address, meant: str) -> bool:
+    """Say whether what is meant for a principal would be told to somebody else there, or for nobody known any more."""
+    now = owner(document, address)
+    return bool(meant) and (now != meant if now else meant not in document.principals)
 
 
 def recipient(account: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from bot import events
+from bot import events, principals
 from bot.errors import LeaseLostError
 from bot.ids import Ids
 from bot.quoting import addresses
@@ -150,14 +150,16 @@ class OpenTurn:
         return Write(op=self._ids.op(), cursor=self._cursor, events=events, deliver=deliver, **change)
 
     def _asked_for(self, new: NewDelivery) -> NewDelivery:
-        """Let an answer say whom it is for, and what goes to another session who set this going.
+        """Let what is said to one alone say whom it is for, an answer too, and what goes to another session its asker.
 
         There, too, it may do no more than he may.
         """
-        standing = self.standing
+        standing, address = self.standing, Address.parse(new.address)
+        meant = principals.meant_for(standing.principal, standing.asker, standing.home, address)
+        new = replace(new, meant_for=meant or new.meant_for)
         if standing.asker == standing.principal:
             return new
-        if new.kind != OutboundKind.ANSWER and Address.parse(new.address).channel != SESSION:
+        if new.kind != OutboundKind.ANSWER and address.channel != SESSION:
             return new
         return replace(new, asker=standing.asker)
 
@@ -209,4 +211,5 @@ class OpenTurn:
             hops=new.hops,
             release=new.release,
             asker=new.asker,
+            meant_for=new.meant_for,
         )

@@ -53,6 +53,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
         label=event.label,
         kind=OutboundKind.MESSAGE,
         turn=offer.turn,
+        meant_for=offer.principal,
     )
     # Decided as everything is that is sent, against who reads there now; what people approved was to be said elsewhere.
     await context.store.put(offer.sid, answer)

@@ -8,7 +8,7 @@ answered as if there were no such command, and no tool reaches this: a model can
 from dataclasses import replace
 from typing import Final
 
-from bot import events
+from bot import events, principals
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.crossings import Spoken
 from bot.errors import NotFoundError
@@ -113,6 +113,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
             label=source.label,
             kind=OutboundKind.MESSAGE,
             release=claim.state.seq + 1,
+            meant_for=principals.owner(context.gate.document, Address.parse(shown.address)),
         )
         same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
         cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)

@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot import principals
 from bot.config.references import references
 from bot.crossings import Prepared, Response
 from bot.gate.calls import Calls
@@ -103,15 +104,18 @@ class Gate(Calls):
         deliver = list[NewDelivery]()
         after = replace(standing, taint=standing.taint.join(label))
         for delivery in result.deliver:
-            address = await self.prospect(Address.parse(delivery.address))
-            spoken = self.speak(after, address, delivery.text, approved=prepared.approved)
+            address = Address.parse(delivery.address)
+            spoken = self.speak(after, await self.prospect(address), delivery.text, approved=prepared.approved)
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:
                 denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
                 return Response(
                     Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
                 )
-            deliver.append(replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved))
+            meant = principals.owner(self.document, address)
+            deliver.append(
+                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
+            )
         summary = None if result.summary is None else replace(result.summary, text=text)
         return Response(
             Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary

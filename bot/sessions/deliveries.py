@@ -49,7 +49,8 @@ class NewDelivery:
     `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
     is to hear, and `asker` the person for whom that or an answer is, empty for the session's own principal. `release`
     is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
-    the address before, in whose place it is to stand.
+    the address before, in whose place it is to stand. `meant_for` is the principal that it is for, where that is one
+    person alone: it is not said there once the place is another's.
     """
 
     key: str
@@ -63,6 +64,7 @@ class NewDelivery:
     release: int = 0
     asker: str = ""
     replaces: str = ""
+    meant_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Delivery:
     release: int = 0
     asker: str = ""
     replaces: str = ""
+    meant_for: str = ""
     arrival: Arrival | None = None
     failures: int = 0
     receipt: str = ""

@@ -51,8 +51,10 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
     rest = [list(new.approved), new.hops, new.release]
-    if new.asker or new.replaces:
-        rest += [new.asker, *filter(None, [new.replaces])]
+    last = [new.asker, new.replaces, new.meant_for]
+    while last and not last[-1]:
+        last.pop()
+    rest += last
     return dump([new.address, str(new.label), new.kind, new.turn, *rest]) + b"\n" + body
 
 
@@ -67,8 +69,9 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     version, word, number, generation, created_at, attempt, _, _, _, length, *more = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
-    read = cast("tuple[str, str, str, str, list[str], int, int, str, str]", (*json.loads(text(facts)), "", "")[:9])
-    address, labelled, kind, turn_id, approved, hops, release, asker, replaces = read
+    written = (*json.loads(text(facts)), "", "", "")[:10]
+    read = cast("tuple[str, str, str, str, list[str], int, int, str, str, str]", written)
+    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for = read
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -86,6 +89,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         release=release,
         asker=asker,
         replaces=replaces,
+        meant_for=meant_for,
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
         doubtful=b"!" in more,

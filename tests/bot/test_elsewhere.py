@@ -1,6 +1,7 @@
 """What is for a channel that another process serves is left to that one, which asks who reads there."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,15 +20,16 @@ pytestmark = pytest.mark.anyio
 TEAM, ANN, EVE = (Address("telegram", chat) for chat in ("-7", "1", "2"))
 PEOPLE = {
     "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["telegram:1"]},
+    "ann": {"role": "approver", "clearance": "INTERNAL", "accounts": ["telegram:1"]},
 }
-SECTIONS = {
+SECTIONS: dict[str, Any] = {
     "principals": PEOPLE,
     "channels": {
         "console": {"classification": "top", "overshoot": "allow"},
         "telegram": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
     },
     "chats": {"team": {"channel": "telegram", "chat": "-7", "classification": "INTERNAL"}},
+    "rules": [{"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}],
     "recipients": {"team": {"channel": "telegram", "chat": "-7", "clearance": "top"}},
 }
 CONFIG = policy(**SECTIONS, blocks={"channels": {"telegram": {}}})
@@ -48,17 +50,20 @@ async def states(owner: Person) -> list[str]:
 async def test_a_process_without_the_channel_leaves_what_it_says_to_one_that_has_it(
     tmp_path: Path, reader: str, *, said: bool
 ) -> None:
-    """A message, and the result of a background session; whoever reads there then is asked by who says it."""
+    """A message, a background session's result, a question; whoever reads there then is asked by who says it."""
     async with running(tmp_path, CONFIG) as owner:
         read = bang("read_file", path="internal/handbook.md")
         await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
+        await owner.say("/taint raise INTERNAL")
         await owner.say(bang("message", channel="telegram", recipient="team", text="hello there"))
+        # The result of the other may come while this waits for an answer.
+        await owner.say(bang("current_time"), wait=False)
 
-        async def two() -> bool:
-            return len(await left(owner)) == 2
+        async def all_there() -> bool:
+            return len(await left(owner)) == 3
 
-        await eventually(two)
-        assert await states(owner) == ["pending", "pending"]
+        await eventually(all_there)
+        assert await states(owner) == ["pending"] * 3
     rooms = Rooms({"-7": frozenset({reader})}, name="telegram")
     async with running(tmp_path, CONFIG, channels=[rooms]) as owner:
 
@@ -66,9 +71,9 @@ async def test_a_process_without_the_channel_leaves_what_it_says_to_one_that_has
             return not {"pending", "sending"} & set(await states(owner))
 
         await eventually(done)
-        # What everybody may know is said to anybody, and the other to who may know it.
-        assert len(rooms.heard(TEAM)) == 1 + said
-        assert await states(owner) == ["sent", "sent" if said else "withheld"]
+        assert len(rooms.heard(TEAM)) == 2 * said
+        assert len(rooms.heard(ANN)) == 1
+        assert await states(owner) == ["sent", *(["sent"] * 2 if said else ["withheld"] * 2)]
 
 
 async def test_what_nobody_may_hear_there_is_not_left_to_anybody(tmp_path: Path) -> None:
@@ -88,6 +93,14 @@ async def test_what_nobody_may_hear_there_is_not_left_to_anybody(tmp_path: Path)
 
         await eventually(reported)
         assert await left(owner) == []
+
+
+async def test_what_may_be_told_there_in_the_background_is_offered(tmp_path: Path) -> None:
+    channels = {**SECTIONS["channels"], "console": {"classification": "PUBLIC", "overshoot": "ask"}}
+    config = policy(**{**SECTIONS, "channels": channels}, blocks={"channels": {"telegram": {}}})
+    async with running(tmp_path, config) as owner:
+        shown = await owner.say(bang("read_file", path="internal/handbook.md"))
+        assert "In the background, tell team" in shown
 
 
 @pytest.mark.parametrize(

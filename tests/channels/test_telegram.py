@@ -432,6 +432,7 @@ async def test_a_press_is_answered_and_is_a_command(played: TelegramStage) -> No
         (inbound,) = [one for one in played.got if isinstance(one, Inbound)]
         assert (inbound.account, inbound.text, inbound.how.value) == (f"telegram:{bob.id}", "/approve 7", "button")
         assert not inbound.private
+        await until(lambda: query.answer)
         assert query.answer == {"text": "", "show_alert": False}
         strange = played.alice.says(group, "a copy")
         strange.json["reply_markup"] = group.shows[0].json["reply_markup"]
@@ -473,6 +474,20 @@ async def test_who_pressed_a_button_in_a_group_is_told_in_a_window_that_nobody_e
             assert other.answer == {"text": "", "show_alert": False}
         await until(lambda: played.alice.private.said == ["x" * 201, "late"])
     assert group.said == ["sure?"]
+
+
+async def test_who_pressed_a_button_in_private_is_answered_by_a_message(played: TelegramStage) -> None:
+    await played.channel.send(says(played.home, "sure?", buttons=(Button("Yes", "/approve 7"),)))
+
+    async def answers(event: Event) -> None:
+        if isinstance(event, Inbound):
+            await played.channel.send(says(event.address, "approved", "k2", press=event.press))
+
+    async with played.serving(answers):
+        query = played.alice.presses(played.alice.private.shows[-1], "Yes")
+        await until(lambda: query.answer)
+        assert query.answer == {"text": "", "show_alert": False}
+    assert played.alice.private.said == ["sure?", "approved"]
 
 
 async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCaptureFixture) -> None:
