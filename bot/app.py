@@ -53,7 +53,7 @@ from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector, Resolve, system_resolver
-from bot.tools.web_fetch import Bounds, WebFetch
+from bot.tools.web_fetch import WebFetch
 from bot.trail import Trail
 from channels.base import Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
@@ -120,8 +120,7 @@ class App:
         self._channels = {channel.name: channel for channel in (*channels, *listened)}
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
-        bounds = Bounds(config.web.seconds, config.web.kilobytes * 1000)
-        web = WebFetch(Connector(parts.resolve, config.web.private), bounds)
+        web = WebFetch(Connector(parts.resolve, config.web.private), config.web)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store, self.ids, config)
         self.mind = Mind(self._made_thinking)

@@ -8,13 +8,13 @@ the gate as if it had been asked for, before it is followed.
 
 import asyncio
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 from pydantic import Field, JsonValue, StringConstraints
 
 from bot import labelling
+from bot.config.model import WebSettings
 from bot.config.references import references
 from bot.quoting import PAGES
 from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
@@ -56,14 +56,6 @@ class FetchError(Exception):
     """A page that is not shown; its text is a constant, or tells where a redirect leads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long all of a fetch may take, in seconds, and how large a page may be, in bytes."""
-
-    seconds: float
-    size: int
-
-
 class WebFetch:
     """Fetch a page as text."""
 
@@ -77,9 +69,9 @@ class WebFetch:
     repeatable = True
     arguments = FetchArguments
 
-    def __init__(self, connector: Connector, bounds: Bounds) -> None:
+    def __init__(self, connector: Connector, settings: WebSettings) -> None:
         self._connector = connector
-        self._bounds = bounds
+        self._settings = settings
 
     def declare(self, arguments: FetchArguments, scene: Scene) -> Declared:
         """Declare a sink that anybody reads; consequential unless the address was given by somebody else."""
@@ -102,10 +94,10 @@ class WebFetch:
         """Fetch it, within the time there is."""
         try:
             # Not asyncio.timeout: its cancellation would tear what the gate writes in between.
-            with anyio.fail_after(self._bounds.seconds):
+            with anyio.fail_after(self._settings.seconds):
                 return Result(await self._fetched(arguments, scene))
         except TimeoutError:
-            return Result(f"it took longer than {self._bounds.seconds:g} seconds", failed=True)
+            return Result(f"it took longer than {self._settings.seconds} seconds", failed=True)
         except (AddressError, BodyError, ConnectionRefusedHereError, FetchError) as error:
             return Result(str(error), failed=True)
 
@@ -154,7 +146,7 @@ class WebFetch:
             raise FetchError(f"the server answered with status {response.status_code}")
         kind, charset = media(response.headers.get("content-type", ""))
         encoding = response.headers.get("content-encoding", "")
-        body = await read(response.aiter_raw(), encoding, self._bounds.size)
+        body = await read(response.aiter_raw(), encoding, self._settings.kilobytes * 1000)
         text = await asyncio.to_thread(lambda: readable(decoded(body, charset), kind, str(place)))
         # Before it is cut: the gate, which does so once more, would not know a secret by its first half.
         shown = scene.scrub(text.strip()) or "(empty)"
