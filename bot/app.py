@@ -25,6 +25,7 @@ from bot.courier import Courier
 from bot.errors import ElsewhereError, StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
+from bot.health import Health
 from bot.ids import Ids
 from bot.installation import Secrets
 from bot.intake.observed import Observer
@@ -135,7 +136,6 @@ class App:
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
         self.strangers = Strangers(store, self.ids, secrets.session)
-        self.trail = Trail(store, self.chains, lambda: self.gate.document.top)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
         self.outbox = self._outbox()
@@ -174,8 +174,9 @@ class App:
             deliver=self.outbox.collect,
             recap=self.mind.recap,
             strangers=self.strangers,
-            trail=self.trail,
             budget=self._budget,
+            trail=Trail(self.store, self.chains, lambda: self.gate.document.top),
+            health=Health(self.config, self._environment, self.store.complaints, self.listened),
         )
 
     async def serve(self, tell: Tell = _nobody) -> None:

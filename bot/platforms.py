@@ -54,6 +54,7 @@ def platforms(
                 lease,
                 vault(),
                 menu=menu(policy),
+                now_ms=SystemClock().wall_ms,
                 webhook=None if webhook is None else _webhook(environment, webhook),
                 observes=_observes(policy, Telegram.name),
                 server=base or SERVER,

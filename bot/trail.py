@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from bot.audit import Intact
 from bot.chains import OUTSIDE, Chains
+from bot.labelling import CONFIGURED
 from bot.sessions.json import JsonObject
 from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRecord
@@ -28,6 +29,9 @@ _LABELS: Final = ("before", "after", "label", "taint")
 _SESSIONS: Final = ("session", "export")
 _OPEN: Final = frozenset({"access", "classify", "install_link", "moved", "refused"})
 """Kinds of rows outside sessions that tell what commands tell every admin anywhere, such as `/pair list`."""
+
+_POLICY: Final = "policy"
+"""Rows that name policies by their digests, and the process that put one in force."""
 
 _LABELLED: Final = frozenset({"decision", "failed", "offer", "simulate"})
 """Kinds of rows outside sessions that name labels or a session."""
@@ -121,6 +125,8 @@ class Trail:
             return join_all(self._named(record.body))
         if record.kind in _OPEN:
             return PUBLIC
+        if record.kind == _POLICY:
+            return CONFIGURED
         sessions = [str(record.body[name]) for name in _SESSIONS if name in record.body]
         labels = [*self._named(record.body), *[await self._session(sid, known) for sid in sessions]]
         return join_all(labels) if labels and record.kind in _LABELLED else self._top()

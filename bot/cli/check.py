@@ -2,21 +2,12 @@
 
 import os
 
-from bot.cli.models import make_models, uncleared, unheard
 from bot.cli.output import print_lines
 from bot.cli.servers import not_there, weak
 from bot.config.model import Config
 from bot.errors import OperatorError
+from bot.health import make_models, read_secrets, uncleared, unheard
 from bot.mcp.servers import check_library
-from bot.secrets import Keyring
-
-
-def read_secrets(config: Config) -> Keyring:
-    """Read the values of the configured secrets, to see that they are there.
-
-    Raises OperatorError: some are not.
-    """
-    return Keyring.load(config.secrets, os.environ, config.folder)
 
 
 def check(config: Config) -> None:
@@ -25,8 +16,8 @@ def check(config: Config) -> None:
     Raises OperatorError: the value of a secret or the command of an MCP server is not there, or a configured model
     cannot be used.
     """
-    read_secrets(config)
-    make_models(config)
+    read_secrets(config, os.environ)
+    make_models(config, os.environ)
     check_library(config.mcp_servers)
     absent = next(not_there(config, os.environ), None)
     if absent is not None:

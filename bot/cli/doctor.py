@@ -2,19 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from bot.cli.check import read_secrets
-from bot.cli.models import make_models, uncleared, unheard
+from bot import health
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
 from bot.cli.servers import Seen, look
 from bot.config.model import Config
-from bot.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
+from bot.errors import EXIT_OPERATOR, ConfigError, LockgateError
+from bot.health import Finding
 from bot.reload import other
 
 if TYPE_CHECKING:
@@ -25,35 +23,14 @@ _MOST_NAMED: Final = 30
 """Tools of a server that one line names; `--json` has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: what is wrong and how to mend it, both empty when it is in order.
-
-    `note` is to be known all the same, `details` the same for programs.
-    """
-
-    subject: str
-    problem: str = ""
-    next_step: str = ""
-    note: str = ""
-    details: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-
-
 async def doctor(config: Config, *, as_json: bool) -> int:
     """Print what was looked at; return 2 if something is to be mended."""
-    found = [Finding("configuration"), _model(config), _web(config)]
-    try:
-        await asyncio.to_thread(read_secrets, config)
-        found.append(Finding("secrets"))
-    except OperatorError as error:
-        found.append(Finding("secrets", str(error), error.next_step))
+    found = [Finding("configuration"), health.model(config, os.environ), health.web(config)]
+    found.append(await asyncio.to_thread(health.secrets, config, os.environ))
     try:
         async with as_owner(config) as (app, caller):
             found.append(Finding("data directory"))
-            problems = await app.store.complaints()
-            found.extend(Finding("store", str(problem), problem.next_step) for problem in problems)
-            if not problems:
-                found.append(Finding("store"))
+            found.extend(health.store(await app.store.complaints()))
             found.extend(await _channels(config, app))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
@@ -63,21 +40,8 @@ async def doctor(config: Config, *, as_json: bool) -> int:
     if as_json:
         print_json([_document(one) for one in found])
     else:
-        print_lines(_line(one) for one in found)
+        print_lines(health.line(one) for one in found)
     return EXIT_OPERATOR if any(one.problem for one in found) else 0
-
-
-def _model(config: Config) -> Finding:
-    """Look whether every model can be made, and has a clearance."""
-    try:
-        make_models(config)
-    except ConfigError as error:
-        return Finding("model", str(error).removeprefix("model "), error.next_step)
-    for name in uncleared(config):
-        return Finding("model", f"`{name}` has no clearance, it may read PUBLIC alone", "add it to `policy.models`")
-    for name in unheard(config):
-        return Finding("model", f"`{name}` may hear PUBLIC alone", "add it to `policy.transcribers`")
-    return Finding("model")
 
 
 async def _policy(app: "App") -> Finding:
@@ -93,18 +57,6 @@ async def _policy(app: "App") -> Finding:
     )
 
 
-def _web(config: Config) -> Finding:
-    """Look whether sessions can reach what is not public."""
-    private = config.web.unsafe_allow_private_addresses
-    if private:
-        return Finding(
-            "web",
-            f"every session may reach {', '.join(f'`{one}`' for one in private)}",
-            "take them out of `web.unsafe_allow_private_addresses` unless that is meant",
-        )
-    return Finding("web")
-
-
 async def _channels(config: Config, app: "App") -> list[Finding]:
     """Ask every platform that is configured what is wrong with the connection there."""
     from bot.platforms import platforms
@@ -115,12 +67,8 @@ async def _channels(config: Config, app: "App") -> list[Finding]:
         return [Finding("channels", str(error), error.next_step)]
     found = list[Finding]()
     for adapter in made:
-        troubles = await adapter.troubles()
+        found += await health.channel(adapter)
         await adapter.close()
-        subject = f"channel {adapter.name}"
-        remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
-        wrong = [Finding(subject, one.problem, one.next_step) for one in troubles if not one.remark]
-        found += wrong or [Finding(subject, note=remarks)]
     return found
 
 
@@ -138,10 +86,3 @@ def _server(seen: Seen) -> Finding:
 def _document(finding: Finding) -> JsonValue:
     told = {"subject": finding.subject, "problem": finding.problem, "next_step": finding.next_step}
     return {**told, **finding.details}
-
-
-def _line(finding: Finding) -> str:
-    if not finding.problem:
-        return f"ok    {finding.subject}{f', {finding.note}' if finding.note else ''}"
-    parts = (finding.problem, finding.next_step, finding.note)
-    return f"mend  {finding.subject}: {', '.join(part for part in parts if part)}"

@@ -10,6 +10,7 @@ from bot.budget import Budget
 from bot.errors import BusyError, RequestError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
+from bot.health import Health
 from bot.ids import Ids
 from bot.rate import RateLimiter
 from bot.reload import Reloader
@@ -65,8 +66,8 @@ class CommandContext:
     `simulations` counts `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads
     the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
     process, `deliver` says what waits in an outbox, `close` edits the copies of questions that a session does not
-    ask any more. `recap` asks the configured models for a recap. `trail` reads the audit. `budget` knows what was used
-    today.
+    ask any more. `recap` asks the configured models for a recap. `trail` reads the audit, `health` looks for what is to
+    be mended. `budget` knows what was used today.
     """
 
     caller: Caller
@@ -89,6 +90,7 @@ class CommandContext:
     strangers: Strangers
     trail: Trail
     budget: Budget
+    health: Health
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""

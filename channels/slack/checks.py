@@ -1,10 +1,10 @@
 """What is wrong with an app's connection to Slack, each with how to mend it: for `lockgate doctor`."""
 
 from collections.abc import Callable, Iterator
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from channels.base import Trouble
+from channels.skew import skewed
 from channels.slack.failures import FAILURES, code
 from channels.slack.manifest import SCOPES
 
@@ -21,7 +21,6 @@ _NOT_A_BOT: Final = Trouble("the token is not that of a bot", _INSTALL)
 _REFUSED: Final = frozenset(
     {"account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked", "not_allowed_token_type"}
 )
-_SKEW: Final = 60
 _MOST: Final = 300
 """Seconds, from which on Slack's requests are taken for old ones."""
 
@@ -33,10 +32,10 @@ async def troubles(client: Any, now_ms: Callable[[], int]) -> tuple[Trouble, ...
     except FAILURES as error:
         return (_NOT_ACCEPTED if code(error) in _REFUSED else AWAY,)
     headers = {str(name).lower(): str(value) for name, value in dict(answer.headers).items()}
-    return tuple(_told(answer, headers, now_ms() / 1000))
+    return tuple(_told(answer, headers, now_ms()))
 
 
-def _told(answer: Any, headers: dict[str, str], now: float) -> Iterator[Trouble]:  # noqa: ANN401 - Slack's JSON
+def _told(answer: Any, headers: dict[str, str], now_ms: int) -> Iterator[Trouble]:  # noqa: ANN401 - Slack's JSON
     if not answer.get("bot_id"):
         yield _NOT_A_BOT
     if "x-oauth-scopes" in headers:
@@ -46,11 +45,4 @@ def _told(answer: Any, headers: dict[str, str], now: float) -> Iterator[Trouble]
             yield Trouble(
                 f"the app lacks the scopes {listed}", "add them under OAuth & Permissions and install it again"
             )
-    try:
-        away = now - parsedate_to_datetime(headers.get("date", "")).timestamp()
-    except (TypeError, ValueError):
-        return
-    if abs(away) > _SKEW:
-        told = f"the clock of this machine is {abs(away):.0f} s {'ahead' if away > 0 else 'behind'}"
-        step = f"let it be set over the network, from {_MOST} s on nothing of Slack's is believed"
-        yield Trouble(told, step)
+    yield from skewed(headers, now_ms, f"from {_MOST} s on nothing of Slack's is believed")

@@ -5,9 +5,10 @@ called, so the libraries that log those are kept quiet, and no error carries a s
 """
 
 import os
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 from telegram import Bot
@@ -17,6 +18,7 @@ from telegram.request import HTTPXRequest
 from channels.base import Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
 from channels.download import download
 from channels.message import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
+from channels.skew import skewed
 from channels.telegram import poll, wire
 from channels.telegram.crowd import Crowd
 from channels.telegram.failures import MovedError
@@ -42,12 +44,22 @@ _FETCHED_CALLS: Final = 4
 """How many calls' time a file may take."""
 
 
+class _Answer(Protocol):
+    """What is used of an HTTP response."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers, by names in whatever case."""
+        ...
+
+
 class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
     `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
-    listen. `observes` tells that groups are to be observed. `server` is where the Bot API is.
+    listen. `observes` tells that groups are to be observed. `server` is where the Bot API is. `now_ms` is the time in
+    milliseconds since 1970.
     """
 
     name = wire.NAME
@@ -64,13 +76,15 @@ class Telegram:
         webhook: Webhook | None = None,
         observes: bool = False,
         server: str = SERVER,
+        now_ms: Callable[[], int],
         timing: Timing | None = None,
     ) -> None:
         # Else the library warns at every wait that it will tell its length in another way some day.
         os.environ.setdefault("PTB_TIMEDELTA", "true")
         quiet()
         self._timing = timing or Timing()
-        self._request, self._polling = (_request(number, self._timing) for number in (_CONNECTIONS, 1))
+        self._request, self._polling = (_request(number, self._timing, self._heard) for number in (_CONNECTIONS, 1))
+        self._now_ms, self._skew = now_ms, tuple[Trouble, ...]()
         api = server.rstrip("/")
         self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
@@ -177,10 +191,15 @@ class Telegram:
             found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
         else:
             found += self._hooked(hook)
+            found += self._skew
             found += self._privacy(me)
         if self._unread:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
+
+    async def _heard(self, answer: _Answer) -> None:
+        """Compare the clock with the one of an answer."""
+        self._skew = skewed(answer.headers, self._now_ms(), "what is to happen at a time happens at another")
 
     def _hooked(self, hook: "WebhookInfo") -> list[Trouble]:
         if self._webhook is None:
@@ -257,7 +276,7 @@ class Telegram:
         return True
 
 
-def _request(connections: int, timing: Timing) -> HTTPXRequest:
+def _request(connections: int, timing: Timing, heard: Callable[[_Answer], Awaitable[None]]) -> HTTPXRequest:
     return HTTPXRequest(
         connections,
         read_timeout=timing.call,
@@ -265,4 +284,5 @@ def _request(connections: int, timing: Timing) -> HTTPXRequest:
         connect_timeout=timing.call,
         pool_timeout=timing.call,
         media_write_timeout=4 * timing.call,
+        httpx_kwargs={"event_hooks": {"response": [heard]}},
     )

@@ -83,7 +83,6 @@ async def test_no_read_up_a_chain_above_the_reader_is_as_one_that_does_not_exist
         AuditRow("failed", "worker", {"session": "deleted"}),
         AuditRow("decision", "owner", {"before": "what is no label"}),
         AuditRow("decision", "owner", {}),
-        AuditRow("policy", "owner", {"before": None}),
         AuditRow("of a kind that nobody knows", "owner", {}),
     ],
 )

@@ -1,6 +1,7 @@
 """The Telegram adapter with its platform played on loopback."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -82,6 +83,7 @@ class TelegramStage(Stage):
     def __init__(self, server: Server, **settings: Any) -> None:  # noqa: ANN401 - the arguments of the adapter
         self.server = server
         self.leases = Leases()
+        self.skew = 0
         self.vault = Values()
         self.channel = self.adapter = self.another(**settings)
         self.alice = server.user("Alice")
@@ -91,7 +93,7 @@ class TelegramStage(Stage):
         self.refusals = 0
 
     def another(self, *, token: str = "", leases: Leases | None = None, **settings: Any) -> Telegram:  # noqa: ANN401
-        more: dict[str, Any] = {"timing": FAST, **settings}
+        more: dict[str, Any] = {"timing": FAST, "now_ms": lambda: int(1000 * (time.time() + self.skew)), **settings}
         return Telegram(
             token or self.server.token,
             leases or self.leases,

@@ -303,3 +303,11 @@ async def test_files_are_told_of_and_answered_by_nobody_but_the_application(play
         await until(lambda: len(texts(played.got)) == 3)
     assert texts(played.got) == ["", "what is it?", "look"]
     assert played.alice.private.said == group.said == []
+
+
+@pytest.mark.parametrize("skew, told", [(30, ""), (200, "s ahead"), (-200, "s behind")])
+async def test_a_clock_that_is_wrong_is_told(played: TelegramStage, skew: int, told: str) -> None:
+    played.skew = skew
+    found = await problems(played)
+    assert told in found
+    assert ("clock" in found) == bool(told)

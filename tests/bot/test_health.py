@@ -1,0 +1,103 @@
+"""`/doctor`: what a running process says is to be mended, of platforms that are played on loopback, and to whom."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.app import App, open_app
+from bot.authorize import Caller, Ingress
+from bot.commands import table
+from bot.commands.base import Reply
+from bot.commands.doctor import NOTHING
+from bot.config.load import load_config
+from bot.labelling import CONFIGURED
+from bot.tools.catalogue import NAMES
+from channels.console import Console
+from channels.slack.manifest import SCOPES
+from policy.labels import PUBLIC, Label
+from policy.request import Role
+from tests.bot.kit import HOME, TOP
+from tests.sim.slack import slack
+from tests.sim.telegram import telegram
+from tests.sim.telegram_state import Webhook
+
+pytestmark = pytest.mark.anyio
+
+VALUE = "tok-4711-and-more"
+
+
+@asynccontextmanager
+async def opened(folder: Path, environment: dict[str, str], **settings: object) -> AsyncGenerator[App]:
+    (folder / "config.yaml").write_text(json.dumps(settings))
+    place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    config = await asyncio.to_thread(load_config, folder / "config.yaml", place, NAMES)
+    async with open_app(config, [Console(io.StringIO())], environment, listening=True) as app:
+        yield app
+
+
+async def asked(app: App, clearance: Label = TOP, line: str = "/doctor", role: Role = Role.ADMIN) -> Reply:
+    caller = Caller("owner", role, clearance, Ingress.COMMAND)
+    return await table.answer(app.command_context(caller, HOME, app.session_id(HOME)), line)
+
+
+async def test_platforms_are_asked_what_is_wrong_with_their_connection(tmp_path: Path) -> None:
+    """By the adapters that listen already: nobody else polls, and no socket more is opened."""
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(telegram())
+        other = await stack.enter_async_context(slack(scopes=[scope for scope in SCOPES if scope != "users:read"]))
+        tokens = {"TG": one.token, "SL": other.bot.value, "APP": other.app_token}
+        app = await stack.enter_async_context(
+            opened(
+                tmp_path,
+                tokens,
+                channels={
+                    "telegram": {"token": "TG", "base_url": f"http://127.0.0.1:{one.port}"},
+                    "slack": {"token": "SL", "app_token": "APP", "base_url": other.api},
+                },
+                policy={"channels": {name: {"classification": "top"} for name in ("console", "telegram", "slack")}},
+            )
+        )
+        one.state.webhook = Webhook("https://elsewhere.example/")
+        told = await asked(app, PUBLIC)
+        assert "mend  channel telegram: a webhook is set for this bot" in told.text
+        assert "`deleteWebhook`" in told.text
+        assert "mend  channel slack: the app lacks the scopes `users:read`, add them" in told.text
+        assert told.label == PUBLIC
+        assert not any(token in told.text for token in tokens.values())
+        assert not one.asked("getUpdates")
+
+
+async def test_what_tells_of_the_configuration_has_its_label(tmp_path: Path) -> None:
+    settings: dict[str, object] = {
+        "web": {"unsafe_allow_private_addresses": ["10.1.2.3:80"]},
+        "secrets": {"weather": {"file": "the-key"}},
+    }
+    (tmp_path / "the-key").write_text(VALUE)
+    async with opened(tmp_path, {}, **settings) as app:
+        (tmp_path / "the-key").unlink()
+        told = await asked(app)
+        assert "mend  web: every session may reach `10.1.2.3:80`, take them out" in told.text
+        assert "mend  secrets: secret `weather`" in told.text
+        assert told.label == CONFIGURED
+        assert VALUE not in told.text
+        hidden = await asked(app, PUBLIC)
+        assert hidden.text.startswith(NOTHING)
+        assert "10.1.2.3" not in hidden.text
+        assert hidden.label == PUBLIC
+
+
+async def test_a_model_without_its_key_or_its_clearance_is_named(tmp_path: Path) -> None:
+    async with opened(tmp_path, {}, model={"name": "openai-chat:gpt-5"}) as app:
+        assert "mend  model: `openai-chat:gpt-5` needs a key, set OPENAI_API_KEY" in (await asked(app, PUBLIC)).text
+
+
+async def test_it_is_for_admins(tmp_path: Path) -> None:
+    async with opened(tmp_path, {}) as app:
+        assert (await asked(app)).text.startswith(NOTHING)
+        assert "unknown command" in (await asked(app, role=Role.APPROVER)).text
+        assert "write it as `/doctor`" in (await asked(app, line="/doctor all")).text
