@@ -226,8 +226,13 @@ class Worker:
             await self._spawner.free(claim.state.principal)
 
     async def _open(self, claim: Claim) -> tuple[OpenTurn, InboxItem | None]:
-        """Open a turn for the first waiting message, or go on with the one that is open; then there is no message."""
-        record, item = claim.state.turn, None
+        """Open a turn for the first waiting message, or go on with the one that is open.
+
+        Then there is no message, unless the attempt before ended while that was still to be let in.
+        """
+        record, item = claim.state.turn, next(iter(claim.items), None)
+        if record is not None and (item is None or item.position != record.position):
+            item = None
         if record is None:
             item = claim.items[0]
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
@@ -291,7 +296,9 @@ class Worker:
         if lineage is not None and turn.claim.now >= lineage.deadline:
             return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
         if turn.record.attempt > ATTEMPTS:
-            return GivenUp(YieldReason.ERROR, error=f"given up after {ATTEMPTS} attempts")
+            why = f"given up after {ATTEMPTS} attempts"
+            row = None if item is None else AuditRow("refused", standing.asker, {"reason": why})
+            return GivenUp(YieldReason.ERROR, error=why, rejected=row)
         return None
 
     async def _resume(self, turn: OpenTurn) -> None:

@@ -46,7 +46,7 @@ class Admission:
         decision, row = self._decided(turn, item, said)
         brought: tuple[Brought, ...] = ()
         if decision.verdict in MAY_GO_ON and attachments(item.body):
-            await _record(turn, row)
+            await _begin(turn, row)
             brought = await self._files.bring(turn.standing, item, turn.history, partial(_record, turn))
             found = (text for file in brought for text in (file.name, file.text or ""))
             decision, row = self._decided(turn, item, (*said, *found))
@@ -132,6 +132,12 @@ class Admission:
             hops=turn.record.hops + 1,
         )
         return (notice,), (row,)
+
+
+async def _begin(turn: OpenTurn, row: AuditRow) -> None:
+    """Open the turn before its files are looked at, so that one that takes its worker down counts as an attempt."""
+    async with turn.lock:
+        await turn.write(audit=(row,), turn=turn.record, status=Status.RUNNING)
 
 
 async def _record(turn: OpenTurn, row: AuditRow) -> None:

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from bot.endings import WENT_WRONG
 from bot.intake.files import NOT_HAD
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
+from bot.sessions.values import Claim
 from bot.tools.labelled_files import AbsentError
+from bot.worker import ATTEMPTS
 from channels.message import Attachment, Inbound
 from policy.labels import join_all, parse
 from tests.bot.intake.courier import PNG, Courier, Sender, configured, sending
-from tests.bot.kit import Scripted, note, parts, proposed
+from tests.bot.kit import Scripted, eventually, note, parts, proposed
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +78,43 @@ async def test_files_of_one_name_do_not_replace_one_another(tmp_path: Path) -> N
         await ann.sends(("a.txt", b"three"))
         paths = [str(file["path"]) for file in await ann.files()]
         assert [await ann.kept(path) for path in paths] == [b"one", b"two", b"three"]
+
+
+async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    config, courier = configured(FAST), Courier(delay=60)
+    async with sending(tmp_path, config, courier=courier) as ann:
+        await ann.says("look", ann.attachment("a.txt", b"tides turn"), wait=False)
+
+        async def begun() -> bool:
+            return bool(courier.asked)
+
+        await eventually(begun)
+        sid = ann.sid
+    async with sending(tmp_path, config, courier=courier, serve=False) as ann:
+        for attempt in range(2, ATTEMPTS + 1):
+            claims = list[Claim]()
+
+            async def claimed(claims: list[Claim] = claims, owner: str = f"crash {attempt}") -> bool:
+                claim = await ann.app.store.claim(sid, owner)
+                claims += [claim] if claim is not None else []
+                return bool(claims)
+
+            await eventually(claimed)
+            (claim,) = claims
+            assert claim.state.turn is not None
+            assert (claim.state.turn.attempt, len(claim.items)) == (attempt, 1)
+            await ann.app.store.release(claim)
+    courier.delay = 0.0
+    async with sending(tmp_path, config, courier=courier) as ann:
+        assert await ann.says("and now?") == [courier.said[0].text, "You said: and now?"]
+        assert WENT_WRONG.partition("{")[0] in courier.said[0].text
+        assert courier.asked == ["h1"]
+        log = await ann.events()
+        assert "given up after" in str([event.body for event in log if event.type is EventType.ERROR])
+        assert "tides" not in str(log)
+        state = await ann.app.store.state(sid)
+        assert state is not None
+        assert (state.waiting_items, state.turn) == (0, None)
 
 
 @pytest.mark.parametrize("name", ["../../config.yaml", "/etc/passwd", "..", "\u202e" * 9, "x" * 300, "\n> [file]\n"])
