@@ -1,7 +1,5 @@
 """Copies of a question: every place where it stands tells what became of it, as far as its readers may know."""
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from channels.message import Address, Inbound, Outbound
 from policy.labels import PUBLIC
 from tests.bot.board import Board
 from tests.bot.kit import bang, policy
+from tests.channels.contract import until
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -40,12 +39,6 @@ TIME = bang("current_time")
 
 def at_board(owner: Person, name: str) -> Person:
     return Person(owner.app, owner.output, Address("board", name), f"board:{name}")
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - it is no event of anything
-            await asyncio.sleep(0.01)
 
 
 async def asked(ann: Person, text: str = TIME) -> str:

@@ -12,7 +12,7 @@ from bot.errors import ConfigError
 from bot.platforms import installer, menu, platforms, slack_manifest
 from bot.tools import catalogue
 from tests.bot.kit import document
-from tests.channels.slack.kit import Kept
+from tests.channels.contract import Kept
 
 SECRET = "s" * 16
 INSTALL = {"client_id": "11.22", "url": "https://bot.example/back", "port": 8443}

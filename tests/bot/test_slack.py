@@ -13,7 +13,8 @@ from bot.app import App
 from bot.sessions.records import AuditRecord
 from channels.message import Button, Outbound
 from tests.bot.kit import policy
-from tests.channels.slack.kit import SlackStage, at, staged, until
+from tests.channels.contract import until
+from tests.channels.slack.kit import SlackStage, at, staged
 from tests.harness import running
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Message

@@ -1,10 +1,15 @@
-"""What every adapter owes: subclass `ChannelContract`, give it an adapter and what its platform shows."""
+"""What every adapter owes: subclass `ChannelContract`, give it an adapter and what its platform shows.
+
+Beside it what tests of adapters share: a stage, a vault, and a wait.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
+import anyio
 import pytest
 
-from channels.base import Channel, ChannelError
+from channels.base import Channel, ChannelError, VaultError
 from channels.message import Address, Outbound, OutboundKind, Signal
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +33,49 @@ class Stage(ABC):
     @abstractmethod
     def vanish(self) -> None:
         """Make the platform unable to take anything."""
+
+
+class Kept:
+    """A vault of this process; `broken` makes it unable to answer."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.broken = False
+
+    async def get(self, name: str) -> bytes | None:
+        self._answers()
+        return self.values.get(name)
+
+    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
+        await self.swap(name, self.values.get(name), value, seconds)
+
+    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
+        self._answers()
+        assert seconds is None or seconds > 0
+        if self.values.get(name) != old:
+            return False
+        self.values.pop(name, None)
+        self.values |= {} if new is None else {name: new}
+        return True
+
+    async def delete(self, name: str) -> None:
+        self._answers()
+        self.values.pop(name, None)
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        self._answers()
+        return tuple(sorted(name for name in self.values if name.startswith(prefix)))
+
+    def _answers(self) -> None:
+        if self.broken:
+            raise VaultError("the store does not answer")
+
+
+async def until(holds: Callable[[], object], seconds: float = 8.0) -> None:
+    """Wait until something holds."""
+    with anyio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - it is no event of anything
+            await anyio.sleep(0.01)
 
 
 class ChannelContract(ABC):

@@ -8,8 +8,8 @@ import pytest
 
 from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
 from channels.message import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
-from tests.channels.contract import ChannelContract, Stage
-from tests.channels.telegram.kit import TelegramStage, at, staged, until
+from tests.channels.contract import ChannelContract, Stage, until
+from tests.channels.telegram.kit import TelegramStage, at, staged
 from tests.sim.telegram_state import BOT_ID, TOKEN
 
 pytestmark = pytest.mark.anyio

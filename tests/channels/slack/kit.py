@@ -1,17 +1,16 @@
 """The Slack adapter with its platform played on loopback."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 
-from channels.base import VaultError
 from channels.message import Address, Event
 from channels.slack.adapter import Slack
 from channels.slack.requests import Listening
 from channels.slack.timing import Timing
-from tests.channels.contract import Stage
+from tests.channels.contract import Kept, Stage
 from tests.sim.slack import Slack as Server
 from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
@@ -19,42 +18,6 @@ from tests.sim.slack_state import Channel
 
 FAST = Timing(call=3, pause=0.01, longest=0.05, ping=4, quiet=30, readers=30, pace=0, sockets=1)
 COMMANDS = ("status", "approve", "stop", "help")
-
-
-class Kept:
-    """A vault of this process; `broken` makes it unable to answer."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-        self.broken = False
-
-    async def get(self, name: str) -> bytes | None:
-        self._answers()
-        return self.values.get(name)
-
-    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
-        await self.swap(name, self.values.get(name), value, seconds)
-
-    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
-        self._answers()
-        assert seconds is None or seconds > 0
-        if self.values.get(name) != old:
-            return False
-        self.values.pop(name, None)
-        self.values |= {} if new is None else {name: new}
-        return True
-
-    async def delete(self, name: str) -> None:
-        self._answers()
-        self.values.pop(name, None)
-
-    async def names(self, prefix: str) -> tuple[str, ...]:
-        self._answers()
-        return tuple(sorted(name for name in self.values if name.startswith(prefix)))
-
-    def _answers(self) -> None:
-        if self.broken:
-            raise VaultError("the store does not answer")
 
 
 class SlackStage(Stage):
@@ -120,13 +83,6 @@ class SlackStage(Stage):
 def at(channel: Channel, thread: str = "", recipient: str = "") -> Address:
     """Return a channel's address; a private chat is named by whose it is."""
     return Address("slack", channel.members[0] if channel.kind == "im" else channel.id, channel.team, thread, recipient)
-
-
-async def until(holds: Callable[[], Any], seconds: float = 8.0) -> None:
-    """Wait until something holds."""
-    with anyio.fail_after(seconds):
-        while not holds():  # noqa: ASYNC110 - it is no event of anything
-            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

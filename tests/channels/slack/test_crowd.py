@@ -8,7 +8,8 @@ import pytest
 
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
-from tests.channels.slack.kit import SlackStage, at, staged, until
+from tests.channels.contract import until
+from tests.channels.slack.kit import SlackStage, at, staged
 from tests.sim.slack_people import Person
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,9 @@ import pytest
 from channels.base import ChannelError, FileSource, GoneError, LargeFileError
 from channels.message import Attachment, Inbound
 from channels.slack.files import attached, is_slacks
+from tests.channels.contract import until
 from tests.channels.files_contract import FilesContract, FileStage
-from tests.channels.slack.kit import SlackStage, staged, until
+from tests.channels.slack.kit import SlackStage, staged
 from tests.sim.slack import Slack as Server
 from tests.sim.slack import slack
 from tests.sim.slack_state import Upload

@@ -8,7 +8,8 @@ import pytest
 from channels.message import Address, How, Inbound, Membership, Outbound
 from channels.message import Button as Offered
 from channels.slack.adapter import UNKNOWN_BUTTON
-from tests.channels.slack.kit import FAST, SlackStage, at, staged, until
+from tests.channels.contract import until
+from tests.channels.slack.kit import FAST, SlackStage, at, staged
 
 pytestmark = pytest.mark.anyio
 

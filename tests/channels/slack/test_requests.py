@@ -11,7 +11,8 @@ import pytest
 
 from channels.message import Button, Inbound, Outbound
 from channels.slack.requests import LONGEST, PATH, Listening
-from tests.channels.slack.kit import SlackStage, staged, until
+from tests.channels.contract import until
+from tests.channels.slack.kit import SlackStage, staged
 from tests.sim.slack_events import signed
 
 pytestmark = pytest.mark.anyio

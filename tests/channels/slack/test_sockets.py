@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from channels.message import Inbound
-from tests.channels.slack.kit import FAST, SlackStage, staged, until
+from tests.channels.contract import until
+from tests.channels.slack.kit import FAST, SlackStage, staged
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 
-from channels.base import Receive, VaultError
+from channels.base import Receive
 from channels.message import Address, Event
 from channels.telegram.adapter import Telegram
 from channels.telegram.poll import Timing
-from tests.channels.contract import Stage
+from tests.channels.contract import Kept, Stage
 from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
@@ -39,44 +39,6 @@ class Leases:
             yield lambda: not self.lost
 
 
-class Values:
-    """What adapters keep, for as long as this stands; `broken` refuses to read and write."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
-        self.broken = False
-
-    async def get(self, name: str) -> bytes | None:
-        self._check()
-        return self.kept.get(name)
-
-    async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:  # noqa: ARG002 - as the port
-        self._check()
-        self.kept[name] = value
-
-    async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:  # noqa: ARG002 - as the port
-        self._check()
-        if self.kept.get(name) != old:
-            return False
-        if new is None:
-            self.kept.pop(name, None)
-        else:
-            self.kept[name] = new
-        return True
-
-    async def delete(self, name: str) -> None:
-        self._check()
-        self.kept.pop(name, None)
-
-    async def names(self, prefix: str) -> tuple[str, ...]:
-        self._check()
-        return tuple(sorted(name for name in self.kept if name.startswith(prefix)))
-
-    def _check(self) -> None:
-        if self.broken:
-            raise VaultError("the store is away")
-
-
 class TelegramStage(Stage):
     """An adapter, and somebody who has begun a chat with its bot; `got` is what the adapter told."""
 
@@ -84,7 +46,7 @@ class TelegramStage(Stage):
         self.server = server
         self.leases = Leases()
         self.skew = 0
-        self.vault = Values()
+        self.vault = Kept()
         self.channel = self.adapter = self.another(**settings)
         self.alice = server.user("Alice")
         self.home = at(self.alice.private)
@@ -126,13 +88,6 @@ class TelegramStage(Stage):
 def at(chat: Chat, topic: int | None = None, recipient: int | None = None) -> Address:
     """Return a chat's address."""
     return Address("telegram", str(chat.id), thread=str(topic or ""), recipient=str(recipient or ""))
-
-
-async def until(holds: Callable[[], Any], seconds: float = 8.0) -> None:
-    """Wait until something holds."""
-    with anyio.fail_after(seconds):
-        while not holds():  # noqa: ASYNC110 - it is no event of anything
-            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

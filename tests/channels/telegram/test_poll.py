@@ -12,7 +12,8 @@ from channels.message import Event, Inbound
 from channels.telegram.menu import Menu
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.wire import Json
-from tests.channels.telegram.kit import Leases, TelegramStage, staged, until
+from tests.channels.contract import until
+from tests.channels.telegram.kit import Leases, TelegramStage, staged
 from tests.sim.telegram_state import BOT_ID
 
 pytestmark = pytest.mark.anyio

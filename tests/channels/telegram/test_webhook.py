@@ -10,7 +10,8 @@ import pytest
 
 from channels.message import Inbound
 from channels.telegram.webhook import LONGEST, Webhook
-from tests.channels.telegram.kit import TelegramStage, staged, until
+from tests.channels.contract import until
+from tests.channels.telegram.kit import TelegramStage, staged
 
 pytestmark = pytest.mark.anyio
 
