@@ -37,7 +37,6 @@ SPAWN: Final = "sessions_spawn"
 MOST_RECIPIENTS: Final = 3
 """How many aliases are offered: more would not be read."""
 
-_CONSOLE: Final = "console"
 _OVERSHOOT: Final = "overshoot"
 _BY_PLACE: Final = frozenset({_OVERSHOOT, "read_is_decided_before_it_happens"})
 """The rules that may refuse a read because of where it was asked for, so that another place may help."""
@@ -233,7 +232,7 @@ def private_chats(document: Document, principal: str, home: Address) -> tuple[Ad
     """
     person = document.principals.get(principal)
     chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
-    others = (chat for chat in chats if chat.channel != _CONSOLE and chat != home.place)
+    others = (chat for chat in chats if chat.channel != principals.CONSOLE and chat != home.place)
     return tuple(sorted(others, key=lambda chat: (chat.channel != home.channel, chat.workspace != home.workspace)))
 
 

@@ -14,6 +14,9 @@ from bot.sessions.kin import SESSION
 from channels.message import Address
 from policy.document import Document
 
+CONSOLE: Final = "console"
+"""The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
+
 _CHAT: Final = "chat:"
 
 

@@ -1,7 +1,6 @@
 """A question to people: its words, and where those are told who may answer it but are not in the conversation."""
 
 import json
-from typing import Final
 
 from bot import principals
 from bot.approvals import ANSWER, may_answer
@@ -9,8 +8,6 @@ from bot.sessions.approvals import Approval
 from bot.unseen import spelled
 from channels.message import Address
 from policy.document import Document
-
-_CONSOLE: Final = "console"
 
 
 def wording(asked: tuple[Approval, ...]) -> str:
@@ -48,7 +45,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
     return tuple(
         chat
         for chat in dict.fromkeys(chats)
-        if chat != home and (chat.channel != _CONSOLE or (chat.channel, chat.workspace, chat.chat) in named)
+        if chat != home and (chat.channel != principals.CONSOLE or (chat.channel, chat.workspace, chat.chat) in named)
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot import principals
 from bot.authorize import at_least
 from bot.commands import places
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
@@ -29,7 +30,6 @@ NOT_PAIRED: Final = "nobody is let in while `paired` under `policy` in config.ya
 IN_PRIVATE: Final = "write this in a private chat"
 AT_THE_CONSOLE: Final = "an owner links an account at the console alone"
 
-_LOCAL: Final = "console"
 _MINUTE: Final = 60_000
 
 
@@ -145,7 +145,7 @@ async def _linking(context: CommandContext, words: list[str]) -> Reply:
 async def _link(context: CommandContext, code: str) -> Reply:
     """Add an account to the caller's own, proved by the code it was given."""
     principal = context.caller.principal
-    if context.caller.role is Role.OWNER and context.address.channel != _LOCAL:
+    if context.caller.role is Role.OWNER and context.address.channel != principals.CONSOLE:
         raise CommandError(AT_THE_CONSOLE)
     account, digest = await _asked(context, code)
 

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot import events, receipts
+from bot import events, principals, receipts
 from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.usage import described
@@ -114,8 +114,13 @@ async def reset(context: CommandContext, argument: str) -> Reply:
     return Reply(f"a new conversation begins, taint {fresh.taint}")
 
 
+def at_console(context: CommandContext) -> bool:
+    """Say whether a command was typed at the console."""
+    return context.address.channel == principals.CONSOLE
+
+
 async def leave(context: CommandContext, argument: str) -> Reply:  # noqa: ARG001 - every command's signature
-    """Answer where there is no console to leave."""
+    """Answer where the line did not come from the console's own keyboard, which ends it by itself."""
     return Reply("only a console can be left")
 
 

@@ -39,11 +39,15 @@ OPENED: Final = "/sessions"
 """What a page that people open shows: their own conversations and what those have read."""
 
 
+EACH: Final = "`/help COMMAND` tells how one is written"
+
+
 async def _help(context: CommandContext, argument: str) -> Reply:
     """Show the table, or one row of it."""
     if not argument:
-        width = max(len(command.usage) for command in _offered(context))
-        return Reply("\n".join(f"{command.usage:<{width}}  {command.help}" for command in _offered(context)))
+        # No columns: most platforms show no two letters equally wide, and phones break long lines.
+        lines = [f"/{command.name}: {command.help}" for command in _offered(context)]
+        return Reply("\n".join((*lines, EACH)))
     command = find(argument)
     if command is None or command not in _offered(context):
         return Reply(unknown(argument, _names(context)))
@@ -146,7 +150,7 @@ COMMANDS: Final = (
     Command("doctor", "/doctor", "what is to be mended here, and how", doctor.doctor, Role.ADMIN),
     Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
     Command("stop", "/stop", "stop what is running and cancel what waits", session.stop),
-    Command("quit", QUIT, "leave the console", session.leave),
+    Command("quit", QUIT, "leave the console", session.leave, offered=session.at_console),
 )
 
 

@@ -104,6 +104,9 @@ async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_al
         after = await here(owner, there, "/whoami", "ben", place)
         assert after.endswith("here is room team, cleared for INTERNAL, and for INTERNAL what you alone are told")
         assert (await said(owner, "/whoami")).endswith("here is console owner, cleared for RESTRICTED~")
+        # Nothing but a console can be left.
+        assert "quit" not in await here(owner, there, "/help", address=Address("room", "ada"))
+        assert "unknown command" in await here(owner, there, "/quit", address=Address("room", "ada"))
 
 
 async def test_admins_put_a_policy_in_force_where_its_rules_may_not_be_shown(tmp_path: Path) -> None:
