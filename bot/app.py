@@ -250,6 +250,7 @@ class App:
             conversations=self.conversations,
             observer=self._observer,
             longest=self.config.limits.message_characters,
+            rate=RateLimiter(self.clock, self.config.limits.person_messages_per_minute),
         )
 
     async def receive(self, event: Inbound | Membership | Moved) -> None:

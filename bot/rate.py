@@ -1,6 +1,6 @@
 """How often something may be done: counted in this process, forgotten when it ends."""
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from bot.clock import Clock
 
@@ -12,18 +12,22 @@ class RateLimiter:
         self._clock = clock
         self._limit = limit
         self._seconds = seconds
-        self._used: dict[str, deque[float]] = {}
+        # The key that was used longest ago comes first.
+        self._used = OrderedDict[str, deque[tuple[float, str]]]()
 
-    def allows(self, key: str) -> bool:
-        """Count one use; return False, and do not count it, if there were too many."""
-        now = self._clock.monotonic()
-        for known, times in list(self._used.items()):
-            while times and times[0] <= now - self._seconds:
-                times.popleft()
-            if not times:
-                del self._used[known]
-        used = self._used.setdefault(key, deque())
+    def allows(self, key: str, use: str = "") -> bool:
+        """Count one use; return False, and do not count it, if there were too many. One that has a name counts once."""
+        before = self._clock.monotonic() - self._seconds
+        while self._used and next(iter(self._used.values()))[-1][0] <= before:
+            self._used.popitem(last=False)
+        used = self._used.get(key, deque[tuple[float, str]]())
+        while used and used[0][0] <= before:
+            used.popleft()
+        if use and any(name == use for _, name in used):
+            return True
         if len(used) >= self._limit:
             return False
-        used.append(now)
+        used.append((before + self._seconds, use))
+        self._used[key] = used
+        self._used.move_to_end(key)
         return True

@@ -25,6 +25,7 @@ from bot.gate.gate import Gate
 from bot.intake.observed import Observer
 from bot.newcomers import Newcomers
 from bot.outbox import Outbox
+from bot.rate import RateLimiter
 from bot.reload import Reloader
 from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRow
@@ -43,6 +44,10 @@ NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may b
 
 NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
 """All that a process says whose policy is not the one in force."""
+
+
+FLOODED: Final = "you say more than is taken in within a minute, what you say now is not taken in, wait a minute"
+"""What somebody is told, once in a minute, of whom no more is taken in."""
 
 
 class Outcome(StrEnum):
@@ -67,7 +72,10 @@ class Receipt:
 
 
 class Router:
-    """Routes what comes in. `longest` is the most characters a message may have."""
+    """Routes what comes in. `longest` is the most characters a message may have, `rate` bounds each person's messages.
+
+    The owner is not bounded by that: his is the console, where a whole file may be piped in.
+    """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -84,6 +92,7 @@ class Router:
         conversations: Conversations,
         observer: Observer,
         longest: int,
+        rate: RateLimiter,
     ) -> None:
         self._store = store
         self._audit = audit
@@ -97,6 +106,8 @@ class Router:
         self._conversations = conversations
         self._observer = observer
         self._longest = longest
+        self._rate = rate
+        self._told = RateLimiter(clock, 1)
 
     async def receive(self, inbound: Inbound) -> Receipt:
         """Take something in; it is durable, answered or refused when this returns.
@@ -137,17 +148,33 @@ class Router:
             return Receipt(Outcome.ANSWERED, sid)
         if self._blocked(inbound.address):
             return Receipt(Outcome.IGNORED, sid)
+        return await self._message(inbound, caller, sid)
+
+    async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+        """Put a message of somebody who may speak here into its session's inbox, or tell him why it is not."""
+        if caller.role is not Role.OWNER and not self._rate.allows(caller.principal, _dedupe(inbound)):
+            return await self._flooded(inbound, caller, sid)
         try:
             problem = await self._taken(inbound, caller, sid)
         except ForeignError:
             sid = self._conversations.own(inbound.address, _owner(inbound, caller))
             problem = await self._taken(inbound, caller, sid)
-        return await self._tell(caller, there, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
+        if not problem:
+            return Receipt(Outcome.ACCEPTED, sid)
+        return await self._tell(caller, answered_at(inbound), sid, problem)
 
     async def _observed(self, inbound: Inbound, sid: str) -> Receipt:
         """Keep what was not said to this bot, where the policy in force wants that."""
         kept = await self._reloader.current() and await self._observer.keep(inbound)
         return Receipt(Outcome.OBSERVED if kept else Outcome.IGNORED, sid)
+
+    async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+        """Take in no more of somebody who says too much for now; that is told and noted once in a minute."""
+        if self._told.allows(caller.principal):
+            body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
+            await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
+            await self._tell(caller, answered_at(inbound), sid, FLOODED, inbound.press)
+        return Receipt(Outcome.REFUSED, sid)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
@@ -189,7 +216,7 @@ class Router:
     def _item(self, inbound: Inbound, caller: Caller, sid: str) -> NewItem:
         return NewItem(
             sid=sid,
-            dedupe=f"{inbound.address.channel}/{inbound.dedupe}",
+            dedupe=_dedupe(inbound),
             sender=caller.principal,
             label=labelling.inbound(
                 self._gate.document,
@@ -219,23 +246,18 @@ class Router:
         told = await self._strangers.told(self._gate.document, inbound, refusal)
         if self._blocked(inbound.address):
             told = ""
-        times = await self._times(refusal)
-        # What a stranger does a thousand times in a day is ten rows, each with its number, and as many answers.
+        times = await self._strangers.times(refusal)
+        # What somebody does a thousand times in a day is ten rows, each with its number, and for a stranger as many
+        # answers. Whoever is known is always told.
         if times & (times - 1) == 0:
-            await self._audit.append((AuditRow("refused", "router", {**body, "times": times} if times else body),))
-        elif told in SAID_OFTEN:
+            await self._audit.append((AuditRow("refused", "router", {**body, "times": times}),))
+        elif told in SAID_OFTEN and self._gate.document.principal(refusal.account) is None:
             told = ""
         if told:
             stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
             standing = await self._standing(stranger, answered_at(inbound), sid)
             await self._outbox.reply(standing, told, PUBLIC, inbound.press)
         return Receipt(Outcome.REFUSED, sid)
-
-    async def _times(self, refusal: Refusal) -> int:
-        """Return how often a stranger was refused within a day; 0 for somebody known, who is always told and noted."""
-        if self._gate.document.principal(refusal.account) is not None:
-            return 0
-        return await self._strangers.times(refusal)
 
     async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str, press: str = "") -> Receipt:
         await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC, press)
@@ -246,6 +268,10 @@ class Router:
         return Standing.of_caller(
             caller, address, await self._gate.destination(address), self._clock.wall_ms(), sid=sid
         )
+
+
+def _dedupe(inbound: Inbound) -> str:
+    return f"{inbound.address.channel}/{inbound.dedupe}"
 
 
 def _owner(inbound: Inbound, caller: Caller) -> str:

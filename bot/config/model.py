@@ -126,6 +126,7 @@ class Limits(Block):
 
     model_steps: int = Field(default=20, ge=1, le=1000)
     inbox_items: int = Field(default=100, ge=1, le=10_000)
+    person_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
     approval_minutes: int = Field(default=10, ge=1, le=60 * 24 * 7)
     simulations_per_minute: int = Field(default=20, ge=1, le=10_000)

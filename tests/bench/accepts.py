@@ -116,7 +116,7 @@ async def _listening(
     settings = {
         "store": {"url": store},
         "channels": channels,
-        "limits": {"inbox_items": 10_000},
+        "limits": {"inbox_items": 10_000, "person_messages_per_minute": 100_000},
         "policy": {
             "principals": {"owner": owner, "crowd": crowd},
             "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},

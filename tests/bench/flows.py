@@ -61,6 +61,7 @@ async def _serving(
     people["owner"] = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
     settings = {
         "channels": channels,
+        "limits": {"person_messages_per_minute": 100_000},
         "policy": {
             "principals": people,
             "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},

@@ -89,6 +89,14 @@ def test_a_rate_is_kept_for_each_key_and_forgotten() -> None:
     assert limiter.allows("b")
 
 
+def test_a_use_that_has_a_name_counts_once_as_long_as_it_counts() -> None:
+    clock = Clock()
+    limiter = RateLimiter(clock, 1, seconds=10)
+    assert [limiter.allows("a", use) for use in ("one", "one", "two", "one")] == [True, True, False, True]
+    clock.seconds = 10
+    assert [limiter.allows("a", use) for use in ("two", "one")] == [True, False]
+
+
 async def test_before_the_first_message_there_is_nothing_to_tell(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         for command in ("/status", "/taint", "/reset confirm"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.router import Outcome
+from bot.router import FLOODED, Outcome
 from bot.sessions.events import EventType
 from bot.sessions.values import Title
 from bot.strangers import UNKNOWN_HERE
@@ -44,6 +44,40 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
         assert refused == [*(("console:mallory", times) for times in (1, 2, 4, 8, 16)), ("console:eve", 1)]
         assert owner.shown.count(UNKNOWN_HERE) == 6
         assert len(rows) == 12
+
+
+async def test_somebody_known_is_always_told_and_grows_the_audit_no_faster(tmp_path: Path) -> None:
+    people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
+    async with running(tmp_path, policy(principals=people), serve=False) as owner:
+        for number in range(9):
+            await owner.app.router.receive(typed("hello", dedupe=f"d{number}"))
+        rows = await owner.app.store.records("audit")
+        assert [row.body["times"] for row in rows if row.kind == "refused"] == [1, 2, 4, 8]
+        assert owner.shown.count(UNKNOWN_HERE) == 9
+
+
+async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path: Path) -> None:
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "mel": {"role": "member", "clearance": "top", "accounts": ["console:mel"]},
+        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+    }
+    config = policy(principals=people, blocks={"limits": {"person_messages_per_minute": 2}})
+    async with running(tmp_path, config, serve=False) as owner:
+
+        async def says(who: str, dedupe: str, thread: str = "") -> Outcome:
+            there = Address("console", who, thread=thread)
+            return (await owner.app.router.receive(typed("hi", f"console:{who}", dedupe, there))).outcome
+
+        # What the platform tells again counts once, and threads count together.
+        told = [await says("mel", dedupe, thread) for dedupe, thread in (("a", ""), ("a", ""), ("b", "1"), ("c", ""))]
+        assert told == [Outcome.ACCEPTED] * 3 + [Outcome.REFUSED]
+        assert [await says("mel", "d"), await says("mel", "b", "1")] == [Outcome.REFUSED, Outcome.ACCEPTED]
+        assert [await says("ann", "a"), *[await says("owner", dedupe) for dedupe in "abcd"]] == [Outcome.ACCEPTED] * 5
+        assert owner.shown.count(FLOODED) == 1
+        rows = await owner.app.store.records("audit")
+        refused = [(row.body["account"], row.body["reason"]) for row in rows if row.kind == "refused"]
+        assert refused == [("console:mel", "too many messages")]
 
 
 async def test_a_guest_may_not_either(tmp_path: Path) -> None:

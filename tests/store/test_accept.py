@@ -1,5 +1,7 @@
 """The script `accept`: an input enters its session's inbox once, in order."""
 
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -87,6 +89,24 @@ async def test_a_full_inbox_is_busy_and_takes_no_key(server: Supervisor) -> None
         await store.accept(item(sid, "d2"))
     await store.stop(sid, actor="ann")
     assert not (await store.accept(item(sid, "d2"))).duplicate
+    await store.close()
+
+
+async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=8))
+    sid, home = fresh(), "chat:room::team:"
+    taken = Counter[str]()
+    for sender in ("ann", "bob", "cy", "ann", "dee"):
+        for number in range(10):
+            said = NewItem(sid, f"{sender}{number}", sender, PUBLIC, {"text": "é" * 50}, home, home)
+            with suppress(BusyError):
+                taken[sender] += not (await store.accept(said)).duplicate
+    # As many as there is room left then, down to the last place.
+    assert taken == {"ann": 4, "bob": 2, "cy": 1, "dee": 1}
+    # What is one's own may be filled.
+    mine = fresh()
+    for number in range(8):
+        await store.accept(item(mine, f"d{number}"))
     await store.close()
 
 

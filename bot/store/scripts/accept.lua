@@ -22,7 +22,16 @@ end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.who ~= principal then return {'foreign'} end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
-if count('wait') >= limit then return {'busy'} end
+local room = limit - count('wait')
+if room <= 0 then return {'busy'} end
+-- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
+if sender ~= principal and count('wait') >= room then
+  for _, item in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
+    local key, size, start = string.match(item, '^%d+ %d+ %d+ %S+ (%d+) (%d+)\n()')
+    if string.sub(item, start + key, start + key + size - 1) == sender then room = room - 1 end
+  end
+  if room <= 0 then return {'busy'} end
+end
 
 local now = now_ms()
 if lineage ~= '' and now > reserved then return {'busy'} end
