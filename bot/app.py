@@ -173,6 +173,7 @@ class App:
             close=self.copies.close,
             deliver=self.outbox.collect,
             recap=self.mind.recap,
+            config=self.config,
             strangers=self.strangers,
             budget=self._budget,
             trail=Trail(self.store, self.chains, lambda: self.gate.document.top),

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from bot.authorize import Caller
 from bot.budget import Budget
+from bot.config.model import Config
 from bot.errors import BusyError, RequestError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
@@ -67,7 +68,7 @@ class CommandContext:
     the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
     process, `deliver` says what waits in an outbox, `close` edits the copies of questions that a session does not
     ask any more. `recap` asks the configured models for a recap. `trail` reads the audit, `health` looks for what is to
-    be mended. `budget` knows what was used today.
+    be mended. `budget` knows what was used today. `config` is what this process was started with.
     """
 
     caller: Caller
@@ -91,6 +92,7 @@ class CommandContext:
     trail: Trail
     budget: Budget
     health: Health
+    config: Config
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""
