@@ -30,6 +30,7 @@ from bot.ids import Ids
 from bot.installation import Secrets
 from bot.intake.observed import Observer
 from bot.lease import LeaseKeeper
+from bot.loops import Loops
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
 from bot.mind import Mind
@@ -250,6 +251,7 @@ class App:
             context=self.command_context,
             conversations=self.conversations,
             observer=self._observer,
+            loops=Loops(self.store, self.gate, self.outbox, self.clock, self.config.channels.bots),
             longest=self.config.limits.message_characters,
             rate=RateLimiter(self.clock, self.config.limits.person_messages_per_minute),
         )

@@ -57,6 +57,7 @@ def platforms(
                 now_ms=SystemClock().wall_ms,
                 webhook=None if webhook is None else _webhook(environment, webhook),
                 observes=_observes(policy, Telegram.name),
+                bots=settings.telegram.bots,
                 server=base or SERVER,
             )
         )
@@ -131,6 +132,7 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vaul
         now_ms=SystemClock().wall_ms,
         installer=None if install is None else _installer(settings, install, environment, vault),
         commands=[command.name for command in COMMANDS if command.name not in _HIDDEN],
+        bots=settings.bots,
         server=settings.base_url or SERVER,
     )
 

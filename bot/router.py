@@ -23,6 +23,7 @@ from bot.conversations import Conversations
 from bot.errors import ForeignError, RequestError, StoreError
 from bot.gate.gate import Gate
 from bot.intake.observed import Observer
+from bot.loops import Loops
 from bot.newcomers import Newcomers
 from bot.outbox import Outbox
 from bot.rate import RateLimiter
@@ -91,6 +92,7 @@ class Router:
         context: Callable[[Caller, Address, str], CommandContext],
         conversations: Conversations,
         observer: Observer,
+        loops: Loops,
         longest: int,
         rate: RateLimiter,
     ) -> None:
@@ -105,6 +107,7 @@ class Router:
         self._context = context
         self._conversations = conversations
         self._observer = observer
+        self._loops = loops
         self._longest = longest
         self._rate = rate
         self._told = RateLimiter(clock, 1)
@@ -114,8 +117,9 @@ class Router:
 
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
+        await self._loops.heard(inbound)
         receipt = await self._received(inbound)
-        if receipt.outcome not in _UNHEARD and not inbound.private:
+        if receipt.outcome not in _UNHEARD and not inbound.private and not inbound.bot:
             # What was said may have classified the chat. It is taken in, so it must not be told again for this.
             with suppress(StoreError):
                 if await self._reloader.current():
@@ -137,16 +141,16 @@ class Router:
                 # Whoever may not ask is still heard by everybody there, as by whom he is asked for.
                 await self._observer.keep(inbound)
             return await self._refuse(inbound, caller, sid)
-        there = answered_at(inbound)
         if not current:
-            return await self._tell(caller, there, sid, NOT_SERVING, inbound.press)
+            return await self._tell(inbound, caller, sid, NOT_SERVING)
         if command:
+            there = answered_at(inbound)
             sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
             reply = await table.answer(self._context(caller, there, sid), inbound.text)
             standing = await self._standing(caller, there, sid)
             await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
             return Receipt(Outcome.ANSWERED, sid)
-        if self._blocked(inbound.address):
+        if self._blocked(inbound.address) or not await self._loops.lets(inbound):
             return Receipt(Outcome.IGNORED, sid)
         return await self._message(inbound, caller, sid)
 
@@ -159,9 +163,7 @@ class Router:
         except ForeignError:
             sid = self._conversations.own(inbound.address, _owner(inbound, caller))
             problem = await self._taken(inbound, caller, sid)
-        if not problem:
-            return Receipt(Outcome.ACCEPTED, sid)
-        return await self._tell(caller, answered_at(inbound), sid, problem)
+        return await self._tell(inbound, caller, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
 
     async def _observed(self, inbound: Inbound, sid: str) -> Receipt:
         """Keep what was not said to this bot, where the policy in force wants that."""
@@ -173,7 +175,7 @@ class Router:
         if self._told.allows(caller.principal):
             body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
             await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
-            await self._tell(caller, answered_at(inbound), sid, FLOODED, inbound.press)
+            await self._tell(inbound, caller, sid, FLOODED)
         return Receipt(Outcome.REFUSED, sid)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
@@ -259,8 +261,12 @@ class Router:
             await self._outbox.reply(standing, told, PUBLIC, inbound.press)
         return Receipt(Outcome.REFUSED, sid)
 
-    async def _tell(self, caller: Caller, address: Address, sid: str, sentence: str, press: str = "") -> Receipt:
-        await self._outbox.reply(await self._standing(caller, address, sid), sentence, PUBLIC, press)
+    async def _tell(self, inbound: Inbound, caller: Caller, sid: str, sentence: str) -> Receipt:
+        """Tell whoever sent something why it is not taken in, alone; a bot is told nothing."""
+        if inbound.bot:
+            return Receipt(Outcome.IGNORED, sid)
+        standing = await self._standing(caller, answered_at(inbound), sid)
+        await self._outbox.reply(standing, sentence, PUBLIC, inbound.press)
         return Receipt(Outcome.ANSWERED, sid)
 
     async def _standing(self, caller: Caller, address: Address, sid: str) -> Standing:

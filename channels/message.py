@@ -76,7 +76,8 @@ class Inbound:
     it, `files` what came beside it. `private` tells that nobody else reads at the address, `addressed` that it was
     meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command. `opens` tells
     that it stands in no thread yet, and that what answers it would begin the one of the address. `press` is what the
-    adapter calls a press on a button that can be answered with words, empty where there is none.
+    adapter calls a press on a button that can be answered with words, empty where there is none. `bot` tells that a
+    program sent it, one of those that are read: in a shared chat, and never as `authored`.
     """
 
     address: Address
@@ -91,6 +92,7 @@ class Inbound:
     how: How = How.TEXT
     files: tuple[Attachment, ...] = ()
     press: str = ""
+    bot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The platforms this installation listens to. Tokens stand in the environment, here the names of the variables."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -28,14 +29,28 @@ class WebhookSettings(Block):
     port: int = Field(ge=1, le=65535)
 
 
+def _accounts(form: str, example: str) -> AfterValidator:
+    """Return what reads a list of accounts of a platform, which look like an example."""
+
+    def read(accounts: tuple[str, ...]) -> tuple[str, ...]:
+        for account in accounts:
+            if not re.fullmatch(form, account):
+                raise ValueError(f"`{account}` is not an account there, write one as `{example}`")
+        return accounts
+
+    return AfterValidator(read)
+
+
 class TelegramSettings(Block):
     """A Telegram bot: `token` names the environment variable that holds its token.
 
-    With a `webhook` Telegram calls us, else we ask it. `base_url` is another Bot API server than Telegram's own.
+    With a `webhook` Telegram calls us, else we ask it. `base_url` is another Bot API server than Telegram's own. `bots`
+    are the accounts of other bots that are read.
     """
 
     token: Variable = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
     webhook: WebhookSettings | None = None
+    bots: Annotated[tuple[str, ...], _accounts(r"telegram:[0-9]+", "telegram:4711")] = Field(default=(), strict=False)
     base_url: WebAddress | None = None
 
 
@@ -79,13 +94,16 @@ class SlackSettings(Block):
 
     With `http` Slack calls us, else we open sockets with the token in `app_token`. `base_url` is another Web API than
     Slack's own. With `install` further workspaces can install it, each with a token of its own; then there need be none
-    in `token`.
+    in `token`. `bots` are the accounts of other apps that are read.
     """
 
     token: Variable = "SLACK_TOKEN"  # noqa: S105 - the name of a variable
     app_token: Variable = "SLACK_APP_TOKEN"  # noqa: S105 - the name of a variable
     http: RequestSettings | None = None
     install: InstallSettings | None = None
+    bots: Annotated[tuple[str, ...], _accounts(r"slack:[A-Z0-9]+:[A-Z0-9]+", "slack:T0123:U0123")] = Field(
+        default=(), strict=False
+    )
     base_url: WebAddress | None = None
 
 
@@ -99,6 +117,12 @@ class ChannelsSettings(Block):
     def listened(self) -> tuple[str, ...]:
         """The names of the platforms that are listened to."""
         return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def bots(self) -> dict[str, tuple[str, ...]]:
+        """The accounts of other bots that are read, by platform."""
+        found = {"telegram": self.telegram, "slack": self.slack}
+        return {name: settings.bots for name, settings in found.items() if settings is not None}
 
 
 def unlabelled(channels: ChannelsSettings, policy: Document | None) -> Iterator[Problem]:

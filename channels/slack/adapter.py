@@ -57,6 +57,7 @@ class Slack:
         now_ms: Callable[[], int],
         installer: Installer | None = None,
         commands: Iterable[str] = (),
+        bots: Iterable[str] = (),
         server: str = SERVER,
         timing: Timing | None = None,
     ) -> None:
@@ -67,6 +68,7 @@ class Slack:
         self._clients = Clients(token, installations=installed, server=server, seconds=self._timing.call)
         self._token = token
         self._commands = frozenset(commands)
+        self._bots = frozenset(bots)
         self._now_ms = now_ms
         self._once = Once(vault, self._timing.patience)
         self._crowd = Crowd(self._clients, self._timing.readers)
@@ -170,7 +172,7 @@ class Slack:
 
     async def _take(self, body: wire.Json, there: Workspace) -> None:
         """Hand on what came; when this returns it is kept."""
-        me = wire.Identity(there.team, there.user, self._commands)
+        me = wire.Identity(there.team, there.user, self._commands, self._bots)
         try:
             told = wire.events(body, me)
             self._crowd.forget(there.team, wire.touched(body))

@@ -1,8 +1,9 @@
 """What Slack tells, as what the application understands. Pure: JSON in, values out.
 
 A message counts as typed by its sender only as far as it is: what was forwarded, shared or quoted with it is not. An
-edit is never a second command, so neither changes nor deletions are read. Nothing is read of programs. A mention is
-told twice, as a mention and as a message; both have the same identity, which is the place and the time stamp.
+edit is never a second command, so neither changes nor deletions are read. Nothing is read of programs but those that
+are named, in channels, as what nobody typed. A mention is told twice, as a mention and as a message; both have the same
+identity, which is the place and the time stamp.
 
 In a shared chat the answer belongs into the thread of what it answers, so a message outside threads opens one.
 """
@@ -42,11 +43,15 @@ _ENDS: Final = frozenset({"app_uninstalled", "tokens_revoked"})
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What this bot is in a workspace: its account there, and the commands it offers, without their mark."""
+    """What this bot is in a workspace: its account there, and the commands it offers, without their mark.
+
+    `bots` are the accounts of other bots that are read.
+    """
 
     team: str
     user: str
     commands: frozenset[str] = frozenset()
+    bots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,15 @@ def _address(event: Json, me: Identity) -> Address:
 
 def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
     sender = event.get("user")
-    if not sender or sender in {me.user, _SLACKBOT} or event.get("bot_id") or event.get("hidden"):
+    if not sender or sender in {me.user, _SLACKBOT} or event.get("hidden") or event.get("subtype", "") not in _SPOKEN:
         return None
-    if event.get("subtype", "") not in _SPOKEN:
+    private, threaded, bot = _is_private(event), "thread_ts" in event, bool(event.get("bot_id"))
+    if bot and (private or _sender(event, body, me) not in me.bots):
         return None
-    private, threaded = _is_private(event), "thread_ts" in event
     text, quoted, called = typed(event.get("text") or "", me.user)
     called = called or event.get("parent_user_id") == me.user
-    if (named := _COMMAND.match(text)) and named[1] in me.commands and (private or threaded or called):
+    commanding = not bot and (private or threaded or called)
+    if commanding and (named := _COMMAND.match(text)) and named[1] in me.commands:
         text, called = f"/{text[1:]}", True
     quoted, files = (*quoted, *_attached(event.get("attachments") or ())), attached(event.get("files") or (), me.team)
     if not text and not quoted and not files:
@@ -174,12 +180,13 @@ def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
         _sender(event, body, me),
         text,
         f"message/{me.team}/{event['channel']}/{event['ts']}",
-        authored=bool(text),
+        authored=bool(text) and not bot,
         quoted=quoted,
         private=private,
         addressed=private or called,
         opens=not private and not threaded,
         files=files,
+        bot=bot,
     )
 
 

@@ -5,7 +5,7 @@ called, so the libraries that log those are kept quiet, and no error carries a s
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -58,8 +58,8 @@ class Telegram:
 
     `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
     `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
-    listen. `observes` tells that groups are to be observed. `server` is where the Bot API is. `now_ms` is the time in
-    milliseconds since 1970.
+    listen. `observes` tells that groups are to be observed, `bots` are the accounts of other bots that are read.
+    `server` is where the Bot API is. `now_ms` is the time in milliseconds since 1970.
     """
 
     name = wire.NAME
@@ -75,6 +75,7 @@ class Telegram:
         menu: Menu = _NO_MENU,
         webhook: Webhook | None = None,
         observes: bool = False,
+        bots: Iterable[str] = (),
         server: str = SERVER,
         now_ms: Callable[[], int],
         timing: Timing | None = None,
@@ -89,7 +90,7 @@ class Telegram:
         self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
         self._menu, self._vault = menu.fitting(), vault
-        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all))
+        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._crowd = Crowd(self._bot, self.account, self._timing.readers)
         self._moves = Moves(self._bot, vault, own)
         self._speaker = Speaker(self._bot)
@@ -233,7 +234,7 @@ class Telegram:
                 await anyio.sleep(self._timing.longest if isinstance(error, InvalidToken) else pause)
                 pause = min(2 * pause, self._timing.longest)
             else:
-                self._me = wire.Identity(str(me.id), me.username or "", self._me.commands)
+                self._me = replace(self._me, id=str(me.id), username=me.username or "")
         await show(self._bot, self._menu, self._vault, self._me.id)
 
     async def _take(self, update: wire.Json) -> None:

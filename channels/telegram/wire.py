@@ -2,8 +2,8 @@
 
 What a message holds counts as typed by its sender only if it is: a forward and what came by an inline bot are quoted,
 and so is the text that is replied to, unless it is this bot's own. An edit is never a second command, so edited
-messages are not read. Nothing is read of bots, nor of anybody who writes as a chat: nobody could be held to it. Who was
-met in which chat is told apart from that, by `met`.
+messages are not read. Nothing is read of anybody who writes as a chat, as nobody could be held to it, nor of bots but
+those that are named, in groups, as what nobody typed. Who was met in which chat is told apart from that, by `met`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,11 +31,15 @@ FILE_UNREAD: Final = "[a file, which is not read here]"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this bot is: the number and name of its account, and the commands it offers, without their slash."""
+    """Who this bot is: the number and name of its account, and the commands it offers, without their slash.
+
+    `bots` are the accounts of other bots that are read.
+    """
 
     id: str
     username: str
     commands: frozenset[str] = frozenset()
+    bots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,10 @@ def _pressed(query: Json, me: Identity, dedupe: str) -> Inbound | None:
 
 def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
     chat, sender = message["chat"], message.get("from")
-    if chat["type"] not in _CHATS or sender is None or sender["is_bot"] or "sender_chat" in message:
+    if chat["type"] not in _CHATS or sender is None or "sender_chat" in message:
+        return None
+    bot = bool(sender["is_bot"])
+    if bot and (chat["type"] == "private" or str(sender["id"]) == me.id or account(sender) not in me.bots):
         return None
     private = chat["type"] == "private"
     # A chat with one person has that person's number; if it had not, somebody else would read there.
@@ -190,11 +197,12 @@ def _inbound(message: Json, me: Identity, dedupe: str) -> Inbound | None:
         account(sender),
         text,
         dedupe,
-        authored,
+        authored and not bot,
         quoted,
         private,
         addressed=private or called,
         files=files,
+        bot=bot,
     )
 
 

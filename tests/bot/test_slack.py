@@ -11,8 +11,10 @@ import pytest
 
 from bot.app import App
 from bot.sessions.records import AuditRecord
+from channels.base import ReaderKind
 from channels.message import Button, Outbound
-from tests.bot.kit import policy
+from policy.labels import PUBLIC, Label
+from tests.bot.kit import CONFIDENTIAL, eventually, policy
 from tests.channels.contract import until
 from tests.channels.slack.kit import SlackStage, at, staged
 from tests.harness import running
@@ -159,6 +161,24 @@ async def test_two_bots_talking_to_each_other_stop(tmp_path: Path) -> None:
         assert other.thread(root).count("You said") == 1
         assert [state async for state in other.app.store.sessions() if "robot" in state.principal] == []
         assert len([state async for state in other.app.store.sessions()]) == 1
+
+
+async def test_an_app_that_is_named_lets_its_channel_hear_and_another_does_not(tmp_path: Path) -> None:
+    async with room(tmp_path) as there:
+        here = at(there.channel)
+        assert (await there.app.gate.destination(here)).clearance == CONFIDENTIAL
+        await there.robot.joins(there.channel)
+        asked = await there.ann.mentions(there.channel, "what now?")
+        await there.stage.server.until(lambda: "You said: what now?" in there.thread(asked))
+        readers = (await there.stage.adapter.audience(here)).readers
+        assert [one.kind for one in readers if one.account.endswith(there.robot.id)] == [ReaderKind.BOT]
+        assert (await there.app.gate.destination(here)).clearance == CONFIDENTIAL
+        await there.stage.server.user("unnamed", is_bot=True).joins(there.channel)
+        await eventually(lambda: _hears(there, PUBLIC))
+
+
+async def _hears(there: Room, label: Label) -> bool:
+    return (await there.app.gate.destination(at(there.channel))).clearance == label
 
 
 async def test_what_a_channel_may_not_hear_goes_on_in_the_direct_message(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """What Slack sends is read as what people meant, and nothing else is."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.message import Address, Attachment, How, Inbound, Membership
+from channels.message import Address, Attachment, Event, How, Inbound, Membership
 from channels.slack import wire
 from channels.slack.typed import typed
 
@@ -14,9 +15,12 @@ ME = wire.Identity("T1", "UBOT", frozenset({"status", "stop"}))
 PLAIN: dict[str, Any] = {"type": "message", "channel": "C1", "channel_type": "channel", "ts": "5.1"}
 
 
+def heard(event: dict[str, Any], me: wire.Identity, **more: Any) -> tuple[Event, ...]:  # noqa: ANN401 - Slack's JSON
+    return wire.events({"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event, **more}, me)
+
+
 def told(event: dict[str, Any], **more: Any) -> Inbound | None:  # noqa: ANN401 - Slack's JSON
-    body = {"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event, **more}
-    found = wire.events(body, ME)
+    found = heard(event, ME, **more)
     assert len(found) <= 1
     assert all(isinstance(one, Inbound) for one in found)
     return found[0] if found else None  # type: ignore[return-value]
@@ -259,3 +263,18 @@ def test_a_person_who_opens_his_page_waits_for_nobody_else() -> None:
         {"channel_id": "C2", "user_id": "U1", "command": "/lockgate"},
     ]
     assert [wire.lane(body) for body in bodies] == ["U1", "U2", "U3", "C1", "C2"]
+
+
+@pytest.mark.parametrize("text", ["<@UBOT> hello", "<@UBOT> !status"])
+def test_a_bot_that_is_named_is_read_in_channels_and_commands_nothing(text: str) -> None:
+    me = replace(ME, bots=frozenset({"slack:T1:U9"}))
+    event = {**PLAIN, "user": "U9", "team": "T1", "text": text, "bot_id": "B9"}
+    (found,) = heard(event, me)
+    assert isinstance(found, Inbound)
+    assert (found.account, found.bot, found.authored, found.addressed) == ("slack:T1:U9", True, False, True)
+    assert found.text == text.removeprefix("<@UBOT> ")
+    for other in ({"user": "U8"}, {"team": "T2"}, {"user": "UBOT"}, {"channel": "D1", "channel_type": "im"}):
+        assert heard({**event, **other}, replace(me, bots=me.bots | {"slack:T1:UBOT"})) == ()
+    (found,) = heard({**event, "bot_id": None}, me)
+    assert isinstance(found, Inbound)
+    assert not found.bot

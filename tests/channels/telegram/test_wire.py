@@ -1,6 +1,7 @@
 """What an update of Telegram's says: who typed what himself, what was quoted, and whether it was meant for this bot."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,19 @@ BOTS_WORD = {"message_id": 1, "chat": GROUP, "from": BOT, "text": "the bot's wor
 BOBS_WORD = {"message_id": 2, "chat": GROUP, "from": BOB, "text": "Bob's word"}
 ACCOUNT = "telegram:4503599627370495"
 FILE = {"file_id": "f1", "file_unique_id": "u1"}
+
+
+def test_a_bot_that_is_named_is_read_in_groups_and_commands_nothing() -> None:
+    me = replace(ME, bots=frozenset({"telegram:9", "telegram:70"}))
+    mention = {"entities": [{"type": "mention", "offset": 0, "length": 9}]}
+    (found,) = events(update(GROUP, **{"from": ROBOT, "text": "@lock_bot /status", **mention}), me)
+    assert isinstance(found, Inbound)
+    assert (found.account, found.text, found.bot) == ("telegram:9", "/status", True)
+    assert found.addressed
+    assert not found.authored
+    assert not found.private
+    for chat, sender in ((GROUP, BOT), (GROUP, {**ROBOT, "id": 10}), ({"id": 9, "type": "private"}, ROBOT)):
+        assert events(update(chat, **{"from": sender, "text": "hello"}), me) == ()
 
 
 def update(chat: dict[str, Any] = PRIVATE, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - as the platform has it

@@ -1,0 +1,75 @@
+"""Other bots that this one reads: they may ask it a few times, and then a person has to say something.
+
+Which bots are read stands in config.yaml, and what they may ask in the policy, as for anybody. Two bots that answer
+each other would go on for ever: so one gets so many answers in a shared chat within an hour, and after that it is not
+heard there for an hour, or until a person writes there. The admins are told of it in private, once a day. That this bot
+does not read itself is its adapter's matter.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from bot.clock import Clock
+from bot.gate.gate import Gate
+from bot.newcomers import HOUR_MS, admins
+from bot.outbox import Outbox
+from bot.sessions.counts import CountStore
+from bot.standing import Standing
+from channels.message import Address, Inbound
+
+MOST: Final = 4
+"""How many messages of a bot are answered in a chat in which no person writes."""
+
+SILENT: Final = (
+    "I do not answer {bot} any more in {chat}, it wrote to me {most} times in an hour and nobody else did; "
+    "I go on in an hour, or when a person writes there"
+)
+
+_DAY_MS: Final = 24 * HOUR_MS
+
+
+class Loops:
+    """Guards against loops of bots. `bots` are the accounts of those that are read, by channel."""
+
+    def __init__(
+        self, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock, bots: Mapping[str, Collection[str]]
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._outbox = outbox
+        self._clock = clock
+        self._bots = bots
+
+    async def heard(self, inbound: Inbound) -> None:
+        """Take note that something was said in a shared chat: if a person said it, bots may ask again there.
+
+        Raises StoreError.
+        """
+        if not inbound.bot and not inbound.private:
+            for bot in self._bots.get(inbound.address.channel, ()):
+                await self._store.keep(_name(inbound.address, bot), 0)
+
+    async def lets(self, inbound: Inbound) -> bool:
+        """Say whether a message may be answered; one that a person wrote always may. Raises StoreError."""
+        if not inbound.bot:
+            return True
+        name = _name(inbound.address, inbound.account)
+        times = await self._store.count(name, HOUR_MS)
+        if times == MOST + 1:
+            await self._store.keep(name, HOUR_MS)
+            if await self._store.count(f"told/{name}", _DAY_MS) == 1:
+                await self._tell(inbound.address.place, inbound.account)
+        return times <= MOST
+
+    async def _tell(self, place: Address, bot: str) -> None:
+        chat = ":".join(filter(None, (place.channel, place.workspace, place.chat)))
+        text = SILENT.format(bot=bot, chat=chat, most=MOST)
+        for caller, home in admins(self._gate.document, place, self._outbox.channels):
+            destination = await self._gate.destination(home)
+            if not destination.shared:
+                standing = Standing.of_caller(caller, home, destination, self._clock.wall_ms())
+                await self._outbox.tell(standing, text, ())
+
+
+def _name(address: Address, bot: str) -> str:
+    return f"bot/{address.place}/{bot}"
