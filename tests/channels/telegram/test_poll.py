@@ -236,7 +236,9 @@ async def test_privacy_mode_is_a_remark_and_otherwise_nothing_is_wrong(played: T
 
 
 async def test_privacy_mode_is_trouble_where_groups_are_to_be_observed(played: TelegramStage) -> None:
-    (found,) = await played.another(observes=True).troubles()
+    observing = played.another(observes=True)
+    (found,) = await observing.troubles()
+    await observing.close()
     assert not found.remark
     assert "cannot observe" in found.problem
     (found,) = await played.adapter.troubles()
