@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +85,29 @@ class Machine:
         )
         os.close(theirs)
         return process, ours
+
+
+def policy(channel: str, ann: str, people: Mapping[str, tuple[str, str, str]]) -> dict[str, Any]:
+    """Return a policy for a channel: ann's account owns the bot, others may be paired.
+
+    `people` have an account, a role and a clearance each.
+    """
+    known = {
+        "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", ann]},
+        **{
+            name: {"role": role, "clearance": clearance, "accounts": [account]}
+            for name, (account, role, clearance) in people.items()
+        },
+    }
+    return {
+        "principals": known,
+        "paired": {"role": "member", "clearance": "INTERNAL"},
+        "channels": {
+            "console": {"classification": "top", "overshoot": "allow"},
+            channel: {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+        },
+        "recipients": {},
+    }
 
 
 def _take_terminal() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 from bot.store.opening import open_store
 from channels.slack.manifest import SCOPES
 from tests.journeys import test_telegram
-from tests.journeys.machine import Machine
+from tests.journeys.machine import Machine, policy
 from tests.journeys.test_telegram import PATIENCE, call
+from tests.sim.ports import free_port
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_people import Person
@@ -36,24 +36,10 @@ def account(person: Person) -> str:
 
 def config(server: Slack, ann: Person, **people: tuple[Person, str, str]) -> Settings:
     """Return a configuration: ann owns the bot, `people` have roles and clearances, others may be paired."""
-    known = {
-        "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", account(ann)]},
-        **{
-            name: {"role": role, "clearance": clearance, "accounts": [account(person)]}
-            for name, (person, role, clearance) in people.items()
-        },
-    }
+    known = {name: (account(person), role, clearance) for name, (person, role, clearance) in people.items()}
     return {
         "channels": {"slack": {"token": "BOT_TOKEN", "app_token": "APP_TOKEN", "base_url": server.api}},
-        "policy": {
-            "principals": known,
-            "paired": {"role": "member", "clearance": "INTERNAL"},
-            "channels": {
-                "console": {"classification": "top", "overshoot": "allow"},
-                "slack": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
-            },
-            "recipients": {},
-        },
+        "policy": policy("slack", account(ann), known),
     }
 
 
@@ -261,8 +247,7 @@ async def test_ones_home_shows_ones_sessions_and_what_they_have_read(tmp_path: P
 async def test_another_workspace_installs_the_bot_and_takes_it_off(tmp_path: Path) -> None:
     """The operator makes a link, an admin elsewhere agrees, people there talk to the bot, until it is taken off."""
     machine = Machine(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with slack() as server:
         ann, app, there = server.user("ann"), server.state.app, server.workspace("elsewhere")
         olga = server.user("olga", there)

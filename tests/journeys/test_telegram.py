@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.journeys.machine import Machine
+from tests.journeys.machine import Machine, policy
 from tests.sim.telegram import Telegram, telegram
 from tests.sim.telegram_state import Chat
 from tests.sim.telegram_world import Person
@@ -26,24 +26,10 @@ def call(tool: str, **arguments: str) -> str:
 
 def config(server: Telegram, ann: Person, **people: tuple[Person, str, str]) -> str:
     """Return a configuration: ann owns the bot, `people` have roles and clearances, others may be paired."""
-    known = {
-        "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", f"telegram:{ann.id}"]},
-        **{
-            name: {"role": role, "clearance": clearance, "accounts": [f"telegram:{person.id}"]}
-            for name, (person, role, clearance) in people.items()
-        },
-    }
+    known = {name: (f"telegram:{person.id}", role, clearance) for name, (person, role, clearance) in people.items()}
     settings = {
         "channels": {"telegram": {"token": "BOT_TOKEN", "base_url": f"http://127.0.0.1:{server.port}"}},
-        "policy": {
-            "principals": known,
-            "paired": {"role": "member", "clearance": "INTERNAL"},
-            "channels": {
-                "console": {"classification": "top", "overshoot": "allow"},
-                "telegram": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
-            },
-            "recipients": {},
-        },
+        "policy": policy("telegram", f"telegram:{ann.id}", known),
     }
     return json.dumps(settings)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -13,6 +12,7 @@ from pydantic import JsonValue
 
 from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, TIMED_OUT, Outcome
 from tests.bot.mcp.servers import PROGRAM, SEARCH, serving
+from tests.sim.ports import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -104,8 +104,6 @@ async def test_a_packed_answer_is_not_unpacked() -> None:
 
 
 async def test_nobody_at_the_address_is_told_to_the_operator_alone() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    async with serving(at(port)) as call:
+    async with serving(at(free_port())) as call:
         assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
         assert "onnect" in call.servers.complaint("notes")

@@ -1,7 +1,6 @@
 """A workspace installs the bot by a link that counts once, and is forgotten when it takes the bot off."""
 
 import logging
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from channels.slack.install import Installer, OAuth
 from channels.slack.installed import Installation, Installations
 from channels.slack.manifest import SCOPES
 from tests.channels.slack.kit import FAST, at
+from tests.sim.ports import free_port
 from tests.sim.slack import Slack as Played
 from tests.sim.slack import slack
 from tests.sim.slack_state import Team
@@ -83,8 +83,7 @@ class Broken:
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with slack() as played:
         store = await open_store(audit_key=KEY, data=tmp_path / "data")
         app, vault = played.state.app, store.vault([KEY])
@@ -322,8 +321,7 @@ async def test_a_token_in_the_wrong_place_is_not_spoken_with(stage: Stage, there
 
 def elsewhere(stage: Stage) -> Slack:
     """Return an adapter for workspaces that installed the bot, as another process has it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        oauth = replace(stage.oauth, port=free.getsockname()[1])
+    oauth = replace(stage.oauth, port=free_port())
     return Slack(
         "",
         stage.played.app_token,

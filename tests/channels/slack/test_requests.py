@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncGenerator
 
 import aiohttp
@@ -13,22 +12,15 @@ from channels.message import Button, Inbound, Outbound
 from channels.slack.requests import LONGEST, PATH, Listening
 from tests.channels.contract import until
 from tests.channels.slack.kit import SlackStage, staged
+from tests.sim.ports import free_port
 from tests.sim.slack_events import signed
 
 pytestmark = pytest.mark.anyio
 
 
-def free() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        port: int = made.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 async def played() -> AsyncGenerator[SlackStage]:
-    port = free()
+    port = free_port()
     async with staged(listen=Listening("127.0.0.1", port, "signing-secret")) as made:
         # A refusal is told at once here, and needs no waiting for.
         made.server.reach.within = 3

@@ -1,7 +1,6 @@
 """By a webhook, Telegram is told that an update was taken when it was kept, and strangers are told nothing."""
 
 import json
-import socket
 from collections.abc import AsyncGenerator
 from io import BytesIO
 
@@ -12,6 +11,7 @@ from channels.message import Inbound
 from channels.telegram.webhook import LONGEST, Webhook
 from tests.channels.contract import until
 from tests.channels.telegram.kit import TelegramStage, staged
+from tests.sim.ports import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -21,8 +21,7 @@ HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 @pytest.fixture
 async def hook() -> Webhook:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     return Webhook(f"http://127.0.0.1:{port}/telegram", SECRET, "127.0.0.1", port)
 
 
