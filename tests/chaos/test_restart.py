@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import subprocess
 
 PEOPLE: Final = 17
-EACH: Final = 3
 PATIENCE: Final = 120.0
 
 

@@ -1,6 +1,5 @@
 """A real server for these tests: started once by our own supervisor, stopped by it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -9,16 +8,13 @@ import pytest
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
-from tests.store.world import KEY
+from tests.store.world import KEY, served
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
     """One server for all tests that do not harm it; each uses sessions of its own."""
-    supervisor = Supervisor(tmp_path_factory.mktemp("data"))
-    asyncio.run(supervisor.attach())
-    yield supervisor
-    asyncio.run(supervisor.detach())
+    yield from served(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

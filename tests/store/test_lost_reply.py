@@ -47,6 +47,7 @@ from tests.store.world import (
     parcel,
     question,
     row,
+    served,
     started,
     suspended,
 )
@@ -89,10 +90,7 @@ class Proxy:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
     """A server for these tests alone: they count all that is in it."""
-    supervisor = Supervisor(tmp_path_factory.mktemp("data"))
-    asyncio.run(supervisor.attach())
-    yield supervisor
-    asyncio.run(supervisor.detach())
+    yield from served(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

@@ -2,15 +2,16 @@
 
 # pyright: reportPrivateUsage=false
 
+import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from bot.ids import Ids
 from bot.sessions.approvals import Approval
-from bot.sessions.deliveries import NewDelivery
+from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent
 from bot.sessions.kin import Lineage, Parcel
 from bot.sessions.offers import Offer, Wanted
@@ -19,6 +20,7 @@ from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Tu
 from bot.store.keys import SessionKeys, session_keys
 from bot.store.link import Reply
 from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Label, parse
 
 KEY = bytes(range(32))
@@ -175,13 +177,9 @@ async def end_lease(store: RedisStore, sid: str) -> None:
 
 async def end_sends(store: RedisStore, sid: str) -> None:
     """Let the minute pass after which a sender that vanished in mid-send counts as gone."""
-    flat = cast("list[bytes]", await command(store, "HGETALL", keys(sid).outbox))
-    for name, record in zip(flat[::2], flat[1::2], strict=True):
-        head, _, rest = record.partition(b"\n")
-        words = head.split(b" ")
-        if words[1] == b"sending":
-            words[6] = b"1"
-            await command(store, "HSET", keys(sid).outbox, name, b" ".join(words) + b"\n" + rest)
+    for entry in await store.deliveries(sid):
+        if entry.state is DeliveryState.SENDING:
+            await pass_time(store, sid, entry.key)
 
 
 async def pass_time(store: RedisStore, sid: str, key: str) -> None:
@@ -196,6 +194,14 @@ async def pass_time(store: RedisStore, sid: str, key: str) -> None:
 def keys(sid: str) -> SessionKeys:
     """Return a session's keys."""
     return session_keys(sid)
+
+
+def served(data: Path) -> Iterator[Supervisor]:
+    """Run a server on a folder, for a fixture to yield; going on ends it."""
+    supervisor = Supervisor(data)
+    asyncio.run(supervisor.attach())
+    yield supervisor
+    asyncio.run(supervisor.detach())
 
 
 def pid_of(store: RedisStore) -> int:

@@ -36,7 +36,7 @@ OGG = b"OggS\x00\x02 and what is said"
 class Courier:
     """Implements the ports `Channel` and `FileSource`; `asked` are the handles it was asked for.
 
-    `delay` is how long fetching takes, in seconds; `lies` lets it return more than it may.
+    `delay` is how long fetching takes, in seconds.
     """
 
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
