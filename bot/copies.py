@@ -94,12 +94,10 @@ def _word(approval: Approval, *, named: bool) -> str:
 
 
 def _edit(question: Delivery, line: str) -> NewDelivery:
-    # The last line of a question tells how to answer it.
-    above = question.text.rpartition("\n")[0]
     return NewDelivery(
         key=f"{question.key}-then",
         address=question.address,
-        text=f"{above}\n\n{line}" if above and len(above) <= LONGEST else line,
+        text=f"{question.text}\n\n{line}" if len(question.text) <= LONGEST else line,
         label=question.label,
         kind=OutboundKind.NOTICE,
         turn=question.turn,

@@ -11,17 +11,17 @@ from policy.document import Document
 
 
 def wording(asked: tuple[Approval, ...]) -> str:
-    """Return what people are asked about the calls of one step; an answer that is held back is not shown."""
-    name = asked[0].asked_in
+    """Return what people are asked about the calls of one step; an answer that is held back is not shown.
+
+    How to answer is not in it: each channel shows the buttons of a question as they are pressed or typed there.
+    """
     if asked[0].tool == ANSWER:
-        return (
-            f"The answer is held back by {_rules(asked[0])} until somebody entitled "
-            f"says so: `/approvals` shows it to them, `/approve {name}` or `/deny {name}`"
-        )
-    answers = f"`/approve {name}` or `/deny {name}`"
-    if len(asked) > 1:
-        answers += f" answers all {len(asked)}, `/approve {asked[0].id}` the first alone, and so on"
-    return "\n".join((*map(_call, asked), answers))
+        rules = _rules(asked[0])
+        return f"The answer is held back by {rules} until somebody entitled says so, `approvals` shows it to them."
+    lines = (
+        [] if len(asked) == 1 else [f"One answer is for all {len(asked)}, `approvals` tells how to give them apart."]
+    )
+    return "\n".join((*lines, *map(_call, asked)))
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:

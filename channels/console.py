@@ -121,7 +121,9 @@ class Console:
     def _rendered(self, outbound: Outbound) -> str:
         chat = outbound.address.chat
         mark = "" if chat == self._person else f"→ {_word(chat)}: "
-        body = visible(outbound.text.rstrip("\n")).replace("\n", f"\n{_INDENT}")
+        buttons = outbound.buttons if outbound.kind is OutboundKind.QUESTION else ()
+        typed = (f"{button.label}: `{button.command}`" for button in buttons)
+        body = visible("\n".join((outbound.text.rstrip("\n"), *typed))).replace("\n", f"\n{_INDENT}")
         return f"{mark or _INDENT}{body}{f' {REPEATED}' if outbound.repeated else ''}"
 
     def _styled(self, text: str, style: str) -> str:

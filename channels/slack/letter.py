@@ -17,6 +17,8 @@ FILE: Final = "answer.md"
 ACTION: Final = "lockgate.command"
 """What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
 
+_TOLD: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER})
+"""What holds nothing but the program's own words."""
 _LONGEST: Final = limits.PARTS * limits.TEXT
 """Of the characters that can be shown as messages at all."""
 _LEAD: Final = 200
@@ -48,7 +50,7 @@ def compose(outbound: Outbound, commands: Collection[str] = ()) -> Letter:
     """
     fitting, others = _sorted(outbound.buttons)
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
-    said = _spelled(outbound.text, commands) if outbound.kind is OutboundKind.NOTICE else outbound.text
+    said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
     text = f"{mark}{said}{_typed(others)}"
     verbatim = outbound.kind.verbatim
     rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None

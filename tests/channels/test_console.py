@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.console import Console, visible
-from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.message import Address, Button, Outbound, OutboundKind, Signal
 from tests.channels.contract import ChannelContract, Stage
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +176,10 @@ async def test_a_preview_for_somebody_else_and_one_in_a_pipe_show_nothing() -> N
     assert not piped.previews
     await piped.preview(Outbound(Address("console", "owner"), "psst", "k"))
     assert output.getvalue() == ""
+
+
+async def test_how_to_answer_a_question_is_typed_here() -> None:
+    output = io.StringIO()
+    buttons = (Button("Approve", "/approve 7"), Button("Deny", "/deny 7"))
+    await Console(output).send(Outbound(OWNER, "sure?", "k", OutboundKind.QUESTION, buttons=buttons))
+    assert output.getvalue() == "  sure?\n  Approve: `/approve 7`\n  Deny: `/deny 7`\n"

@@ -48,7 +48,7 @@ async def test_an_approval(tmp_path: Path) -> None:
 
         asked = await owner.say("\n".join(both))
         assert asked.count("May `write_file` run with exactly these arguments?") == 4, "at home and at Ada's"
-        assert "→ ada: 1. May" in asked
+        assert "→ ada: One answer is for all 2" in asked
         assert "→ max" not in asked
         name = asked.split("`/approve ")[1].split("`")[0]
 

@@ -86,6 +86,11 @@ def test_a_button_that_cannot_be_pressed_is_written_below() -> None:
 def test_what_the_program_tells_names_commands_as_they_are_typed_on_slack() -> None:
     told = "/help [COMMAND]  list\nsee `/why`, or /why. But /etc/why, /why.txt, a/why, //why and /other are none"
     meant = told.replace("/help", "!help").replace("`/why`, or /why.", "`!why`, or !why.")
-    for kind, shown in ((OutboundKind.NOTICE, meant), (OutboundKind.QUESTION, told), (OutboundKind.ANSWER, told)):
+    for kind, shown in (
+        (OutboundKind.NOTICE, meant),
+        (OutboundKind.OFFER, meant),
+        (OutboundKind.QUESTION, told),
+        (OutboundKind.ANSWER, told),
+    ):
         (sheet,) = compose(says(told, kind=kind), frozenset({"help", "why"})).sheets
         assert words({"blocks": sheet.blocks}).strip() == shown.replace("`", "" if kind is OutboundKind.ANSWER else "`")
