@@ -9,11 +9,9 @@ platform in the same process, one message at a time.
 
 import asyncio
 import itertools
-import json
-import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
@@ -21,21 +19,18 @@ from typing import Any, Final, cast
 import aiohttp
 from aiohttp import web
 from redis.asyncio import Redis
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-from slack_bolt.async_app import AsyncApp
-from slack_sdk.web.async_client import AsyncWebClient
 from telegram import Bot, Update
 from telegram.request import HTTPXRequest
 
 from bot.app import App, open_app
-from bot.config.load import load_config
 from bot.sessions.values import NewItem
 from bot.store.opening import open_store
 from bot.store.supervisor import Supervisor
-from bot.tools import catalogue
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most
 from tests.bench.replay import replayed
+from tests.bench.rig import bolt, crowd_config, during
+from tests.sim.ports import free_port
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_state import Event
 from tests.sim.telegram import Telegram, telegram
@@ -111,31 +106,13 @@ async def _listening(
     folder: Path, store: str, channels: dict[str, object], environment: dict[str, str], accounts: list[str]
 ) -> AsyncGenerator[App]:
     """Listen to a platform and keep what it tells; nobody answers."""
-    crowd = {"role": "member", "clearance": "INTERNAL", "accounts": accounts}
-    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
-    settings = {
-        "store": {"url": store},
-        "channels": channels,
-        "limits": {"inbox_items": 10_000, "person_messages_per_minute": 100_000},
-        "policy": {
-            "principals": {"owner": owner, "crowd": crowd},
-            "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},
-            "recipients": {},
-        },
-    }
-    path = folder / "config.yaml"
-    path.write_text(json.dumps(settings))
-    config = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.ARGUMENTS)
+    limits = {"inbox_items": 10_000, "person_messages_per_minute": 100_000}
+    config = crowd_config(folder, channels, accounts, store={"url": store}, limits=limits)
     async with open_app(config, [], environment, listening=True) as app:
         await app.reloader.start(_silent)
         before = await app.store.head("audit")
-        listening = asyncio.create_task(app.listen())
-        try:
+        async with during(app.listen()):
             yield app
-        finally:
-            listening.cancel()
-            with suppress(asyncio.CancelledError):
-                await listening
         if not await app.store.ready(wait=1) or await app.store.head("audit") != before:
             raise RuntimeError("what came in was not kept")
 
@@ -153,14 +130,9 @@ async def _polled(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]]:
         people = [server.user("P") for _ in range(_PEOPLE)]
         accounts = [f"telegram:{person.id}" for person in people]
         channels: dict[str, object] = {"telegram": {"base_url": f"http://127.0.0.1:{server.port}"}}
-        async with _listening(folder, store, channels, {"TELEGRAM_TOKEN": server.token}, accounts):
-            bare = asyncio.create_task(_poll(other))
-            try:
-                yield _batches(server, people), _batches(other, [other.user("P") for _ in range(_PEOPLE)])
-            finally:
-                bare.cancel()
-                with suppress(asyncio.CancelledError):
-                    await bare
+        tokens = {"TELEGRAM_TOKEN": server.token}
+        async with _listening(folder, store, channels, tokens, accounts), during(_poll(other)):
+            yield _batches(server, people), _batches(other, [other.user("P") for _ in range(_PEOPLE)])
 
 
 def _batches(server: Telegram, people: list[Person]) -> Ask:
@@ -195,7 +167,7 @@ async def _posted(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]]:
     async with telegram() as server, aiohttp.ClientSession() as session, _webhook(server) as other:
         people = [server.user("P") for _ in range(_PEOPLE)]
         accounts = [f"telegram:{person.id}" for person in people]
-        settings = {"url": "https://bot.example/", "secret": "HOOK", "port": _free_port()}
+        settings = {"url": "https://bot.example/", "secret": "HOOK", "port": free_port()}
         channels: dict[str, object] = {"telegram": {"base_url": f"http://127.0.0.1:{server.port}", "webhook": settings}}
         environment = {"TELEGRAM_TOKEN": server.token, "HOOK": _SECRET}
         ours = f"http://127.0.0.1:{settings['port']}/"
@@ -233,7 +205,7 @@ async def _post(session: aiohttp.ClientSession, url: str, update: dict[str, obje
 @asynccontextmanager
 async def _webhook(server: Telegram) -> AsyncGenerator[str]:
     """Take updates in with the library alone, behind the server that the adapter uses too."""
-    bot, port = Bot(server.token, server.base_url), _free_port()
+    bot, port = Bot(server.token, server.base_url), free_port()
 
     async def take(request: web.Request) -> web.Response:
         Update.de_json(await request.json(), bot)
@@ -250,12 +222,6 @@ async def _webhook(server: Telegram) -> AsyncGenerator[str]:
         await runner.cleanup()
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 # --- Slack, over sockets
 
 
@@ -265,7 +231,7 @@ async def _enveloped(folder: Path, store: str) -> AsyncGenerator[tuple[Ask, Ask]
         accounts = [f"slack:{server.team.id}:{server.user(f'p{number}').id}" for number in range(_PEOPLE)]
         environment = {"SLACK_TOKEN": server.bot.value, "SLACK_APP_TOKEN": server.app_token}
         channels: dict[str, object] = {"slack": {"base_url": server.api}}
-        async with _listening(folder, store, channels, environment, accounts), _bolt(other):
+        async with _listening(folder, store, channels, environment, accounts), bolt(other, _heard):
             await server.sockets.connected(1)
             await other.sockets.connected(1)
             yield _envelopes(server), _envelopes(other)
@@ -294,20 +260,5 @@ def _envelopes(server: Slack) -> Ask:
     return ask
 
 
-@asynccontextmanager
-async def _bolt(server: Slack) -> AsyncGenerator[None]:
-    """Acknowledge with the library alone."""
-    client = AsyncWebClient(server.bot.value, base_url=server.api)
-    # The library leaves its signatures untyped.
-    app = cast("Any", AsyncApp(client=client))
-
-    async def heard() -> None:
-        pass
-
-    app.event("message")(heard)
-    handler = AsyncSocketModeHandler(app, server.app_token, web_client=client)
-    await handler.connect_async()
-    try:
-        yield
-    finally:
-        await handler.close_async()
+async def _heard() -> None:
+    """Acknowledge alone."""

@@ -8,23 +8,19 @@ store's server.
 """
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bot.app import App, Parts, open_app
-from bot.config.load import load_config
-from bot.tools import catalogue
-from channels.base import Audience
-from channels.message import Address, Inbound, Outbound, Signal
+from bot.app import App
+from channels.message import Address, Inbound, Outbound
 from tests.bench.measure import Row, at_most, ratio_at_most
-from tests.bench.rig import InstantModel
+from tests.bench.rig import Mouth, bench
 
 _CHATS: Final = 1000
 _FLOOD: Final = 50
@@ -41,32 +37,22 @@ def rows() -> Iterator[Row]:
 
 
 @dataclass
-class _Ears:
-    """A channel of many chats; it notes when each was answered first."""
+class _Ears(Mouth):
+    """It notes when each chat was answered first."""
 
-    name: str = "console"
-    marks_repeats: bool = True
-    previews: bool = False
     answered: dict[str, float] = field(default_factory=dict[str, float])
 
     async def send(self, outbound: Outbound) -> str:
-        self.answered.setdefault(outbound.address.thread, time.perf_counter())
-        return ""
-
-    async def preview(self, outbound: Outbound) -> None:
-        pass
-
-    async def signal(self, address: Address, signal: Signal) -> None:
-        pass
-
-    async def audience(self, address: Address) -> Audience:
-        return Audience.of(f"{self.name}:{address.chat}")
+        receipt = await super().send(outbound)
+        self.answered.setdefault(outbound.address.thread, self.moment)
+        return receipt
 
 
 async def _measured(folder: Path) -> tuple[list[float], float]:
     """Return how long each chat but the flood waited for its first answer, in seconds, and the memory in MB."""
     ears = _Ears()
-    async with _serving(folder, ears) as app:
+    async with bench(folder, mouth=ears) as lockgate:
+        app = lockgate.app
         await _all(app, ears, [f"warm{number}" for number in range(_WARM)])
         before = _resident()
         peak = asyncio.create_task(_peak())
@@ -98,21 +84,6 @@ async def _all(app: App, ears: _Ears, chats: list[str]) -> dict[str, float]:
 
 def _hello(chat: str, number: int = 0) -> Inbound:
     return Inbound(Address("console", "owner", thread=chat), "console:owner", "When is it?", f"{chat}-{number}")
-
-
-@asynccontextmanager
-async def _serving(folder: Path, ears: _Ears) -> AsyncGenerator[App]:
-    path = folder / "config.yaml"
-    path.write_text(json.dumps({}))
-    config = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.ARGUMENTS)
-    async with open_app(config, [ears], {}, Parts(model=lambda _: InstantModel())) as app:
-        serving = asyncio.create_task(app.serve())
-        try:
-            yield app
-        finally:
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
 
 
 async def _peak() -> float:

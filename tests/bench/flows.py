@@ -7,25 +7,20 @@ platforms and everybody on them are in one process.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-from slack_bolt.async_app import AsyncApp
-from slack_sdk.web.async_client import AsyncWebClient
 from telegram import Update
 from telegram.ext import Application, ApplicationBuilder, MessageHandler, filters
 
 from bot.app import open_app
-from bot.config.load import load_config
-from bot.tools import catalogue
 from tests.bench.measure import Row, by_turns_async, ratio_at_least
-from tests.sim.slack import Slack, slack
+from tests.bench.rig import bolt, crowd_config, during
+from tests.sim.slack import slack
 from tests.sim.slack_people import Person as OnSlack
 from tests.sim.telegram import Telegram, telegram
 from tests.sim.telegram_world import Person as OnTelegram
@@ -57,29 +52,9 @@ async def _serving(
     folder: Path, channels: dict[str, object], environment: dict[str, str], accounts: list[str]
 ) -> AsyncGenerator[None]:
     """Run the whole application for people of these accounts."""
-    people = {"crowd": {"role": "member", "clearance": "INTERNAL", "accounts": accounts}}
-    people["owner"] = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
-    settings = {
-        "channels": channels,
-        "limits": {"person_messages_per_minute": 100_000},
-        "policy": {
-            "principals": people,
-            "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},
-            "recipients": {},
-        },
-    }
-    path = folder / "config.yaml"
-    path.write_text(json.dumps(settings))
-    config = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.ARGUMENTS)
-    async with open_app(config, [], environment, listening=True) as app:
-        running = [asyncio.create_task(app.serve()), asyncio.create_task(app.listen())]
-        try:
-            yield
-        finally:
-            for task in running:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+    config = crowd_config(folder, channels, accounts, limits={"person_messages_per_minute": 100_000})
+    async with open_app(config, [], environment, listening=True) as app, during(app.serve(), app.listen()):
+        yield
 
 
 async def _round(write: Callable[[int], Awaitable[None]], answered: Callable[[], bool]) -> float:
@@ -150,7 +125,10 @@ async def _slack(folder: Path) -> AsyncGenerator[tuple[Ask, Ask]]:
         ours, theirs = ([one.user(f"p{number}") for number in range(_PEOPLE)] for one in (server, other))
         accounts = [f"slack:{server.team.id}:{person.id}" for person in ours]
         environment = {"SLACK_TOKEN": server.bot.value, "SLACK_APP_TOKEN": server.app_token}
-        async with _serving(folder, {"slack": {"base_url": server.api}}, environment, accounts), _echo_slack(other):
+        async with (
+            _serving(folder, {"slack": {"base_url": server.api}}, environment, accounts),
+            bolt(other, _echo_slack),
+        ):
             await server.sockets.connected(1)
             await other.sockets.connected(1)
             yield _on_slack(ours), _on_slack(theirs)
@@ -170,19 +148,5 @@ def _on_slack(people: list[OnSlack]) -> Ask:
     return ask
 
 
-@asynccontextmanager
-async def _echo_slack(server: Slack) -> AsyncGenerator[None]:
-    client = AsyncWebClient(server.bot.value, base_url=server.api)
-    # The library leaves its signatures untyped.
-    app = cast("Any", AsyncApp(client=client))
-
-    async def echo(event: dict[str, Any], say: Any) -> None:  # noqa: ANN401 - the library's own
-        await say(f"You said: {event['text']}")
-
-    app.event("message")(echo)
-    handler = AsyncSocketModeHandler(app, server.app_token, web_client=client)
-    await handler.connect_async()
-    try:
-        yield
-    finally:
-        await handler.close_async()
+async def _echo_slack(event: dict[str, Any], say: Any) -> None:  # noqa: ANN401 - the library's own
+    await say(f"You said: {event['text']}")

@@ -2,12 +2,13 @@
 
 import asyncio
 import itertools
+import json
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -21,13 +22,18 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.app import App, Parts, open_app
 from bot.config.load import load_config
+from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal
+from tests.sim.slack import Slack
 
 READ: Final = "read the two files"
 """What makes the model propose two calls; anything else is answered at once."""
@@ -114,18 +120,55 @@ class Bench:
         return taken
 
 
-@asynccontextmanager
-async def bench(folder: Path, store: str = "") -> AsyncGenerator[Bench]:
-    """Open an application with its worker in a folder, on the store at an address or on one of its own."""
+def crowd_config(folder: Path, channels: dict[str, object], accounts: list[str], **more: object) -> Config:
+    """Return a configuration for people of these accounts on these channels; `more` are sections besides."""
+    crowd = {"role": "member", "clearance": "INTERNAL", "accounts": accounts}
+    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    policy = {
+        "principals": {"owner": owner, "crowd": crowd},
+        "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},
+        "recipients": {},
+    }
+    return _config(folder, {"channels": channels, "policy": policy, **more})
+
+
+def _config(folder: Path, settings: dict[str, object]) -> Config:
     path = folder / "config.yaml"
-    path.write_text(f"store: {{url: '{store}'}}\n" if store else "{}\n")
-    settings = load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.NAMES)
-    mouth = Mouth()
-    async with open_app(settings, [mouth], {}, Parts(model=lambda _: InstantModel())) as app:
-        serving = asyncio.create_task(app.serve())
-        try:
-            yield Bench(app, mouth)
-        finally:
-            serving.cancel()
+    path.write_text(json.dumps(settings))
+    return load_config(path, {"LOCKGATE_DATA_DIR": str(folder / "data")}, catalogue.ARGUMENTS)
+
+
+@asynccontextmanager
+async def during(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Let this go on while the block runs."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await serving
+                await task
+
+
+@asynccontextmanager
+async def bolt(server: Slack, listener: Callable[..., Awaitable[None]]) -> AsyncGenerator[None]:
+    """Have a listener hear the messages of a played Slack by the library alone."""
+    client = AsyncWebClient(server.bot.value, base_url=server.api)
+    # The library leaves its signatures untyped.
+    app = cast("Any", AsyncApp(client=client))
+    app.event("message")(listener)
+    handler = AsyncSocketModeHandler(app, server.app_token, web_client=client)
+    await handler.connect_async()
+    try:
+        yield
+    finally:
+        await handler.close_async()
+
+
+@asynccontextmanager
+async def bench(folder: Path, store: str = "", mouth: Mouth | None = None) -> AsyncGenerator[Bench]:
+    """Open an application with its worker in a folder, on the store at an address or on one of its own."""
+    config, mouth = _config(folder, {"store": {"url": store}} if store else {}), mouth or Mouth()
+    async with open_app(config, [mouth], {}, Parts(model=lambda _: InstantModel())) as app, during(app.serve()):
+        yield Bench(app, mouth)
