@@ -27,6 +27,7 @@ from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.presses import Presses
+from channels.telegram.seen import Seen
 from channels.telegram.speak import Speaker
 from channels.telegram.webhook import Endpoint, Webhook
 
@@ -57,9 +58,9 @@ class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
-    `vault` keeps which groups moved. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may
-    listen. `observes` tells that groups are to be observed, `bots` are the accounts of other bots that are read.
-    `server` is where the Bot API is. `now_ms` is the time in milliseconds since 1970.
+    `vault` keeps which groups moved and who was seen in them. `lease` lets one process of all poll; with a `webhook`
+    nobody polls, and all may listen. `observes` tells that groups are to be observed, `bots` are the accounts of other
+    bots that are read. `server` is where the Bot API is. `now_ms` is the time in milliseconds since 1970.
     """
 
     name = wire.NAME
@@ -91,7 +92,7 @@ class Telegram:
         own = token.partition(":")[0]
         self._menu, self._vault = menu.fitting(), vault
         self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
-        self._crowd = Crowd(self._bot, self.account, self._timing.readers)
+        self._crowd = Crowd(self._bot, self.account, self._timing.readers, Seen(vault, own))
         self._moves = Moves(self._bot, vault, own)
         self._speaker = Speaker(self._bot)
         self._presses = Presses(self._bot, self._timing.press)
@@ -245,7 +246,8 @@ class Telegram:
             # It would come again for ever, and nothing after it.
             self._unread += 1
             return
-        self._crowd.note(met, ())
+        if met is not None:
+            await self._crowd.note(met)
         query = update.get("callback_query")
         if query is not None and not told:
             await self._presses.refuse(query["id"], UNKNOWN_BUTTON)
@@ -257,7 +259,7 @@ class Telegram:
         if isinstance(event, Moved):
             if not await self._moves.confirmed(event.address.chat, event.to.chat):
                 return
-            self._crowd.note(None, (event,))
+            await self._crowd.moved(event.address.chat, event.to.chat)
         else:
             address = await self._moves.first(event.address, settled=isinstance(event, Inbound))
             event = replace(event, address=address)
@@ -269,7 +271,7 @@ class Telegram:
         if not await self._moves.learn(old, new):
             return False
         event = wire.moved(old, new)
-        self._crowd.note(None, (event,))
+        await self._crowd.moved(old, new)
         if self._receive is not None:
             # Telegram tells it by an update too; whoever keeps this may be away just now.
             with suppress(Exception):

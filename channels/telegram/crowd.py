@@ -1,24 +1,25 @@
 """Who reads in shared chats, as far as Telegram tells a bot: administrators, and whoever was seen and did not leave.
 
-Telegram lists no members, so this is never complete. It is kept for a short life, and asked anew when somebody joins or
-leaves.
+Telegram lists no members, so this is never complete. Administrators are kept for a short life, and asked for anew when
+somebody joins or leaves; whoever was seen is looked up every time, as another process may have seen him.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from telegram.error import ChatMigrated, TelegramError
 
-from channels.base import Audience, Reader, ReaderKind
-from channels.message import Moved
+from channels.base import Audience, Reader, ReaderKind, VaultError
 from channels.telegram import wire
 from channels.telegram.failures import MovedError
+from channels.telegram.seen import ANYBODY, Seen
 
 if TYPE_CHECKING:
     from telegram import Bot
 
-    from channels.message import Address, Event
+    from channels.message import Address
 
 _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 
@@ -26,11 +27,11 @@ _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 class Crowd:
     """Asks `bot`, whose own account is no reader. `life` is how long, in seconds, an answer counts."""
 
-    def __init__(self, bot: "Bot", own: str, life: float) -> None:
+    def __init__(self, bot: "Bot", own: str, life: float, seen: Seen) -> None:
         self._bot = bot
         self._own = own
         self._life = life
-        self._seen: dict[str, dict[str, Reader]] = defaultdict(dict)
+        self._seen = seen
         self._known: dict[str, tuple[float, frozenset[Reader]]] = {}
         self._moves: dict[str, int] = defaultdict(int)
 
@@ -45,6 +46,11 @@ class Crowd:
         # A public chat's name is not followed: only its number is what updates name it by.
         if person != chat or not chat.removeprefix("-").isdecimal():
             return _UNKNOWN
+        try:
+            seen = await self._seen.readers(chat)
+        except VaultError:
+            # An admin may have vouched for the chat, so that nobody at all would be no reason to be silent.
+            seen = frozenset({ANYBODY})
         until, leading = self._known.get(chat, (0.0, frozenset[Reader]()))
         if until <= anyio.current_time():
             moves = self._moves[chat]
@@ -53,29 +59,27 @@ class Crowd:
             except ChatMigrated as error:
                 raise MovedError(str(error.new_chat_id)) from None
             except TelegramError:
-                return _UNKNOWN
+                return Audience(self._but_own(seen), complete=False, shared=True)
             leading = frozenset(_reader(member.user.id, is_bot=member.user.is_bot) for member in members)
             # Whoever came or went while this was asked may be missing in it.
             if moves == self._moves[chat]:
                 self._known[chat] = (anyio.current_time() + self._life, leading)
-        readers = {one.account: one for one in (*self._seen[chat].values(), *leading) if one.account != self._own}
-        return Audience(frozenset(readers.values()), complete=False, shared=True)
+        return Audience(self._but_own({*seen, *leading}), complete=False, shared=True)
 
-    def note(self, met: wire.Met | None, told: "tuple[Event, ...]") -> None:
-        """Learn from an update who was there, and what it tells."""
-        if met is not None:
-            seen = self._seen[met.chat]
-            seen.update({reader.account: reader for reader in met.present})
-            for gone in met.gone:
-                seen.pop(gone, None)
-            if met.moves:
-                self._moves[met.chat] += 1
-                self._known.pop(met.chat, None)
-        for event in told:
-            if isinstance(event, Moved):
-                old, new = event.address.chat, event.to.chat
-                self._seen[new] = self._seen.pop(old, {}) | self._seen[new]
-                self._known.pop(new, None)
+    async def note(self, met: wire.Met) -> None:
+        """Learn from an update who was there. Raises VaultError: it could not be kept."""
+        if met.moves:
+            self._moves[met.chat] += 1
+            self._known.pop(met.chat, None)
+        await self._seen.note(met)
+
+    async def moved(self, old: str, new: str) -> None:
+        """Learn that a chat has another id. Raises VaultError: it could not be kept."""
+        self._known.pop(new, None)
+        await self._seen.moved(old, new)
+
+    def _but_own(self, readers: Iterable[Reader]) -> frozenset[Reader]:
+        return frozenset(one for one in readers if one.account != self._own)
 
 
 def _reader(number: int, *, is_bot: bool) -> Reader:
