@@ -6,7 +6,6 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
-import platform
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from bot.pacing import RATES, Pacing
 from bot.platforms import platforms
 from bot.post import Post
 from bot.rate import RateLimiter
-from bot.reload import Reloader, Tell
+from bot.reload import Reloader, Tell, named
 from bot.router import Router
 from bot.seed import FILES, WORKSPACES, seed
 from bot.sessions.kin import Caps
@@ -88,11 +87,6 @@ async def _nobody(_line: str) -> None:
     """Tell nobody: a process without a console is asked by the doctor."""
 
 
-def _named(process: str) -> str:
-    """Return how people find this process."""
-    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
-
-
 class App:
     """The running application: what the command line and, later, the API and the pages work with."""
 
@@ -135,7 +129,7 @@ class App:
         self.gate = Gate(config.policy, tools, config.model.name, self._audience, secrets.keyring, self.spawner)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
-        self.reloader = Reloader(self.gate, config, environment, arguments, store, _named(store.process))
+        self.reloader = Reloader(self.gate, config, environment, arguments, store, named(store.process))
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
@@ -375,7 +369,9 @@ async def open_app(
             secrets=secrets,
             store=store,
             channels=channels,
-            listened=platforms(config.channels, config.policy, environment, store, lambda: store.vault(secrets.vault))
+            listened=platforms(
+                config.channels, environment, store, lambda: store.vault(secrets.vault), lambda: app.gate.document
+            )
             if listening
             else (),
             clock=clock,

@@ -32,14 +32,15 @@ _HIDDEN: Final = frozenset({"quit"})
 
 def platforms(
     settings: ChannelsSettings,
-    policy: Document,
     environment: Mapping[str, str],
     lease: "Lease",
     vault: "Callable[[], Vault]",
+    in_force: "Callable[[], Document]",
 ) -> tuple[Platform, ...]:
     """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
 
-    `policy` tells who the admins are, for menus, and whether chats are observed, for what is told of troubles.
+    The policy that is `in_force` when it is asked for tells who the admins are, for menus, and whether chats are
+    observed, for what is told of troubles.
 
     Raises ConfigError: a token is not in the environment.
     """
@@ -53,10 +54,11 @@ def platforms(
                 _token(environment, settings.telegram.token),
                 lease,
                 vault(),
-                menu=menu(policy),
+                menu=menu(),
+                admins=lambda: admins(in_force()),
                 now_ms=SystemClock().wall_ms,
                 webhook=None if webhook is None else _webhook(environment, webhook),
-                observes=_observes(policy, Telegram.name),
+                observes=lambda: _observes(in_force(), Telegram.name),
                 bots=settings.telegram.bots,
                 server=base or SERVER,
             )
@@ -66,19 +68,23 @@ def platforms(
     return tuple(made)
 
 
-def menu(policy: Document) -> "Menu":
-    """Return which commands are shown to whom while they type; who may give one is decided when it is given."""
+def menu() -> "Menu":
+    """Return which commands are shown while people type; who may give one is decided when it is given."""
     from channels.telegram.menu import Menu
 
     shown = [command for command in COMMANDS if command.name not in _HIDDEN]
     public = [command for command in shown if command.public]
-    admins = [person for person in policy.principals.values() if at_least(person.role, Role.ADMIN)]
     return Menu(
         tuple((command.name, command.help) for command in public),
         tuple((command.name, command.help) for command in public if command.name not in _PRIVATE),
         tuple((command.name, command.help) for command in shown),
-        frozenset(account for person in admins for account in person.accounts),
     )
+
+
+def admins(policy: Document) -> frozenset[str]:
+    """Return the accounts of admins."""
+    people = [person for person in policy.principals.values() if at_least(person.role, Role.ADMIN)]
+    return frozenset(account for person in people for account in person.accounts)
 
 
 def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "Vault") -> "Installer":

@@ -15,6 +15,8 @@ is the meet of that and the file; the head counts the changes, so that every pro
 """
 
 import asyncio
+import os
+import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -298,6 +300,11 @@ def described(head: PolicyHead) -> str:
     """Return who put a policy in force, and when."""
     at = datetime.fromtimestamp(head.at / 1000, UTC)
     return f"{head.process} at {at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def named(process: str) -> str:
+    """Return how people find this process, which the store calls `process`."""
+    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
 
 
 def other(head: PolicyHead) -> str:

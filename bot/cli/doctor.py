@@ -62,7 +62,7 @@ async def _channels(config: Config, app: "App") -> list[Finding]:
     from bot.platforms import platforms
 
     try:
-        made = platforms(config.channels, config.policy, os.environ, app.store, app.vault)
+        made = platforms(config.channels, os.environ, app.store, app.vault, lambda: app.gate.document)
     except ConfigError as error:
         return [Finding("channels", str(error), error.next_step)]
     found = list[Finding]()

@@ -57,10 +57,11 @@ class _Answer(Protocol):
 class Telegram:
     """The adapter for one bot.
 
-    `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown.
-    `vault` keeps which groups moved and who was seen in them. `lease` lets one process of all poll; with a `webhook`
-    nobody polls, and all may listen. `observes` tells that groups are to be observed, `bots` are the accounts of other
-    bots that are read. `server` is where the Bot API is. `now_ms` is the time in milliseconds since 1970.
+    `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown. `admins`
+    tells the accounts of admins by now, `observes` whether groups are to be observed. `vault` keeps which groups moved
+    and who was seen in them. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen.
+    `bots` are the accounts of other bots that are read. `server` is where the Bot API is. `now_ms` is the time in
+    milliseconds since 1970.
     """
 
     name = wire.NAME
@@ -74,8 +75,9 @@ class Telegram:
         vault: Vault,
         *,
         menu: Menu = _NO_MENU,
+        admins: Callable[[], frozenset[str]] = frozenset,
         webhook: Webhook | None = None,
-        observes: bool = False,
+        observes: Callable[[], bool] = bool,
         bots: Iterable[str] = (),
         server: str = SERVER,
         now_ms: Callable[[], int],
@@ -91,6 +93,7 @@ class Telegram:
         self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
         self._menu, self._vault = menu.fitting(), vault
+        self._admins, self._shown_to = admins, frozenset[str]()
         self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._crowd = Crowd(self._bot, self.account, self._timing.readers, Seen(vault, own))
         self._moves = Moves(self._bot, vault, own)
@@ -218,7 +221,7 @@ class Telegram:
             return []
         sees = "privacy mode is on: in groups the bot sees only what is addressed to it, unless it is an administrator"
         step = "turn privacy off at @BotFather, and add it to its groups again"
-        if self._observes:
+        if self._observes():
             return [Trouble(f"{sees}, so it cannot observe them", step)]
         return [Trouble(sees, f"nothing to do if it is to be addressed there; otherwise {step}", remark=True)]
 
@@ -236,7 +239,12 @@ class Telegram:
                 pause = min(2 * pause, self._timing.longest)
             else:
                 self._me = replace(self._me, id=str(me.id), username=me.username or "")
-        await show(self._bot, self._menu, self._vault, self._me.id)
+        await self._show_menus()
+
+    async def _show_menus(self) -> None:
+        """Show the menus to whom they are meant for by now."""
+        self._shown_to = self._admins()
+        await show(self._bot, self._menu, self._shown_to, self._vault, self._me.id)
 
     async def _take(self, update: wire.Json) -> None:
         """Hand on one update; when this returns it is kept."""
@@ -254,6 +262,9 @@ class Telegram:
         async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
             for event in told:
                 await self._hand_on(event)
+        if self._admins() != self._shown_to:
+            # Somebody was made an admin, or is none any more, by this or before it.
+            await self._show_menus()
 
     async def _hand_on(self, event: Event) -> None:
         if isinstance(event, Moved):

@@ -1,7 +1,7 @@
 """The menus of commands that Telegram shows while people type. A menu is no right: whatever is in it can be refused.
 
 Everybody sees one, groups another, and admins all there is, in their private chats alone. Whom a menu was given is
-kept, so that it is taken back at the next start from who is no admin any more.
+kept, so that it is taken back from who is no admin any more, also after a restart.
 """
 
 import json
@@ -30,12 +30,11 @@ Commands = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """What is shown to everybody, in groups, and to the admins, whose accounts `admins` are, in private."""
+    """What is shown to everybody, in groups, and to admins in private."""
 
     everybody: Commands = ()
     groups: Commands = ()
     all: Commands = ()
-    admins: frozenset[str] = frozenset()
 
     def fitting(self) -> "Menu":
         """Return it with the names alone that Telegram takes."""
@@ -43,13 +42,16 @@ class Menu:
             tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
             for commands in (self.everybody, self.groups, self.all)
         )
-        return Menu(everybody, groups, every, self.admins)
+        return Menu(everybody, groups, every)
 
 
-async def show(bot: "Bot", menu: Menu, vault: Vault, own: str) -> None:
-    """Have Telegram show the menus. What cannot be shown is left: without a menu everything can still be typed."""
+async def show(bot: "Bot", menu: Menu, admins: Iterable[str], vault: Vault, own: str) -> None:
+    """Have Telegram show the menus; `admins` are the accounts of admins.
+
+    What cannot be shown is left: without a menu everything can still be typed.
+    """
     name = f"{wire.NAME}/{own}/menus"
-    chats = {account.partition(":")[2] for account in menu.admins if account.startswith(f"{wire.NAME}:")}
+    chats = {account.partition(":")[2] for account in admins if account.startswith(f"{wire.NAME}:")}
     chats = {chat for chat in chats if chat.isdecimal()}
     # What fails for one says nothing of the others: somebody who never spoke to the bot has no chat with it.
     with suppress(TelegramError):

@@ -1,5 +1,6 @@
 """What is for one person alone is not said where somebody else is spoken to by now."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,9 @@ import pytest
 from bot import principals
 from bot.outbox import NOT_THEIRS
 from bot.sessions.deliveries import DeliveryState
-from channels.message import Address
+from channels.message import Address, Outbound
 from tests.bot.board import Board
-from tests.bot.kit import bang, document, eventually, policy
+from tests.bot.kit import bang, document, eventually, policy, standing
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -35,12 +36,18 @@ def sits_at_the_desk(name: str) -> str:
     return policy(principals=people, channels=CHANNELS, recipients=recipients, rules=[rule])
 
 
-async def became(owner: Person, sid: str, state: DeliveryState) -> None:
-    """Wait until all that a session said, at the least one thing, is that."""
+async def at_the_desk(owner: Person) -> set[str]:
+    """Return what became of all that any session said there."""
+    sids = [state.sid async for state in owner.app.store.sessions()]
+    found = [one for sid in sids for one in await owner.app.store.deliveries(sid)]
+    return {one.state for one in found if one.address == str(DESK)}
+
+
+async def became(owner: Person, *states: str) -> None:
+    """Wait until that became of all that was said there."""
 
     async def done() -> bool:
-        found = await owner.app.store.deliveries(sid)
-        return bool(found) and {one.state for one in found if one.address == str(DESK)} == {state}
+        return await at_the_desk(owner) == set(states)
 
     await eventually(done)
 
@@ -48,12 +55,11 @@ async def became(owner: Person, sid: str, state: DeliveryState) -> None:
 @pytest.mark.parametrize("now, state", [("ann", "sent"), ("ben", "failed"), ("nobody", "failed")])
 async def test_a_late_answer_is_for_whom_the_session_is(tmp_path: Path, now: str, state: str) -> None:
     board = Board()
-    board.previews = True
     async with running(tmp_path, sits_at_the_desk("ann"), channels=[board], serve=False) as owner:
         ann = Person(owner.app, owner.output, DESK, "board:desk")
         await ann.send("what do you think?")
     async with running(tmp_path, sits_at_the_desk(now), channels=[board]) as owner:
-        await became(owner, ann.sid, DeliveryState(state))
+        await became(owner, state)
         assert len(board.at("desk")) == (now == "ann")
         if now != "ann":
             # A dead letter, with its reason.
@@ -63,16 +69,56 @@ async def test_a_late_answer_is_for_whom_the_session_is(tmp_path: Path, now: str
 
 
 @pytest.mark.parametrize("now, state", [("ann", "sent"), ("ben", "failed")])
-@pytest.mark.parametrize("said", [bang("message", channel="board", recipient="desk", text="x"), bang("current_time")])
+@pytest.mark.parametrize(
+    "said",
+    [
+        bang("message", channel="board", recipient="desk", text="x"),
+        bang("current_time"),
+        bang("sessions_spawn", task="look", deliver_to="desk"),
+    ],
+    ids=["a message", "a question", "a result"],
+)
 async def test_what_another_session_tells_somebody_is_for_who_that_was(
     tmp_path: Path, said: str, now: str, state: str
 ) -> None:
-    """A message, and a question to who may answer it."""
     async with running(tmp_path, sits_at_the_desk("ann")) as owner:
         await owner.say(said)
-        assert "pending" in {one.state for one in await owner.app.store.deliveries(owner.sid)}
+        await became(owner, "pending")
     async with running(tmp_path, sits_at_the_desk(now), channels=[Board()]) as owner:
-        await became(owner, owner.sid, DeliveryState(state))
+        await became(owner, state)
+
+
+async def test_a_question_that_is_anothers_to_read_by_now_is_not_edited(tmp_path: Path) -> None:
+    board = Board()
+    async with running(tmp_path, sits_at_the_desk("ann"), channels=[board]) as owner:
+        await owner.say(bang("current_time"))
+        await became(owner, "sent")
+    async with running(tmp_path, sits_at_the_desk("ben"), channels=[board]) as owner:
+        await owner.say("/stop", wait=False)
+        await became(owner, "sent", "cancelled")
+    (left,) = board.at("desk")
+    assert left.buttons
+
+
+@dataclass
+class Slate(Board):
+    """A board that shows what is still being written."""
+
+    previews: bool = True
+    drafts: list[str] = field(default_factory=list[str])
+
+    async def preview(self, outbound: Outbound) -> None:
+        self.drafts.append(outbound.text)
+
+
+@pytest.mark.parametrize("now", ["ann", "ben"])
+async def test_what_is_still_being_written_is_shown_to_nobody_else(tmp_path: Path, now: str) -> None:
+    slate = Slate()
+    async with running(tmp_path, sits_at_the_desk(now), channels=[slate], serve=False) as owner:
+        there = await owner.app.gate.destination(DESK)
+        late = standing(principal="ann", asker="ann", home=DESK, destination=there)
+        await owner.app.outbox.preview(late, "k").show("so far")
+    assert slate.drafts == (["so far"] if now == "ann" else [])
 
 
 def test_whose_an_address_is() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bot.config.channels import ChannelsSettings
 from bot.config.load import load_config
 from bot.errors import ConfigError
-from bot.platforms import installer, menu, platforms, slack_manifest
+from bot.platforms import admins, installer, menu, platforms, slack_manifest
 from bot.tools import catalogue
 from tests.bot.kit import document
 from tests.channels.contract import Kept
@@ -34,7 +34,7 @@ def made(telegram: dict[str, object] | None, **environment: str) -> list[str]:
 
 def listened(channels: dict[str, dict[str, object] | None], environment: dict[str, str]) -> list[str]:
     settings = ChannelsSettings.model_validate(channels)
-    return [adapter.name for adapter in platforms(settings, document(), environment, Nobody(), Kept)]
+    return [adapter.name for adapter in platforms(settings, environment, Nobody(), Kept, document)]
 
 
 def test_what_is_configured_is_made() -> None:
@@ -54,11 +54,11 @@ def test_menus_show_to_each_what_exists_for_him() -> None:
         "adam": {"role": "admin", "clearance": "PUBLIC", "accounts": ["console:adam"]},
         "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
     }
-    shown = menu(document(principals=people))
+    shown = menu()
     everybody, groups, every = (
         {name for name, _ in commands} for commands in (shown.everybody, shown.groups, shown.all)
     )
-    assert shown.admins == {"console:owner", "console:phone", "console:adam"}
+    assert admins(document(principals=people)) == {"console:owner", "console:phone", "console:adam"}
     assert groups < everybody < every
     assert {"help", "pair", "stop"} <= everybody
     assert not {"pair"} & groups

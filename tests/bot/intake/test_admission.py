@@ -115,6 +115,7 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
         state = await ann.app.store.state(sid)
         assert state is not None
         assert (state.waiting_items, state.turn) == (0, None)
+        assert "refused" in [row.kind for row in await ann.app.store.records(sid)]
 
 
 @pytest.mark.parametrize("name", ["../../config.yaml", "/etc/passwd", "..", "\u202e" * 9, "x" * 300, "\n> [file]\n"])

@@ -236,7 +236,7 @@ async def test_privacy_mode_is_a_remark_and_otherwise_nothing_is_wrong(played: T
 
 
 async def test_privacy_mode_is_trouble_where_groups_are_to_be_observed(played: TelegramStage) -> None:
-    observing = played.another(observes=True)
+    observing = played.another(observes=lambda: True)
     (found,) = await observing.troubles()
     await observing.close()
     assert not found.remark
@@ -254,13 +254,13 @@ async def test_the_menu_has_what_telegram_takes() -> None:
 
 
 async def test_admins_see_all_commands_in_their_private_chats_alone() -> None:
-    """Who is no admin any more loses the menu at the next start, and one who has no chat yet stops nothing."""
+    """Who is no admin any more loses the menu, also after a restart, and one who has no chat yet stops nothing."""
     everybody, groups, every = (("help", "h"), ("pair", "p")), (("help", "h"),), (("help", "h"), ("block", "b"))
     async with staged() as played:
         alice, bob = played.alice.private, played.server.user("Bob").private
 
         async def shown(*admins: str) -> dict[str, list[str]]:
-            adapter = played.another(menu=Menu(everybody, groups, every, frozenset(admins)))
+            adapter = played.another(menu=Menu(everybody, groups, every), admins=lambda: frozenset(admins))
             before = len(played.server.asked("getUpdates"))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(adapter.serve, played.receive)
@@ -287,6 +287,24 @@ async def test_admins_see_all_commands_in_their_private_chats_alone() -> None:
         assert str(alice.id) in of_admin
         played.vault.broken = True
         assert await shown() == menus
+
+
+async def test_who_becomes_an_admin_sees_the_menu_without_a_restart(played: TelegramStage) -> None:
+    admins = set[str]()
+    adapter = played.another(menu=Menu(all=(("block", "b"),)), admins=lambda: frozenset(admins))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(adapter.serve, played.receive)
+        for account in ({f"telegram:{played.alice.id}"}, set[str]()):
+            admins.clear()
+            admins.update(account)
+            played.alice.says(None, "hello")
+
+            def shown(account: set[str] = account) -> bool:
+                return bool([one for one in played.server.state.commands.values() if one]) is bool(account)
+
+            await until(shown)
+        tasks.cancel_scope.cancel()
+    await adapter.close()
 
 
 async def test_an_update_that_cannot_be_read_does_not_stop_the_next(played: TelegramStage) -> None:
