@@ -15,11 +15,12 @@ from bot.errors import ConfigError
 from bot.loops import HOUR_MS, MOST
 from bot.router import Outcome
 from bot.sessions.events import EventType
+from channels.base import Reader, ReaderKind
 from channels.message import Address, Inbound
-from policy.labels import parse
-from tests.bot.kit import eventually, policy
+from policy.labels import PUBLIC, Label, parse
+from tests.bot.kit import INTERNAL, eventually, policy
 from tests.bot.rooms import PEOPLE, Rooms
-from tests.channels.telegram.kit import TelegramStage, staged
+from tests.channels.telegram.kit import TelegramStage, at, staged
 from tests.harness import running
 from tests.sim.telegram_state import Chat
 from tests.sim.telegram_world import Person
@@ -149,6 +150,23 @@ async def side(folder: Path) -> AsyncGenerator[Side]:
                 listening.cancel()
                 await asyncio.wait({listening})
                 await adapter.close()
+
+
+async def test_a_bot_that_is_named_lets_its_group_hear_and_another_does_not(tmp_path: Path) -> None:
+    async with side(tmp_path) as there:
+        here = at(there.group)
+        assert (await there.app.gate.destination(here)).clearance == INTERNAL
+        there.robot.says(there.group, f"@{there.stage.server.state.username} hello")
+        await there.stage.server.until(lambda: "You said: hello" in there.group.said, 10)
+        readers = (await there.app.gate.audience(here)).readers
+        assert Reader(f"telegram:{there.robot.id}", ReaderKind.BOT) in readers
+        assert (await there.app.gate.destination(here)).clearance == INTERNAL
+        there.stage.server.user("Other", bot=True).says(there.group, "and me")
+        await eventually(lambda: _hears(there, PUBLIC))
+
+
+async def _hears(there: Side, label: Label) -> bool:
+    return (await there.app.gate.destination(at(there.group))).clearance == label
 
 
 async def passed_on(one: Side, other: Side) -> None:

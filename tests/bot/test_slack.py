@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from bot.app import App
+from bot.sessions.events import EventType
 from bot.sessions.records import AuditRecord
 from channels.base import ReaderKind
 from channels.message import Button, Outbound
@@ -48,6 +49,11 @@ class Room:
         """Return what ann sees in a thread of it."""
         return "\n".join(self.ann.sees(self.channel, root))
 
+    async def observed(self, root: Message) -> str:
+        """Return what entered the session of a thread that was not said to the bot."""
+        events = await self.app.store.events(self.app.session_id(at(self.channel, root.ts)))
+        return str([event.body["text"] for event in events if event.type is EventType.OBSERVED])
+
     def shown(self, who: Person) -> str:
         """Return what somebody sees there, in threads and private chats as well."""
         places = [place for place in self.stage.server.state.channels.values() if who.id in place.members]
@@ -57,7 +63,9 @@ class Room:
 
 
 @asynccontextmanager
-async def room(folder: Path, overshoot: str = "allow", classification: str = "CONFIDENTIAL") -> AsyncGenerator[Room]:
+async def room(
+    folder: Path, overshoot: str = "allow", classification: str = "CONFIDENTIAL", observe: int = 0
+) -> AsyncGenerator[Room]:
     async with staged() as stage:
         ann, ben = stage.server.user("ann"), stage.server.user("ben", is_restricted=True)
         robot = stage.server.user("robot", is_bot=True)
@@ -73,6 +81,7 @@ async def room(folder: Path, overshoot: str = "allow", classification: str = "CO
             "robot": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": [f"slack:{team}:{robot.id}"]},
         }
         plans = {"channel": "slack", "workspace": team, "chat": channel.id, "classification": classification}
+        plans |= {"observe": observe}
         text = policy(
             principals=people,
             channels={
@@ -179,6 +188,19 @@ async def test_an_app_that_is_named_lets_its_channel_hear_and_another_does_not(t
 
 async def _hears(there: Room, label: Label) -> bool:
     return (await there.app.gate.destination(at(there.channel))).clearance == label
+
+
+async def test_what_is_said_in_a_channel_is_known_to_a_thread_that_begins_later(tmp_path: Path) -> None:
+    async with room(tmp_path, observe=5) as there:
+        root = await there.ann.says(there.channel, "the pump leaks")
+        await there.ann.says(there.channel, "since noon", thread=root)
+        asked = await there.ann.mentions(there.channel, "what leaks?")
+        await there.stage.server.until(lambda: "You said: what leaks?" in there.thread(asked))
+        await there.ann.mentions(there.channel, "since when?", thread=root)
+        await there.stage.server.until(lambda: "You said: since when?" in there.thread(root))
+        begun, gone_on = [await there.observed(one) for one in (asked, root)]
+        assert ["the pump leaks" in begun, "since noon" in begun] == [True, False]
+        assert ["the pump leaks" in gone_on, "since noon" in gone_on] == [True, True]
 
 
 async def test_what_a_channel_may_not_hear_goes_on_in_the_direct_message(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What people say in a group and not to the bot is quoted with the next message to it, as UNTRUSTED, and once."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from bot.sessions.events import Event, EventType
 from bot.store.observed import LIFE_MS
 from channels.message import Address
 from policy.labels import parse
-from tests.bot.kit import INTERNAL, Scripted, parts
+from tests.bot.kit import INTERNAL, Scripted, eventually, parts
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,24 @@ async def test_it_enters_once_and_only_what_was_said_before(tmp_path: Path) -> N
         # What the next turn reads of it is the log.
         await people.say("ann", "fourth")
         assert len(await observed(people)) == 2
+
+
+async def test_a_turn_that_somebody_else_goes_on_with_has_read_it_once(tmp_path: Path) -> None:
+    stuck, model = Scripted("", wait=asyncio.Event()), Scripted("noted")
+    fast = {"blocks": {"store": {"lease_seconds": 2}}}
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=stuck), **fast) as people:
+        await overhear(people, "mel", "lunch at noon")
+        await people.send("ann", "when?")
+        await eventually(lambda: _asked(stuck))
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=model), **fast) as people:
+        await people.settled()
+        assert model.read() == stuck.read()
+        assert model.read().count("lunch at noon") == 1
+        assert len(await observed(people)) == 1
+
+
+async def _asked(model: Scripted) -> bool:
+    return bool(model.asked)
 
 
 async def test_only_the_newest_and_the_beginning_of_long_ones_are_kept(tmp_path: Path) -> None:
