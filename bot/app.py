@@ -126,7 +126,7 @@ class App:
         limits = config.limits
         caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
         self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes)
-        self.gate = Gate(config.policy, tools, config.model.name, self._audience, secrets.keyring, self.spawner)
+        self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, named(store.process))

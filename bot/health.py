@@ -68,7 +68,7 @@ def make_models(config: Config, environment: Mapping[str, str]) -> None:
 
     Raises ConfigError: a provider is unknown, its package is not installed, or a key is missing.
     """
-    if config.model.chain != (OFFLINE,):
+    if config.model.all != (OFFLINE,):
         from bot.agent.providers import seats
 
         seats(config.model, environment)
@@ -80,7 +80,7 @@ def make_models(config: Config, environment: Mapping[str, str]) -> None:
 
 def uncleared(config: Config) -> tuple[str, ...]:
     """Return the models that nobody said a clearance of; they may read PUBLIC alone."""
-    return tuple(name for name in config.model.chain if name not in config.policy.models)
+    return tuple(name for name in config.model.all if name not in config.policy.models)
 
 
 def unheard(config: Config) -> tuple[str, ...]:

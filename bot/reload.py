@@ -19,9 +19,9 @@ import os
 import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from bot.clock import moment
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.errors import BusyError, ConfigError
@@ -298,8 +298,12 @@ class Reloader:
 
 def described(head: PolicyHead) -> str:
     """Return who put a policy in force, and when."""
-    at = datetime.fromtimestamp(head.at / 1000, UTC)
-    return f"{head.process} at {at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{head.process} at {moment(head.at)} UTC"
+
+
+def named(process: str) -> str:
+    """Return how people find this process, which the store calls `process`."""
+    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
 
 
 def named(process: str) -> str:

@@ -21,7 +21,7 @@ class Standing:
     `asker` is the person who set this going: the principal himself, or somebody in the shared chat that it is.
     `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`. `held` is what its
     generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
-    session when it was looked up.
+    session when it was looked up. `model` is the one that people chose, empty for the first of the configuration.
     """
 
     sid: str
@@ -38,6 +38,7 @@ class Standing:
     addresses: frozenset[str] = frozenset()
     held: tuple[Held, ...] = ()
     visibility: Label = PUBLIC
+    model: str = ""
 
     @property
     def reader(self) -> Label:
@@ -55,6 +56,7 @@ class Standing:
         generation: int = 0,
         taint: Label = PUBLIC,
         visibility: Label = PUBLIC,
+        model: str = "",
     ) -> "Standing":
         """Return where a person stands who asks outside a turn; he has read nothing unless `taint` says so."""
         return Standing(
@@ -70,6 +72,7 @@ class Standing:
             taint=taint,
             now=now,
             visibility=visibility,
+            model=model,
         )
 
 

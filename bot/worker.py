@@ -253,6 +253,7 @@ class Worker:
             addresses=addresses(claim.events, PUBLIC),
             held=events.held_in(claim.events),
             visibility=claim.state.visibility,
+            model=claim.state.model,
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:

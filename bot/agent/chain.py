@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.models import Asker, ModelError, OverBudgetError, Show
-from bot.agent.providers import Seats
+from bot.agent.providers import Seat, Seats
 from bot.agent.window import Window
 from bot.gate.gate import Gate
 from bot.sessions.records import AuditRow
@@ -29,18 +29,22 @@ class Chain:
 
     def __init__(self, seats: Seats, asker: Asker, gate: Gate) -> None:
         self._seats = seats.all
+        self._named = {seat.name: seat for seat in (*seats.all, *seats.choices)}
         self._asker = asker
         self._gate = gate
 
-    @property
-    def window(self) -> Window:
-        """What the model that is asked first can read at once."""
-        return Window.of(self._seats[0])
+    def window(self, standing: Standing) -> Window:
+        """Return what the model that is asked first can read at once."""
+        return Window.of(self._order(standing)[0])
 
-    @property
-    def sees(self) -> bool:
-        """Whether a model of them sees pictures."""
-        return any(seat.sees for seat in self._seats)
+    def sees(self, standing: Standing) -> bool:
+        """Say whether a model that may be asked sees pictures."""
+        return any(seat.sees for seat in self._order(standing))
+
+    def _order(self, standing: Standing) -> tuple[Seat, ...]:
+        """Return the models in the order they are asked: the one that people chose, then the fall-backs."""
+        first = self._named.get(self._gate.model(standing), self._seats[0])
+        return (first, *(seat for seat in self._seats[1:] if seat is not first))
 
     async def ask(
         self,
@@ -56,7 +60,7 @@ class Chain:
         is asked then, since it would be at the cost of the same budget.
         """
         used, failures = Usage(), list[ModelError]()
-        for seat in self._seats:
+        for seat in self._order(standing):
             if failures:
                 decision = self._gate.invoke(standing, seat.name)
                 await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))

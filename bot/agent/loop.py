@@ -20,7 +20,7 @@ from bot.gate.gate import Gate
 from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import answer_key
-from bot.sessions.events import Event, EventType
+from bot.sessions.events import EventType
 from bot.sessions.json import JsonObject
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
@@ -109,7 +109,7 @@ class Agent:
 
     async def think(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Ending:
         """Run the turn from where its log stands to its ending; `admitted` is what was let in just now, in order."""
-        context = self._assembled(turn.history, await self._pictured(turn, admitted))
+        context = self._assembled(turn, await self._pictured(turn, admitted))
         for body in admitted:
             context.add_message(body)
         step = _steps_taken(turn)
@@ -138,7 +138,7 @@ class Agent:
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
         try:
-            refused = None if self._holds(context) else await self._compact(turn, context)
+            refused = None if self._holds(turn, context) else await self._compact(turn, context)
             if refused is not None:
                 return GivenUp(YieldReason.ERROR, decision=refused)
             return await self._ask(turn, context, step)
@@ -167,18 +167,18 @@ class Agent:
             turn.note(events.thinking(turn.standing, response_body(response)))
         return response
 
-    def _holds(self, context: Context) -> bool:
-        return self._chain.window.holds(context.messages, self._parameters)
+    def _holds(self, turn: OpenTurn, context: Context) -> bool:
+        return self._chain.window(turn.standing).holds(context.messages, self._parameters)
 
-    def _assembled(self, history: tuple[Event, ...], pictures: Shown) -> Context:
+    def _assembled(self, turn: OpenTurn, pictures: Shown) -> Context:
         """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
-        context = assemble(history, None, pictures)
-        summary = None if self._holds(context) else newest_summary(history)
-        return context if summary is None else assemble(history, summary, pictures)
+        context = assemble(turn.history, None, pictures)
+        summary = None if self._holds(turn, context) else newest_summary(turn.history)
+        return context if summary is None else assemble(turn.history, summary, pictures)
 
     async def _pictured(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
-        if not self._chain.sees:
+        if not self._chain.sees(turn.standing):
             return NONE
         said = [event.body for event in turn.history if event.type is EventType.USER_MESSAGE]
         return await self._pictures.of(turn.standing, [*said, *admitted])
@@ -193,7 +193,7 @@ class Agent:
         """
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log)) - {log[-1].seq})
-        halved = (cut for cut in after if self._half(assemble(log, Summary("", cut), context.pictures)))
+        halved = (cut for cut in after if self._half(turn, assemble(log, Summary("", cut), context.pictures)))
         upto = next(halved, after[-1] if after else 0)
         if not upto:
             raise ModelError(TOO_LARGE)
@@ -211,13 +211,13 @@ class Agent:
         async with turn.lock:
             await turn.write(events=(events.summarized(turn.standing, summary),), audit=(row,))
         context.messages = assemble(log, summary, context.pictures).messages
-        if not self._holds(context):
+        if not self._holds(turn, context):
             raise ModelError(TOO_LARGE)
         return None
 
-    def _half(self, context: Context) -> bool:
+    def _half(self, turn: OpenTurn, context: Context) -> bool:
         """Say whether a context leaves half of the window free, for the recap and what comes."""
-        tokens = self._chain.window.tokens
+        tokens = self._chain.window(turn.standing).tokens
         return tokens is None or estimated(context.messages, self._parameters) <= tokens // 2
 
 

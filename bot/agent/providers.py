@@ -56,9 +56,10 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """The models in the order they are asked, and the connections they share."""
+    """The models in the order they are asked, those that are asked where people chose one, and their connections."""
 
     all: tuple[Seat, ...]
+    choices: tuple[Seat, ...]
     client: httpx2.AsyncClient
 
     async def close(self) -> None:
@@ -76,7 +77,11 @@ def seats(settings: ModelSettings, environment: Mapping[str, str], maker: Maker 
         timeout=httpx2.Timeout(settings.first_byte_seconds, connect=settings.connect_seconds), follow_redirects=False
     )
     make = maker or partial(_make, settings=settings, environment=environment, client=client)
-    return Seats(tuple(Seat(name, make(name), _said(settings, name)) for name in settings.chain), client)
+    chain, choices = (
+        tuple(Seat(name, make(name), _said(settings, name)) for name in names)
+        for names in (settings.chain, settings.choices)
+    )
+    return Seats(chain, choices, client)
 
 
 def _said(settings: ModelSettings, name: str) -> ProviderSettings:

@@ -70,7 +70,7 @@ class Recap:
         if known is not None and known.upto <= upto and not topic:
             text, events = known.text, tuple(event for event in events if event.seq > known.upto)
         lines = [line for event in events if event.seq <= upto for line in _lines((event,))]
-        window = self._chain.window.tokens
+        window = self._chain.window(standing).tokens
         size = _ALL_AT_ONCE if window is None else max(window, 400)
         for part in _parts(lines, size):
             try:

@@ -113,6 +113,7 @@ class CommandContext:
             generation=0 if state is None else state.generation,
             taint=PUBLIC if state is None else state.taint,
             visibility=PUBLIC if state is None else state.visibility,
+            model="" if state is None else state.model,
         )
 
     @asynccontextmanager

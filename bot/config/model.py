@@ -81,13 +81,15 @@ class ProviderSettings(Block):
 class ModelSettings(Block):
     """Who thinks: `offline` needs no key and no network.
 
-    `fallback` names the models that are asked in turn when the one before does not answer. Times are in seconds:
+    `fallback` names the models that are asked in turn when the one before does not answer, `choices` those that a
+    conversation may be switched to beside them. Times are in seconds:
     until a connection stands, until the first byte, and for the whole of an answer with its `retries`. A provider
     that asks to wait longer than `retry_wait_seconds` is not waited for.
     """
 
     name: _ModelName = OFFLINE
     fallback: tuple[_ModelName, ...] = Field(default=(), strict=False, max_length=10)
+    choices: tuple[_ModelName, ...] = Field(default=(), strict=False, max_length=20)
     instructions: str = Field(default=INSTRUCTIONS, max_length=100_000)
     connect_seconds: float = Field(default=5, gt=0, le=600)
     first_byte_seconds: float = Field(default=60, gt=0, le=3600)
@@ -101,18 +103,23 @@ class ModelSettings(Block):
         """The models in the order they are asked."""
         return (self.name, *self.fallback)
 
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every model that may be asked: a conversation may be switched to each of them."""
+        return (*self.chain, *self.choices)
+
     def provider(self, name: str) -> ProviderSettings:
         """Return what is said about a model, the defaults if nothing is."""
         return self.providers.get(name, ProviderSettings())
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name in self.chain:
-            if self.chain.count(name) > 1:
-                raise ValueError(f"`{name}` is asked twice, name it once in `name` and `fallback`")
+        for name in self.all:
+            if self.all.count(name) > 1:
+                raise ValueError(f"`{name}` is named twice, name it once in `name`, `fallback` and `choices`")
         for name in self.providers:
-            if name not in self.chain:
-                close = nearest(name, self.chain)
+            if name not in self.all:
+                close = nearest(name, self.all)
                 raise ValueError(f"`providers` says something of `{name}`, which is not asked{close}")
         return self
 

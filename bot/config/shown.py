@@ -29,6 +29,7 @@ _PLAIN: Final = frozenset(
         "channels.telegram.webhook.secret",
         "data_dir",
         "mcp_servers.*.command",
+        "model.choices.*",
         "model.fallback.*",
         "model.name",
         "model.providers.*.key",

@@ -243,6 +243,7 @@ class Calls(Speech):
             addresses=standing.addresses,
             held=standing.held,
             visibility=standing.visibility,
+            model=standing.model,
         )
 
 

@@ -3,7 +3,7 @@
 The lowest layer of the gate and the only module that asks the policy engine.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -71,13 +71,16 @@ class ReadyPolicy:
 
 
 class Decisions:
-    """One document in force, the tools it labels, the model that thinks, and the secrets that tools may use."""
+    """One document in force, the tools it labels, the models, and the secrets that tools may use.
+
+    The first of `models` thinks, unless people chose another of them for a conversation.
+    """
 
     def __init__(
         self,
         document: Document,
         tools: Iterable[Tool],
-        model: str,
+        models: Sequence[str],
         audiences: Audiences,
         keyring: Keyring,
         spawner: Minter,
@@ -85,7 +88,7 @@ class Decisions:
         self._force = self.prepared_policy(document)
         self._tools = {tool.name: tool for tool in tools}
         self._offered = tuple(tool for tool in self._tools.values() if self._facts(tool, Declared()).result is not None)
-        self._model = model
+        self._models = tuple(models)
         self._audiences = audiences
         self._keyring = keyring
         self._spawner = spawner
@@ -112,6 +115,10 @@ class Decisions:
     def tools(self) -> tuple[Tool, ...]:
         """The tools a model is offered, in order; one that nobody labelled is not among them."""
         return self._offered
+
+    def model(self, standing: Standing) -> str:
+        """Return the model that is asked first: the one people chose, unless it is not configured any more."""
+        return standing.model if standing.model in self._models else self._models[0]
 
     async def destination(self, address: Address) -> Destination:
         """Return an address with its effective clearance now; a channel that cannot tell makes it unknown."""
@@ -265,7 +272,7 @@ class Decisions:
             channel=home.channel,
             taint=standing.taint,
             ceiling=self._ceiling(standing),
-            provider=self.document.provider(self._model),
+            provider=self.document.provider(self.model(standing)),
             home=standing.destination.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
         )

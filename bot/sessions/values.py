@@ -191,7 +191,8 @@ class SessionState:
 
     `seq` is the head of its log; events from `generation_seq` on are of this generation. `undelivered` counts
     what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
-    that of a background session, None for a conversation; `ended_at` is 0 until it has done its task.
+    that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
+    one that people chose for this generation, empty for the first of the configuration.
     """
 
     sid: str
@@ -215,6 +216,7 @@ class SessionState:
     lineage: Lineage | None = None
     ended_at: int = 0
     given_title: Title | None = None
+    model: str = ""
 
     @property
     def title(self) -> Title | None:
@@ -262,7 +264,8 @@ class Write:
     waiting item, which must be at that position, into the turn; the last of `events` is noted as what let it in.
     `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
-    gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`.
+    gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`. `model`
+    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing.
     """
 
     op: str
@@ -279,6 +282,7 @@ class Write:
     deliver: tuple[NewDelivery, ...] = ()
     release: bool = False
     usage: Usage = Usage()
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ address and principal · `born` `moved` times · `pos` last inbox position · `w
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
 stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
 dead letters ·
-`title` its label and the title a person gave.
+`title` its label and the title a person gave · `model` the one people chose.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.

@@ -168,6 +168,7 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         lineage=_lineage(got[b"kin"]) if b"kin" in got else None,
         ended_at=number(b"done"),
         given_title=_title(got[b"title"]) if b"title" in got else None,
+        model=text(got.get(b"model", b"")),
     )
 
 

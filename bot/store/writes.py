@@ -22,6 +22,7 @@ def change_args(write: Write, *, lease_ms: int, keep_ms: int) -> list[Arg]:
     args: list[Arg] = [write.cursor, lease_ms, keep_ms, int(write.release)]
     args += ["" if write.take is None else write.take, write.use or "", write.status or ""]
     args.append(wire.turn(write.turn) if write.turn else "")
+    args += [int(write.model is not None), raw(write.model or "")]
     args += [wire.last_turn(end) if end else "", *wire.usage(end.usage if end else write.usage)]
     args.append(len(write.settle))
     for position, status in write.settle:

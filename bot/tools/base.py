@@ -76,8 +76,8 @@ class Scene:
     of configured secrets and what looks like one, `scrub` the values alone: a tool that shortens what it gives does so
     after it. `addresses` are the web addresses that stand verbatim in the context, see `bot.quoting`. `held` is what
     the session keeps by reference, `visibility` what a reader had to be cleared for to learn of it when its turn began.
-    While the call runs, `reveal` gives the values of secrets that the arguments refer
-    to, and `onward` asks whether the call may go on elsewhere.
+    `model` is the one that people chose, as `Standing.model`. While the call runs, `reveal` gives the values of secrets
+    that the arguments refer to, and `onward` asks whether the call may go on elsewhere.
     """
 
     sid: str
@@ -103,6 +103,7 @@ class Scene:
     onward: Onward = not_onward
     held: tuple[Held, ...] = ()
     visibility: Label = PUBLIC
+    model: str = ""
 
     def held_item(self, ref: str) -> Held | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""

@@ -90,4 +90,5 @@ def _standing(scene: Scene, taint: Label) -> Standing:
         taint=taint,
         now=scene.now,
         visibility=scene.visibility,
+        model=scene.model,
     )

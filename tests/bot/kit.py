@@ -107,7 +107,7 @@ def gate(
     keyring: Keyring = NO_SECRETS,
 ) -> Gate:
     """Return a gate over some tools."""
-    return Gate(document() if policy is None else policy, tools, model, audiences, keyring, Childless())
+    return Gate(document() if policy is None else policy, tools, (model,), audiences, keyring, Childless())
 
 
 class TextArguments(Arguments):

@@ -1,7 +1,7 @@
 -- One atomic change to a claimed session, shared by raise_taint and commit.
 -- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, large bodies…
 -- ARGV: generation, fence, owner, cursor, lease ms, keep ms, release
---       take or '', use or '', status or '', turn or ''
+--       take or '', use or '', status or '', turn or '', whether a model is chosen, its name or ''
 --       last turn or ''
 --       usage: requests, input tokens, output tokens, complete, cost, priced
 --       count of settled, each: position, status
@@ -14,7 +14,8 @@
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
-    status = arg(), turn = arg(), last = arg(), usage = {num(), num(), num(), num(), num(), num()},
+    status = arg(), turn = arg(), choose = arg() == '1', model = arg(), last = arg(),
+    usage = {num(), num(), num(), num(), num(), num()},
     settle = {}, ask = {}, deliver = {}, events = {}}
   for i = 1, num() do w.settle[i] = {pos = arg(), status = arg()} end
   for i = 1, num() do w.ask[i] = {id = arg(), expires = arg(), tail = arg()} end
@@ -129,6 +130,11 @@ local function put_out(w, now)
   end
 end
 
+local function choose_model(w)
+  if not w.choose then return end
+  if w.model == '' then drop('model') else set('model', w.model) end
+end
+
 local function move_turn(w, now)
   if w.turn ~= '' then set('turn', w.turn) end
   if w.status ~= '' then set('status', w.status) end
@@ -175,6 +181,7 @@ local function write(release)
   move_items(w)
   put_out(w, now)
   move_turn(w, now)
+  choose_model(w)
   add_usage(w)
   set('moved', now)
   if release or w.release then
