@@ -69,7 +69,7 @@ COMMANDS: Final = (
     Command(
         "usage",
         "/usage [all]",
-        "what this conversation used of models and what you did today, for admins what all did",
+        "what was used of models here, and by you today; for admins by all",
         usage.usage,
         for_admins=frozenset({"all"}),
     ),

@@ -393,8 +393,8 @@ async def setting_tokens_aside(_store: RedisStore) -> Callable[[RedisStore], Awa
     ann, name, limits = Spender(fresh(), "", PUBLIC), fresh(), Budgets(person=10)
 
     async def aside(store: RedisStore) -> object:
-        first = await store.reserve_tokens(name, ann, 4, limits, 60_000)
-        return first, [await store.reserve_tokens(fresh(), ann, size, limits, 60_000) for size in (7, 6)]
+        first = await store.reserve_tokens(name, ann, 6, limits, 60_000)
+        return first, [await store.reserve_tokens(fresh(), ann, size, limits, 60_000) for size in (5, 4)]
 
     return aside
 
