@@ -246,6 +246,7 @@ class App:
             conversations=self.conversations,
             observer=self._observer,
             loops=Loops(self.store, self.gate, self.outbox, self.clock, self.config.channels.bots),
+            interrupt=self._interrupt,
             longest=self.config.limits.message_characters,
             rate=RateLimiter(self.clock, self.config.limits.person_messages_per_minute),
         )
@@ -265,9 +266,9 @@ class App:
             except StoreGoneError:
                 await asyncio.sleep(_SWEEP_SECONDS)
 
-    def _interrupt(self, sid: str) -> None:
+    def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:
-            self._serving.interrupt(sid)
+            self._serving.interrupt(sid, only)
 
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
@@ -290,16 +291,6 @@ class App:
         from bot.worker import Worker
 
         limits = self.config.limits
-        agent = Agent(
-            chain=thinking.chain,
-            recap=thinking.recap,
-            pictures=Pictures(self.files),
-            gate=self.gate,
-            calls=Calls(self.gate, self.outbox, self.offers),
-            outbox=self.outbox,
-            instructions=self.config.model.instructions,
-            steps=limits.model_steps,
-        )
         files = Files(
             channels=self._channels,
             gate=self.gate,
@@ -308,12 +299,24 @@ class App:
             transcriber=transcriber,
             budget=self._budget,
         )
+        admission = Admission(self.gate, files, self._observer, self.outbox)
+        agent = Agent(
+            chain=thinking.chain,
+            recap=thinking.recap,
+            pictures=Pictures(self.files),
+            gate=self.gate,
+            join=admission.join,
+            calls=Calls(self.gate, self.outbox, self.offers),
+            outbox=self.outbox,
+            instructions=self.config.model.instructions,
+            steps=limits.model_steps,
+        )
         return Worker(
             store=self.store,
             wake=self.store,
             audit=self.store,
             gate=self.gate,
-            admission=Admission(self.gate, files, self._observer, self.outbox),
+            admission=admission,
             agent=agent,
             endings=Endings(self.gate, self.ids, self.offers, limits.approval_minutes * 60_000),
             outbox=self.outbox,

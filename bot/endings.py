@@ -230,7 +230,7 @@ class Endings:
             events=(*ended.events, events.turn_completed(standing, ended.reason.value)),
             audit=audit,
             take=ended.taken,
-            settle=((record.position, ended.status),),
+            settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
             end=last,
             status=Status.IDLE,
             deliver=tuple(new for new in deliver if new is not None),

@@ -15,8 +15,10 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   │   └── ForeignError     the session there belongs to another principal
 │   └── IllegalMoveError     a status that may not follow another
 ├── ElsewhereError           the channel is served by another process, which is left its work
+├── UnsettledError           more of what waits in a session may come in a moment
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
-    └── ResetError           the session was reset while the turn ran
+    ├── ResetError           the session was reset while the turn ran
+    └── WithdrawnError       the input that was to be taken does not wait any more
 """
 
 from typing import Final
@@ -132,6 +134,16 @@ class ElsewhereError(LockgateError):
         super().__init__("this channel is served by another process")
 
 
+class UnsettledError(LockgateError):
+    """More of what waits in a session may come in a moment; `seconds` is how long that is."""
+
+    code = "unsettled"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("more may come in a moment")
+        self.seconds = seconds
+
+
 class LeaseLostError(LockgateError):
     """The fence is stale: another worker has the session."""
 
@@ -142,3 +154,9 @@ class ResetError(LeaseLostError):
     """The session was reset while the turn ran; what the turn made is dropped."""
 
     code = "reset"
+
+
+class WithdrawnError(LeaseLostError):
+    """The input that a turn was about to take does not wait any more; the turn may go on without it."""
+
+    code = "withdrawn"

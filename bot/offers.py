@@ -7,7 +7,7 @@ taking it: an offer lifts nothing. It is for one person, and tells nobody else a
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
-from bot.sessions.events import Event
+from bot.sessions.events import Event, EventType
 from bot.sessions.kin import SESSION
 from bot.sessions.offers import Offer, OfferStore, Wanted, Way
 from bot.sessions.records import AuditRow
@@ -27,7 +27,7 @@ from bot.standing import Call, Standing
 from channels.message import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document import Document
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination
 
 WITHHELD: Final = "the answer may not be said there, because of who reads there now"
@@ -218,6 +218,21 @@ def _facts(offer: Offer) -> dict[str, JsonValue]:
         "binding": offer.binding,
         "label": str(offer.label),
     }
+
+
+def question(events: Iterable[Event], turn: str) -> Event | None:
+    """Return all that was asked in a turn as one event with the join of its labels, None if nothing was.
+
+    It is from another session if any of it is.
+    """
+    said = [event for event in events if event.type is EventType.USER_MESSAGE and event.turn == turn]
+    if not said:
+        return None
+    body: dict[str, JsonValue] = {}
+    for event in said:
+        body |= event.body
+    body["text"] = "\n\n".join(str(event.body["text"]) for event in said)
+    return replace(said[0], label=join_all(event.label for event in said), body=body)
 
 
 def bound(text: str, label: Label) -> str:

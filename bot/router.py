@@ -73,9 +73,11 @@ class Receipt:
 
 
 class Router:
-    """Routes what comes in. `longest` is the most characters a message may have, `rate` bounds each person's messages.
+    """Routes what comes in.
 
-    The owner is not bounded by that: his is the console, where a whole file may be piped in.
+    `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
+    message may have, `rate` bounds each person's messages. The owner is not bounded by that: his is the console, where
+    a whole file may be piped in.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -93,6 +95,7 @@ class Router:
         conversations: Conversations,
         observer: Observer,
         loops: Loops,
+        interrupt: Callable[[str, str], None],
         longest: int,
         rate: RateLimiter,
     ) -> None:
@@ -108,6 +111,7 @@ class Router:
         self._conversations = conversations
         self._observer = observer
         self._loops = loops
+        self._interrupt = interrupt
         self._longest = longest
         self._rate = rate
         self._told = RateLimiter(clock, 1)
@@ -198,11 +202,14 @@ class Router:
         if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
             return NOT_CLASSIFIED
         try:
-            await self._store.accept(self._item(inbound, caller, sid))
+            accepted = await self._store.accept(self._item(inbound, caller, sid))
         except ForeignError:
             raise
         except RequestError as error:
             return str(error)
+        if accepted.stopping:
+            # A turn in another process learns of it when it next writes or renews its lease.
+            self._interrupt(sid, accepted.stopping)
         return ""
 
     async def _current(self, text: str, *, command: bool) -> bool:

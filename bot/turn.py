@@ -16,14 +16,15 @@ import anyio
 import anyio.lowlevel
 
 from bot import events, principals
-from bot.errors import LeaseLostError
+from bot.errors import LeaseLostError, WithdrawnError
 from bot.ids import Ids
 from bot.quoting import addresses
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, NewEvent
+from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.json import JsonObject
 from bot.sessions.kin import SESSION
 from bot.sessions.port import SessionStore
-from bot.sessions.values import Claim, Turn, Usage, Write, Written
+from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
 from bot.standing import Standing
 from channels.message import Address, OutboundKind
 
@@ -53,7 +54,9 @@ class OpenTurn:
     """A turn in progress.
 
     `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the
-    tool calls (id to tool) that have no result yet.
+    tool calls (id to tool) that have no result yet. `admitted` are the events of the messages let in since it was
+    claimed, and of what was observed before them. `waiting` is how many wait, and `mode` what becomes of them, as of
+    the last write. `left` is the position of one that may not enter this turn.
     """
 
     def __init__(
@@ -66,6 +69,10 @@ class OpenTurn:
         self.approvals = claim.approvals
         self.usage = Usage()
         self.open_calls: dict[str, str] = {}
+        self.admitted: list[NewEvent] = []
+        self.waiting = claim.state.waiting_items
+        self.mode = claim.state.mode
+        self.left = 0
         self._sender = sender
         self._store = store
         self._ids = ids
@@ -80,6 +87,16 @@ class OpenTurn:
     def history(self) -> tuple[Event, ...]:
         """The events of this generation as they were when the turn was claimed."""
         return self.claim.events
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """The messages of this generation, as they stand in the log."""
+        every = (*self.history, *self.admitted)
+        return [event.body for event in every if event.type is EventType.USER_MESSAGE]
+
+    async def inbox(self) -> tuple[InboxItem, ...]:
+        """Return what waits now, oldest first."""
+        return await self._store.waiting(self.claim.sid) if self.waiting else ()
 
     async def log(self) -> tuple[Event, ...]:
         """Return the events of this generation as they are now, with what this turn wrote."""
@@ -98,7 +115,8 @@ class OpenTurn:
 
         A stop that a person asked for interrupts the turn after the write.
 
-        Raises LeaseLostError: the session is somebody else's now.
+        Raises LeaseLostError: the session is somebody else's now. WithdrawnError: what was to be taken does not wait
+        any more; nothing was written, and the turn may go on.
         """
         deliveries = await self._written(self._write(deliver=deliver, **change), final=False)
         # A stop takes effect here, before what was just decided can begin.
@@ -167,11 +185,13 @@ class OpenTurn:
         ours = all(self._sender.serves(delivery.address) for delivery in write.deliver)
         try:
             written = await self._shielded(write, self._sender.sender if ours else "", final=final)
+        except WithdrawnError:
+            raise
         except LeaseLostError as error:
             self.interrupt(error)
             raise
         self._noted.clear()
-        self._cursor = written.seq
+        self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
         heard = addresses(write.events, self.standing.taint)
         self.standing = replace(
             self.standing,

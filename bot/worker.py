@@ -19,7 +19,7 @@ from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
 from bot.copies import Copies
 from bot.endings import Endings
-from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError
+from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
 from bot.gate.decisions import NOT_KNOWN
 from bot.gate.gate import Gate
 from bot.ids import Ids
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from pydantic import JsonValue
 
-    from bot.sessions.json import JsonObject
 
 STOPPED: Final = "stopped"
 TOO_LATE: Final = "it was not done in time and was ended"
@@ -111,10 +110,13 @@ class Worker:
                 except StoreGoneError:
                     await asyncio.sleep(_WAIT)
 
-    def interrupt(self, sid: str) -> None:
-        """Stop a session's turn now, if this worker runs it; the store knows of the stop already."""
+    def interrupt(self, sid: str, only: str = "") -> None:
+        """Stop a session's turn now, if this worker runs it; the store knows of the stop already.
+
+        With `only` that turn and no other: the next one may have begun meanwhile.
+        """
         turn = self._turns.get(sid)
-        if turn is not None:
+        if turn is not None and only in {"", turn.record.id}:
             turn.interrupt(StopRequestedError())
 
     async def _ready(self) -> tuple[str, ...]:
@@ -146,15 +148,18 @@ class Worker:
                 continue
             await self._slots.acquire()
             self._busy.add(sid)
-            tasks.start_soon(self._work, sid)
+            tasks.start_soon(self._work, tasks, sid)
 
-    async def _work(self, sid: str) -> None:
+    async def _work(self, tasks: "TaskGroup", sid: str) -> None:
         """Run a session's turns until nothing is left of them; a hint that came meanwhile counts."""
         try:
             while True:
                 self._again.discard(sid)
                 try:
                     await self._look(sid)
+                except UnsettledError as error:
+                    # No slot is held meanwhile.
+                    tasks.start_soon(self._later, sid, error.seconds)
                 except StoreGoneError:
                     # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
                     return
@@ -166,6 +171,12 @@ class Worker:
         finally:
             self._busy.discard(sid)
             self._slots.release()
+
+    async def _later(self, sid: str, seconds: float) -> None:
+        """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""
+        await asyncio.sleep(seconds)
+        with suppress(StoreError):
+            await self._wake.again((sid,))
 
     async def _report(self, sid: str, error: Exception) -> None:
         """Tell operators of a session that could not be worked; when its lease has run out it is tried again."""
@@ -270,12 +281,13 @@ class Worker:
             return obstacle
         try:
             with turn.interruptible():
-                admitted: tuple[JsonObject, ...] | GivenUp = ()
                 if item is not None:
-                    admitted = await self._admission.admit(turn, item)
+                    rejected = await self._admission.admit(turn, item)
+                    if rejected is not None:
+                        return rejected
                 elif turn.record.suspended:
                     await self._resume(turn)
-                return admitted if isinstance(admitted, GivenUp) else await self._agent.think(turn, admitted)
+                return await self._agent.think(turn)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
         except DeadlinePassedError:

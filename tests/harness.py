@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from bot.app import App, Parts, open_app
 from bot.config.load import load_config
@@ -49,8 +50,8 @@ class Person:
             await self.settled()
         return self.shown[before:]
 
-    async def send(self, text: str) -> Receipt:
-        inbound = Inbound(self.address, self.account, text, f"{id(self)}-{next(self._count)}")
+    async def send(self, text: str, **facts: Any) -> Receipt:  # noqa: ANN401 - the fields of Inbound
+        inbound = Inbound(self.address, self.account, text, f"{id(self)}-{next(self._count)}", **facts)
         return await self.app.router.receive(inbound)
 
     async def settled(self, seconds: float = 20) -> SessionState | None:

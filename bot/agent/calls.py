@@ -17,10 +17,10 @@ from bot.agent.context import Context
 from bot.crossings import Prepared, Response
 from bot.errors import StoreError
 from bot.gate.gate import Gate
-from bot.offers import Offers
+from bot.offers import Offers, question
 from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.events import EventType, NewEvent
+from bot.sessions.events import NewEvent
 from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.standing import Call, Standing
@@ -121,10 +121,8 @@ class Calls:
         """Return what whoever asked may have in place of a read that could not be told here, None for nothing."""
         if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
             return None
-        for event in await turn.log():
-            if event.type is EventType.USER_MESSAGE and event.turn == turn.record.id:
-                return await self._offers.reading(turn.standing, prepared.call, event)
-        return None
+        asked = question(await turn.log(), turn.record.id)
+        return None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
 
     def _refusal(self, turn: OpenTurn, prepared: Prepared) -> str | None:
         """Return what a call gets that is refused, by the gate or by people; None for one that is not."""

@@ -5,14 +5,13 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
-    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -24,7 +23,7 @@ from pydantic_ai.messages import (
 )
 
 from bot.agent.pictures import NONE, Shown, pictured
-from bot.sessions.events import Event, EventType
+from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.json import JsonObject
 from bot.sessions.summaries import Summary
 from bot.standing import Call
@@ -59,13 +58,14 @@ class Context:
 
     `decided` holds the ids of calls whose decision is in the log: one of them without a result was
     interrupted by a crash. `open_calls` are the last response's calls that have no result yet, in order.
-    `pictures` are what it shows of the messages in it.
+    `pictures` are what it shows of the messages in it. `turn` is the turn that the newest of these is of.
     """
 
     messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
     decided: set[str] = field(default_factory=set[str])
     answered: set[str] = field(default_factory=set[str])
     pictures: Shown = field(default_factory=lambda: NONE)
+    turn: str | None = None
 
     @property
     def last_response(self) -> ModelResponse | None:
@@ -93,14 +93,17 @@ class Context:
             return None
         return text_of(response)
 
-    def add_prompt(self, text: str, pictures: Sequence[BinaryContent] = ()) -> None:
-        """Append what a person said, and the pictures he sent."""
-        content = [text, *pictures] if pictures else text
-        self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
-
-    def add_message(self, body: JsonObject) -> None:
-        """Append a message as it stands in the log."""
-        self.add_prompt(prompt(body), pictured(body, self.pictures))
+    def add_message(self, event: Event | NewEvent) -> None:
+        """Append a message, or what was observed; messages of one turn that follow each other are one request."""
+        text, pictures = prompt(event.body), pictured(event.body, self.pictures)
+        turn = event.turn if event.type is EventType.USER_MESSAGE else None
+        part = UserPromptPart([text, *pictures] if pictures else text)
+        last = self.messages[-1] if self.messages and turn is not None and turn == self.turn else None
+        if isinstance(last, ModelRequest) and isinstance(last.parts[-1], UserPromptPart):
+            last.parts = [*last.parts, part]
+        else:
+            self.messages.append(ModelRequest(parts=[part]))
+        self.turn = turn
 
     def add_result(self, call: str, tool: str, text: str, outcome: str) -> None:
         """Append a call's result, joining those of one step into one message."""
@@ -117,10 +120,10 @@ def assemble(events: Iterable[Event], summary: Summary | None = None, pictures: 
     """Return the context that a generation's events make, or a summary and the events after it."""
     context = Context(pictures=pictures)
     if summary is not None:
-        context.add_prompt(f"{SUMMARIZED}\n{summary.text}")
+        context.messages.append(ModelRequest(parts=[UserPromptPart(f"{SUMMARIZED}\n{summary.text}")]))
     for event in events:
         if summary is None or event.seq > summary.upto:
-            _add(context, event.type, event.body)
+            _add(context, event)
     return context
 
 
@@ -161,10 +164,11 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
         yield before
 
 
-def _add(context: Context, kind: EventType, body: JsonObject) -> None:
-    match kind:
+def _add(context: Context, event: Event) -> None:
+    body = event.body
+    match event.type:
         case EventType.USER_MESSAGE | EventType.OBSERVED:
-            context.add_message(body)
+            context.add_message(event)
         case EventType.AGENT_THINKING:
             context.messages.append(response_from(body))
         case EventType.AGENT_MESSAGE:

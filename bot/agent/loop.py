@@ -1,8 +1,9 @@
 """The loop of a turn: ask the model, run what it proposes, until it answers, waits for people, or gives up."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
@@ -21,7 +22,6 @@ from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import answer_key
 from bot.sessions.events import EventType
-from bot.sessions.json import JsonObject
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
 from bot.sessions.values import YieldReason
@@ -82,6 +82,14 @@ class GivenUp:
 Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
 
 
+class Join(Protocol):
+    """Lets in what was said since a turn began, as far as it may enter it."""
+
+    def __call__(self, turn: OpenTurn, *, opening: bool) -> Awaitable[None]:
+        """Let it in before a model call; `opening` tells that this is the turn's first."""
+        ...
+
+
 class Agent:
     """Thinks for turns. `steps` is how many times a turn may ask the model."""
 
@@ -92,6 +100,7 @@ class Agent:
         recap: Recap,
         pictures: Pictures,
         gate: Gate,
+        join: Join,
         calls: Calls,
         outbox: Outbox,
         instructions: str,
@@ -101,17 +110,18 @@ class Agent:
         self._recap = recap
         self._pictures = pictures
         self._gate = gate
+        self._join = join
         self._calls = calls
         self._outbox = outbox
         self._instructions = instructions
         self._steps = steps
         self._parameters = toolset(gate.tools)
 
-    async def think(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Ending:
-        """Run the turn from where its log stands to its ending; `admitted` is what was let in just now, in order."""
-        context = self._assembled(turn, await self._pictured(turn, admitted))
-        for body in admitted:
-            context.add_message(body)
+    async def think(self, turn: OpenTurn) -> Ending:
+        """Run the turn from where its log stands, and what was admitted since, to its ending."""
+        context = self._assembled(turn, await self._pictured(turn))
+        for event in turn.admitted:
+            context.add_message(event)
         step = _steps_taken(turn)
         while True:
             response, logged = context.last_response, True
@@ -134,6 +144,7 @@ class Agent:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
         if step >= self._steps:
             return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
+        await self._joined(turn, context, opening=step == 0)
         decision = self._gate.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
@@ -144,6 +155,15 @@ class Agent:
             return await self._ask(turn, context, step)
         except ModelError as error:
             return _unanswered(error)
+
+    async def _joined(self, turn: OpenTurn, context: Context, *, opening: bool) -> None:
+        """Put what is let in now into the context, which is labelled and decided on by then."""
+        before = len(turn.admitted)
+        await self._join(turn, opening=opening)
+        if turn.admitted[before:]:
+            context.pictures = await self._pictured(turn)
+        for event in turn.admitted[before:]:
+            context.add_message(event)
 
     async def _ask(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse:
         before = turn.usage
@@ -176,12 +196,9 @@ class Agent:
         summary = None if self._holds(turn, context) else newest_summary(turn.history)
         return context if summary is None else assemble(turn.history, summary, pictures)
 
-    async def _pictured(self, turn: OpenTurn, admitted: tuple[JsonObject, ...]) -> Shown:
+    async def _pictured(self, turn: OpenTurn) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
-        if not self._chain.sees(turn.standing):
-            return NONE
-        said = [event.body for event in turn.history if event.type is EventType.USER_MESSAGE]
-        return await self._pictures.of(turn.standing, [*said, *admitted])
+        return await self._pictures.of(turn.standing, turn.messages) if self._chain.sees(turn.standing) else NONE
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.

@@ -83,7 +83,7 @@ def _asked(messages: list[ModelMessage]) -> str:
 
 def _prompt(request: ModelRequest) -> str:
     prompts = [part.content for part in request.parts if isinstance(part, UserPromptPart)]
-    return "".join(content for content in prompts if isinstance(content, str))
+    return "\n".join(content for content in prompts if isinstance(content, str))
 
 
 def _reply(request: ModelRequest, text: str) -> list[TextPart | ToolCallPart]:

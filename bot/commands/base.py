@@ -17,7 +17,7 @@ from bot.rate import RateLimiter
 from bot.reload import Reloader
 from bot.sessions.kin import KinStore
 from bot.sessions.offers import OfferStore
-from bot.sessions.port import AccessStore, AuditStore, OutboxStore, SessionStore
+from bot.sessions.port import AccessStore, AuditStore, OutboxStore, QueueStore, SessionStore
 from bot.sessions.values import Claim, SessionState
 from bot.spawning import Spawner
 from bot.standing import Standing
@@ -32,7 +32,7 @@ from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 
 
-class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferStore, Protocol):
+class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferStore, QueueStore, Protocol):
     """What commands ask of the store."""
 
 

@@ -120,13 +120,19 @@ async def _bound(context: CommandContext, offer: Offer) -> Event:
     state = await context.store.state(offer.sid)
     if state is None or state.generation != offer.generation:
         raise NotFoundError
-    wanted = EventType.USER_MESSAGE if offer.wanted is Wanted.QUESTION else EventType.AGENT_MESSAGE
+    found = list[Event]()
     async for event in backwards(context.store, state):
-        if event.turn == offer.turn and event.type is wanted:
-            if offers.bound(str(event.body["text"]), event.label) == offer.binding:
-                return event
-            break
-    raise NotFoundError
+        if event.turn == offer.turn:
+            found.append(event)
+            if event.type is EventType.TURN_STARTED:
+                break
+    if offer.wanted is Wanted.QUESTION:
+        event = offers.question(reversed(found), offer.turn)
+    else:
+        event = next((event for event in found if event.type is EventType.AGENT_MESSAGE), None)
+    if event is None or offers.bound(str(event.body["text"]), event.label) != offer.binding:
+        raise NotFoundError
+    return event
 
 
 async def _take(context: CommandContext, offer: Offer, way: Way) -> None:

@@ -1,5 +1,8 @@
 """Letting a message into the context: step 5 of the way of one message (hook PRE_CONTEXT_INJECTION).
 
+Further messages of the same person enter a turn that runs in the same way, if the session's mode says so, each decided
+and written down alone. One that may not enter stays where it is, and is told so in a turn of its own.
+
 It is decided before a file of it is fetched whether what has its label may enter at all (law
 `read_is_decided_before_it_happens`), and again by what everything that enters says. What was let in is in the log as
 the model reads it.
@@ -7,9 +10,11 @@ the model reads it.
 
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from bot import events
 from bot.agent.loop import GivenUp
+from bot.errors import WithdrawnError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.intake.brought import Brought
@@ -37,17 +42,33 @@ class Admission:
         self._observer = observer
         self._outbox = outbox
 
-    async def admit(self, turn: OpenTurn, item: InboxItem) -> tuple[JsonObject, ...] | GivenUp:
+    async def join(self, turn: OpenTurn, *, opening: bool) -> None:
+        """Let in what whoever the turn is for said meanwhile, up to what somebody else said or what may not enter.
+
+        `opening` tells that the model was not asked yet in this turn. What other sessions sent is no one's to say here.
+        """
+        if not turn.mode.joins(opening=opening) or (opening and turn.messages and _from_session(turn.messages[-1])):
+            return
+        try:
+            for item in takewhile(partial(_joins, turn), await turn.inbox()):
+                if await self.admit(turn, item) is not None:
+                    turn.left = item.position
+                    return
+        except WithdrawnError:
+            return
+
+    async def admit(self, turn: OpenTurn, item: InboxItem) -> GivenUp | None:
         """Let a message into the context, and what was said in its chat before and is observed.
 
-        Returns both as they stand in the log, in order, or the ending of a turn that may not go on.
+        Returns the ending of a turn that it would begin if it may not enter. Raises WithdrawnError: it does not wait
+        any more.
         """
         said = (str(item.body["text"]), *texts(item.body, "quoted"))
         decision, row = self._decided(turn, item, said)
         brought: tuple[Brought, ...] = ()
         if decision.verdict in MAY_GO_ON and attachments(item.body):
             await _begin(turn, row)
-            brought = await self._files.bring(turn.standing, item, turn.history, partial(_record, turn))
+            brought = await self._files.bring(turn.standing, item, turn.messages, partial(_record, turn))
             found = (text for file in brought for text in (file.name, file.text or ""))
             decision, row = self._decided(turn, item, (*said, *found))
         if decision.verdict not in MAY_GO_ON:
@@ -66,7 +87,7 @@ class Admission:
         )
         heard = await self._observer.before(turn, item, decision.label_after)
         await self._written(turn, item, event, heard, row, brought)
-        return (event.body,) if heard.event is None else (heard.event.body, event.body)
+        return None
 
     async def _written(
         self,
@@ -79,16 +100,19 @@ class Admission:
     ) -> None:
         """Write down that a message is let in, and tell its sender what was not taken of its files."""
         async with turn.lock:
-            standing = turn.standing
+            standing, record, began = turn.standing, turn.record, ()
+            if item.position == record.position:
+                began = (events.turn_started(standing, record.attempt),)
+            else:
+                record = replace(record, joined=(*record.joined, item.position))
             after = replace(standing, taint=heard.label_after)
-            observed = () if heard.event is None else (heard.event,)
+            admitted = (event,) if heard.event is None else (heard.event, event)
             told, rows = self._told(turn, item, brought)
             deliveries = await turn.write(
                 events=(
-                    events.turn_started(standing, turn.record.attempt),
+                    *began,
                     *events.taint_raised(standing, heard.label_after, "message"),
-                    *observed,
-                    event,
+                    *admitted,
                 ),
                 audit=(
                     row,
@@ -97,10 +121,12 @@ class Admission:
                     *rows,
                 ),
                 take=item.position,
-                turn=turn.record,
+                turn=record,
                 status=Status.RUNNING,
                 deliver=told,
             )
+            turn.record = record
+            turn.admitted += admitted
         await self._outbox.deliver(deliveries)
 
     def _decided(self, turn: OpenTurn, item: InboxItem, texts: tuple[str, ...]) -> tuple[Decision, AuditRow]:
@@ -122,7 +148,7 @@ class Admission:
         if spoken.decision.verdict not in MAY_GO_ON:
             return (), (row,)
         notice = NewDelivery(
-            key=f"{turn.record.id}-files",
+            key=f"{turn.record.id}-files-{item.position}",
             address=home,
             text=spoken.text,
             label=item.label,
@@ -132,6 +158,14 @@ class Admission:
             hops=turn.record.hops + 1,
         )
         return (notice,), (row,)
+
+
+def _joins(turn: OpenTurn, item: InboxItem) -> bool:
+    return item.sender == turn.record.sender and not _from_session(item.body) and item.position != turn.left
+
+
+def _from_session(message: JsonObject) -> bool:
+    return "origin" in message
 
 
 async def _begin(turn: OpenTurn, row: AuditRow) -> None:

@@ -24,7 +24,6 @@ from bot.intake.brought import Brought
 from bot.intake.kinds import OTHER, Kind, beginning, nature
 from bot.intake.names import safe_name
 from bot.intake.transcriber import Transcriber, TranscriptionError
-from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject, objects
 from bot.sessions.records import AuditRow
 from bot.sessions.values import InboxItem
@@ -73,14 +72,14 @@ class Files:
         self._budget = budget
 
     async def bring(
-        self, standing: Standing, item: InboxItem, history: Iterable[Event], record: Record
+        self, standing: Standing, item: InboxItem, messages: Iterable[JsonObject], record: Record
     ) -> tuple[Brought, ...]:
         """Fetch the files of a message and look at them; nothing of them is kept yet.
 
-        `history` are the events of the generation. A decision on who hears a file is put into the audit by `record`
-        before it is heard.
+        `messages` are those of the generation before it. A decision on who hears a file is put into the audit by
+        `record` before it is heard.
         """
-        left = self._settings.total_megabytes * _MEGA - kept(history)
+        left = self._settings.total_megabytes * _MEGA - kept(messages)
         brought = list[Brought]()
         for number, one in enumerate(attachments(item.body), start=1):
             file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", number, left)
@@ -171,9 +170,8 @@ def attachments(body: JsonObject) -> tuple[Attachment, ...]:
     )
 
 
-def kept(history: Iterable[Event]) -> int:
+def kept(messages: Iterable[JsonObject]) -> int:
     """Return how many bytes the files have that a generation's messages came with."""
-    messages = (event.body for event in history if event.type is EventType.USER_MESSAGE)
     return sum(_whole(file.get("size")) for body in messages for file in objects(body, "files"))
 
 

@@ -83,7 +83,7 @@ class Observer:
         if not most or item.body.get("origin") is not None:
             return Heard(taint)
         where = home.place if item.body.get("opens") else home
-        after, sid = _newest(turn.history), self._session_id(where)
+        after, sid = _newest((*turn.history, *turn.admitted)), self._session_id(where)
         found = await self._store.observed(sid, after=after, until=item.accepted_at, now=turn.claim.now, most=most)
         kept = [one for one in found if one.account not in document.blocked]
         return self._decided(turn, item, taint, kept) if kept else Heard(taint)
@@ -101,7 +101,7 @@ class Observer:
         return Heard(decision.label_after, event, (row,))
 
 
-def _newest(history: Iterable[Event]) -> str:
+def _newest(history: Iterable[Event | NewEvent]) -> str:
     """Return the id up to which something was let in from beside this session, empty for none."""
     found = [str(event.body["upto"]) for event in history if event.type is EventType.OBSERVED]
     return found[-1] if found else ""

@@ -14,9 +14,9 @@ from bot.sessions.events import Event
 from bot.sessions.kin import Arrival
 from bot.sessions.listing import Listed, Page
 from bot.sessions.pairings import Answered, Pairing
+from bot.sessions.queueing import QueueMode
 from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
-from bot.sessions.values import Accepted, Claim, NewItem, Outcome, SessionState, Title, Write, Written
-from policy.labels import Label
+from bot.sessions.values import Accepted, Claim, InboxItem, NewItem, Outcome, SessionState, Title, Write, Written
 from policy.overrides import Change, Overrides
 
 
@@ -35,6 +35,8 @@ class SessionStore(Protocol):
     async def accept(self, item: NewItem) -> Accepted:
         """Append an input to its session's inbox, creating the session, and mark the session ready.
 
+        In the mode INTERRUPT the open turn of whoever sends it is asked to stop.
+
         Raises DedupeConflictError: the dedupe key was used with another body. BusyError: the inbox is full.
         """
         ...
@@ -50,7 +52,8 @@ class SessionStore(Protocol):
         standing for all. Returns None when there is nothing to take: no such session, no work, or somebody else's
         lease.
 
-        Raises ElsewhereError: there is work, and the session's home is on another channel.
+        Raises ElsewhereError: there is work, and the session's home is on another channel. UnsettledError: more may
+        come in a moment that belongs to what waits.
         """
         ...
 
@@ -59,7 +62,8 @@ class SessionStore(Protocol):
 
         With `sender` the new outbox entries are already claimed by that sender (it saves a round trip).
 
-        Raises LeaseLostError or ResetError: the fence is stale; nothing was written.
+        Raises LeaseLostError or ResetError: the fence is stale; nothing was written. WithdrawnError: what was to be
+        taken does not wait any more; nothing was written.
         """
         ...
 
@@ -121,8 +125,8 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def waiting(self, sid: str) -> tuple[Label, ...]:
-        """Return the labels of the inputs that wait, oldest first."""
+    async def waiting(self, sid: str) -> tuple[InboxItem, ...]:
+        """Return the inputs that wait, oldest first."""
         ...
 
     async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
@@ -142,6 +146,24 @@ class SessionStore(Protocol):
 
     def sessions(self) -> AsyncIterator[SessionState]:
         """Walk all sessions, in no order; for the operator."""
+        ...
+
+
+class QueueStore(Protocol):
+    """What waits while a turn runs, and what becomes of it."""
+
+    async def set_mode(self, sid: str, mode: QueueMode, audit: tuple[AuditRow, ...]) -> None:
+        """Say how a session takes what comes while a turn runs; it stays so over restarts and resets.
+
+        Raises NotFoundError: no such session.
+        """
+        ...
+
+    async def withdraw(self, sid: str, item: InboxItem, audit: tuple[AuditRow, ...]) -> None:
+        """Cancel an input that waits.
+
+        Raises NotFoundError: it does not wait any more.
+        """
         ...
 
 

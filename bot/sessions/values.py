@@ -13,6 +13,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, NewEvent
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import Lineage
+from bot.sessions.queueing import QueueMode
 from bot.sessions.records import AuditRow
 from policy.labels import PUBLIC, Label
 
@@ -97,11 +98,15 @@ class InboxItem:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The receipt of an accepted input; `duplicate` tells that it had been accepted before."""
+    """The receipt of an accepted input.
+
+    `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
+    """
 
     position: int
     status: ItemStatus
     duplicate: bool
+    stopping: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,10 @@ class Usage:
 class Turn:
     """The open turn of a session.
 
-    `position` is the inbox item it answers, `sender` who wrote that. `attempt` counts claims, so that
-    a crash shows. `suspended` tells that it waits for approvals and holds no worker. `usage` is what it used
-    before it was suspended. `hops` is how many sessions its message came through.
+    `position` is the inbox item that began it, `sender` who wrote that, `joined` are the positions of those that he
+    sent behind it and that it answers too. `attempt` counts claims, so that a crash shows. `suspended` tells that it
+    waits for approvals and holds no worker. `usage` is what it used before it was suspended. `hops` is how many
+    sessions its message came through.
     """
 
     id: str
@@ -161,6 +167,7 @@ class Turn:
     suspended: bool = False
     usage: Usage = Usage()
     hops: int = 0
+    joined: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,8 @@ class SessionState:
     `seq` is the head of its log; events from `generation_seq` on are of this generation. `undelivered` counts
     what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
-    one that people chose for this generation, empty for the first of the configuration.
+    one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
+    comes while a turn runs.
     """
 
     sid: str
@@ -217,6 +225,7 @@ class SessionState:
     ended_at: int = 0
     given_title: Title | None = None
     model: str = ""
+    mode: QueueMode = QueueMode.COLLECT
 
     @property
     def title(self) -> Title | None:
@@ -289,7 +298,8 @@ class Write:
 class Written:
     """What a write left behind: the log head, the taint, the clock, and the audit head.
 
-    `behind` are the keys of deliveries that the sender was not given, since older ones to their address wait.
+    `behind` are the keys of deliveries that the sender was not given, since older ones to their address wait. `waiting`
+    is how many inputs wait, and `mode` how the session takes them, as of then.
     """
 
     seq: int
@@ -298,3 +308,5 @@ class Written:
     audit: tuple[int, str]
     stop: bool
     behind: frozenset[str] = frozenset()
+    waiting: int = 0
+    mode: QueueMode = QueueMode.COLLECT

@@ -8,8 +8,8 @@ encoding is injective.
 |-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
 | `lg:{<sid>}:state`      | hash   | the session's         | the session's record, fields below            | every script      |
 | `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
-| `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop |
-| `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop |
+| `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop…|
+| `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop…|
 | `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → delivery   | write put settle… |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
@@ -52,7 +52,8 @@ address and principal · `born` `moved` times · `pos` last inbox position · `w
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
 stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
 dead letters ·
-`title` its label and the title a person gave · `model` the one people chose.
+`title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
+turn runs, absent for collect · `late` something of what waits came while a turn ran.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.

@@ -9,7 +9,8 @@ class StoreOptions:
 
     A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`. Dedupe keys and settled deliveries
     are kept `keep_ms` after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes
-    `inbox_limit` items; a claim hands over at most `claim_items` of them. A session holds at most `held_limit` items
+    `inbox_limit` items; a claim hands over at most `claim_items` of them. What came while a turn ran is left for
+    `debounce_ms` after the newest of it, as more may come. A session holds at most `held_limit` items
     for people to decide on. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
     `sweep_keys` keys of the store.
     """
@@ -20,6 +21,7 @@ class StoreOptions:
     keep_dead_ms: int = 7 * 24 * 60 * 60 * 1000
     inbox_limit: int = 1000
     claim_items: int = 32
+    debounce_ms: int = 500
     held_limit: int = 50
     claim_events: int = 1000
     timeout: float = 10.0

@@ -21,6 +21,7 @@ from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
 from bot.store.pacing import Pacing
 from bot.store.policy import PolicyInForce
+from bot.store.queueing import Queueing
 from bot.store.rights import Rights
 from bot.store.sessions import Sessions
 from bot.store.supervisor import Supervisor
@@ -47,6 +48,7 @@ class RedisStore(
     Budget,
     Offers,
     Observing,
+    Queueing,
 ):
     """Implements all ports of `bot.sessions`. Made by `open_store`."""
 

@@ -35,6 +35,8 @@ class Script(StrEnum):
     PROBE = "probe"
     VANISH = "vanish"
     NAME = "name"
+    QUEUE_MODE = "queue_mode"
+    WITHDRAW = "withdraw"
     AUDIT_APPEND = "audit_append"
     RECEIVE = "receive"
     DECIDE_HELD = "decide_held"

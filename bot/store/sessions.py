@@ -15,6 +15,8 @@ from bot.errors import (
     NotFoundError,
     ResetError,
     StoreRefusedError,
+    UnsettledError,
+    WithdrawnError,
 )
 from bot.sessions.events import Event
 from bot.sessions.records import AuditRow
@@ -39,7 +41,7 @@ from bot.store.questions import Questions, approvals_of
 from bot.store.scripts import Script
 from bot.store.wire import Bodies, dump, raw, text
 from bot.store.writes import change_args, claim_args, delivery_args, event_args
-from policy.labels import Label, join_all
+from policy.labels import join_all
 
 
 class Sessions(Filing, Questions):
@@ -60,7 +62,7 @@ class Sessions(Filing, Questions):
         likely = (known[0], known[1].join(item.label))
         reply = await self._link.script(
             Script.ACCEPT,
-            [keys.state, keys.log, keys.inbox, keys.idem, *_body_keys(keys, bodies)],
+            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, *_body_keys(keys, bodies)],
             [*args, *bodies.large.values()],
             self._ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),
@@ -75,11 +77,11 @@ class Sessions(Filing, Questions):
             raise ForeignError
         if reply[0] == b"move":
             raise IllegalMoveError(text(reply[1]), text(reply[2]))
-        place = (text(reply[4]), wire.reading(lambda: join_all(map(wire.label, reply[5:]))))
+        place = (text(reply[5]), wire.reading(lambda: join_all(map(wire.label, reply[6:]))))
         if place != likely:
             # It was not known here before: once a process and session, the hint takes an exchange of its own.
             await self._link.commands(*self._file(item.sid, place))
-        return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]))
+        return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]), text(reply[4]))
 
     async def claim(
         self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = ()
@@ -87,6 +89,7 @@ class Sessions(Filing, Questions):
         """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._options
         args: list[Arg] = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
+        args += [limits.debounce_ms]
         args += map(encode, channels)
         names = [keys.state, keys.log, keys.inbox, keys.approvals]
         reply, policy = await self._link.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
@@ -95,6 +98,8 @@ class Sessions(Filing, Questions):
             return None
         if reply[0] == b"elsewhere":
             raise ElsewhereError
+        if reply[0] == b"unsettled":
+            raise UnsettledError(int(reply[1]) / 1000)
         _, now, flat, items, entries, approvals = reply
         self._saw_now(now)
         state = wire.reading(lambda: wire.state(sid, flat))
@@ -150,12 +155,13 @@ class Sessions(Filing, Questions):
             # The hints went along with what was not written.
             await self._refile([claim.sid])
             _refuse(reply)
-        _, seq, taint, now, n, digest, stop, ready, behind = reply
+        _, seq, taint, now, n, digest, stop, ready, behind, waiting, mode = reply
         self._saw_now(now)
         head = (int(n), text(digest))
         self._saw_head(claim.sid, head)
         await self._mark_ready(claim.sid, ready)
-        return Written(int(seq), wire.label(taint), now, head, bool(stop), frozenset(map(text, behind)))
+        kept = frozenset(map(text, behind))
+        return Written(int(seq), wire.label(taint), now, head, bool(stop), kept, int(waiting), wire.mode(mode))
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
         """Return where a session belongs after a write: what it admits is all that can raise its visibility."""
@@ -212,10 +218,11 @@ class Sessions(Filing, Questions):
         if reply[0] == b"none":
             raise NotFoundError
 
-    async def waiting(self, sid: str) -> tuple[Label, ...]:
-        """Return the labels of the inputs that wait, oldest first."""
-        (items,) = await self._link.commands(("LRANGE", session_keys(sid).inbox, 0, -1))
-        return wire.reading(lambda: tuple(map(wire.item_label, items)))
+    async def waiting(self, sid: str) -> tuple[InboxItem, ...]:
+        """Return the inputs that wait, oldest first."""
+        keys = session_keys(sid)
+        (items,) = await self._link.commands(("LRANGE", keys.inbox, 0, -1))
+        return await self._read_items(keys, items)
 
     async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
@@ -273,6 +280,8 @@ def _refuse(reply: Sequence[Reply]) -> NoReturn:
         raise NotFoundError
     if word == "move":
         raise IllegalMoveError(text(reply[1]), text(reply[2]))
+    if word == "item":
+        raise WithdrawnError("the input was withdrawn")
     if word == "taken":
         raise StoreRefusedError("an approval of this id exists already", next_step="ask again")
     raise LeaseLostError(_LOST[word])
@@ -282,6 +291,5 @@ _LOST: Final = MappingProxyType(
     {
         "stale": "another worker has the session",
         "cursor": "the session's log moved on",
-        "item": "the input was withdrawn",
     }
 )

@@ -16,6 +16,7 @@ from bot.errors import SchemaError
 from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import Bounded, Kind, Lineage
+from bot.sessions.queueing import QueueMode
 from bot.sessions.records import AuditRecord
 from bot.sessions.values import (
     SCHEMA,
@@ -169,7 +170,13 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         ended_at=number(b"done"),
         given_title=_title(got[b"title"]) if b"title" in got else None,
         model=text(got.get(b"model", b"")),
+        mode=mode(got.get(b"mode", b"")),
     )
+
+
+def mode(stored: bytes) -> QueueMode:
+    """Read how a session takes what comes while a turn runs."""
+    return QueueMode(text(stored)) if stored else QueueMode.COLLECT
 
 
 def title(value: Title) -> bytes:
@@ -196,17 +203,17 @@ def fence(flat: Sequence[bytes]) -> int:
 def turn(value: Turn) -> bytes:
     """Write an open turn."""
     numbers = (value.attempt, int(value.suspended), value.position, value.started_at, *usage(value.usage))
-    return (
-        " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.dedupe, value.sender, value.hops])
-    )
+    rest = [value.id, value.dedupe, value.sender, value.hops, list(value.joined)]
+    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump(rest)
 
 
 def _turn(stored: bytes) -> Turn:
     head, _, rest = stored.partition(b"\n")
     words = head.split()
     attempt, suspended, position, started_at = map(int, words[:4])
-    name, dedupe, sender, hops = cast("tuple[str, str, str, int]", json.loads(text(rest)))
-    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), _usage(words[4:]), hops)
+    name, dedupe, sender, hops, joined = cast("tuple[str, str, str, int, list[int]]", json.loads(text(rest)))
+    usage = _usage(words[4:])
+    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), usage, hops, tuple(joined))
 
 
 def lineage(value: Lineage) -> bytes:
@@ -282,11 +289,6 @@ def item_body(stored: bytes) -> bytes:
     """Return an item's body as stored."""
     head, _, rest = stored.partition(b"\n")
     return rest[sum(map(int, head.split()[4:])) :]
-
-
-def item_label(stored: bytes) -> Label:
-    """Return an item's label."""
-    return label(stored.partition(b"\n")[0].split()[3])
 
 
 def item(stored: bytes, fetched: Fetched) -> InboxItem:

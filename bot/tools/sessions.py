@@ -178,7 +178,7 @@ class SessionStatus:
         told: dict[str, JsonValue] = {
             **describe(state, scene.ceiling),
             "children": list[JsonValue](await self._children(state, scene)),
-            "queued": sum(label.flows_to(scene.taint) for label in waiting),
+            "queued": sum(item.label.flows_to(scene.taint) for item in waiting),
         }
         return Result(json.dumps(told), scene.taint)
 

@@ -236,13 +236,16 @@ async def test_a_stop_cancels_what_waits_too(tmp_path: Path) -> None:
 
 async def test_accepted_once_in_order(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        for n in range(10):
-            await owner.send(f"number {n}")
+        await owner.say("hello")
+        await owner.say("/queue queue")
+        every = ["hello", *(f"number {n}" for n in range(10))]
+        for text in every[1:]:
+            await owner.send(text)
         await owner.settled()
         said = [event.body["text"] for event in await owner.events() if event.type is EventType.USER_MESSAGE]
-        assert said == [f"number {n}" for n in range(10)]
+        assert said == every
         shown = [line for line in owner.shown.splitlines() if "You said" in line]
-        assert shown == [f"  You said: number {n}" for n in range(10)]
+        assert shown == [f"  You said: {text}" for text in every]
 
 
 async def test_sessions_run_beside_one_another(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Workers killed at chosen requests while they spawn or recap; another one heals, and all that is left is looked at."""
+"""Workers killed at chosen requests while they spawn, recap or take in more.
+
+Another one heals, and all that is left is looked at.
+"""
 
 import asyncio
 import io
@@ -19,7 +22,8 @@ from bot.post import ABOVE
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import SESSION
-from bot.sessions.values import SessionState, Status
+from bot.sessions.queueing import QueueMode
+from bot.sessions.values import ItemStatus, SessionState, Status
 from bot.store.keys import STATES, sid_of
 from bot.store.scripts import Script, load_scripts
 from channels.console import Console
@@ -61,12 +65,16 @@ class Installation:
         self.nursery.stdin.write(b"\n")
         self.tap.victim = int(await self.nursery.stdout.readline())
 
-    async def say(self, chat: str, text: str, trap: Trap | None = None) -> bool:
-        """Say something, kill the worker at an instant and let another one heal it; tell whether it came to that."""
+    async def say(self, chat: str, text: str, trap: Trap | None = None, *behind: str) -> bool:
+        """Say something, kill the worker at an instant and let another one heal it; tell whether it came to that.
+
+        What is said right `behind` it comes while its turn runs, or a moment before.
+        """
         if trap is not None:
             self.tap.arm(trap)
-        self.said += 1
-        await self.app.router.receive(Inbound(Address("console", chat), "console:owner", text, f"m{self.said}"))
+        for one in (text, *behind):
+            self.said += 1
+            await self.app.router.receive(Inbound(Address("console", chat), "console:owner", one, f"m{self.said}"))
         quiet = asyncio.create_task(self._quiet(chat))
         sprung = asyncio.create_task(self.tap.sprung.wait())
         try:
@@ -130,9 +138,11 @@ class Installation:
             assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
             assert isinstance(await self.app.chains.verify(state.sid), Intact)
             ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
-            begun = Counter(event.turn for event in events if event.type is EventType.USER_MESSAGE)
-            assert set(ended.values()) == set(begun.values()) == {1}
-            assert set(ended) == set(begun)
+            said = Counter(
+                (event.turn, str(event.body["text"])) for event in events if event.type is EventType.USER_MESSAGE
+            )
+            assert set(ended.values()) == set(said.values()) == {1}
+            assert set(ended) == {turn for turn, _ in said}
             assert _once(event for event in events if event.type is EventType.TOOL_RESULT)
             states = [one.state for one in await self.app.store.deliveries(state.sid)]
             assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
@@ -258,6 +268,25 @@ async def compacted(made: Installation, chat: str, trap: Trap) -> bool:
     # What comes next is read from the recap that is there.
     await made.say(chat, "third")
     assert len([event for event in await made.log(chat) if event.type is EventType.SUMMARY]) == 1
+    return killed
+
+
+async def meanwhile(made: Installation, chat: str, trap: Trap, *, mode: QueueMode) -> bool:
+    """Kill the worker while more is said than was asked first; every mode lets in each of it once, in order."""
+    await made.say(chat, "hello")
+    sid = made.app.session_id(Address("console", chat))
+    await made.app.store.set_mode(sid, mode, ())
+    texts = (bang("step", say="done"), "one", "two")
+    first = made.said + 1
+    killed = await made.say(chat, texts[0], trap, *texts[1:])
+    log = await made.log(chat)
+    said = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
+    assert said == ["hello", *texts]
+    found = [await made.app.store.outcome(sid, f"console/m{first + n}") for n in range(3)]
+    ends = {ItemStatus.CONSUMED, *([ItemStatus.CANCELLED] if mode is QueueMode.INTERRUPT else [])}
+    assert {one and one.status for one in found} <= ends
+    assert found[-1] is not None
+    assert found[-1].status is ItemStatus.CONSUMED
     return killed
 
 

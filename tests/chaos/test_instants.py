@@ -1,4 +1,4 @@
-"""Spawns and recaps, killed at one request after another: `poe chaos`. Takes some minutes."""
+"""Spawns, recaps and what comes meanwhile, killed at one request after another: `poe chaos`. Takes some minutes."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.instants import Installation, compacted, crowded, installed, small_window, spawned, summarized
+from bot.sessions.queueing import QueueMode
+from tests.chaos.instants import (
+    Installation,
+    compacted,
+    crowded,
+    installed,
+    meanwhile,
+    small_window,
+    spawned,
+    summarized,
+)
 from tests.chaos.tap import Trap
 
 _MOST = 200
@@ -42,4 +52,11 @@ async def test_crash_heals_among_the_requests_of_a_crowd_of_spawns(tmp_path: Pat
 async def test_crash_heals_at_every_request_of_a_recap(tmp_path: Path, story: Story) -> None:
     async with installed(tmp_path, await small_window(tmp_path)) as made:
         assert await _at_every_request(made, story) > 5
+        await made.check()
+
+
+@pytest.mark.parametrize("mode", QueueMode)
+async def test_crash_heals_at_every_request_of_a_turn_that_more_comes_to(tmp_path: Path, mode: QueueMode) -> None:
+    async with installed(tmp_path) as made:
+        assert await _at_every_request(made, partial(meanwhile, mode=mode), 2) > 5
         await made.check()

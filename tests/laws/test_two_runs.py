@@ -96,6 +96,8 @@ COMMANDS: Final = (
     "/agents",
     f"/agents log {HIDDEN}",
     f"/agents cancel {HIDDEN}",
+    "/queue",
+    "/queue drop 1",
     "/held",
     f"/held accept {HIDDEN}",
     f'/simulate sessions_history {{"session_id": "{HIDDEN}"}}',

@@ -232,7 +232,7 @@ async def test_a_title_is_the_one_given_else_that_of_the_task(store: RedisStore)
 async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> None:
     sid = await begun(store, "ann", SECRET)
     await store.accept(item(sid, "d2"))
-    assert await store.waiting(sid) == (SECRET, PUBLIC)
+    assert [one.label for one in await store.waiting(sid)] == [SECRET, PUBLIC]
     assert await store.waiting(fresh()) == ()
 
 

@@ -24,6 +24,7 @@ from bot.sessions.offers import Way
 from bot.sessions.pace import Hush, Rate
 from bot.sessions.pace import Turn as Place
 from bot.sessions.pairings import Answered
+from bot.sessions.queueing import QueueMode
 from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
 from bot.store.opening import open_store
@@ -167,6 +168,24 @@ async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
 async def naming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     return lambda store: store.name(claim.sid, Title("plans", SECRET))
+
+
+async def setting_the_mode(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.set_mode(claim.sid, QueueMode.STEER, (row(),))
+
+
+async def interrupting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await suspended(store)
+    await store.set_mode(claim.sid, QueueMode.INTERRUPT, ())
+    return lambda store: store.accept(item(claim.sid, "d2"))
+
+
+async def withdrawing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    await store.accept(item(claim.sid, "d2"))
+    (waiting,) = await store.waiting(claim.sid)
+    return lambda store: store.withdraw(claim.sid, waiting, (row(),))
 
 
 async def resetting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -424,6 +443,7 @@ async def observing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
 
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
+    (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),
     (Script.RAISE_TAINT, recording),
     (Script.RAISE_TAINT, recording_everything),
@@ -433,6 +453,8 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RELEASE, releasing),
     (Script.STOP, stopping),
     (Script.NAME, naming),
+    (Script.QUEUE_MODE, setting_the_mode),
+    (Script.WITHDRAW, withdrawing),
     (Script.RESET, resetting),
     (Script.RESOLVE, resolving),
     (Script.PUT, putting),

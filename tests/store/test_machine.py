@@ -21,8 +21,10 @@ from bot.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
+from bot.sessions.queueing import QueueMode
 from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.opening import open_store
+from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row
@@ -51,6 +53,7 @@ class Model:
     lapsed: bool = False
     turn: Turn | None = None
     stop: bool = False
+    mode: QueueMode = QueueMode.COLLECT
     waiting: list[int] = field(default_factory=list[int])
     items: dict[int, ItemStatus] = field(default_factory=dict[int, ItemStatus])
     approvals: dict[str, ApprovalState] = field(default_factory=dict[str, ApprovalState])
@@ -76,6 +79,16 @@ class Model:
         self.waiting.clear()
         return cancelled
 
+    def stop_turn(self) -> None:
+        self.stop = True
+        if self.turn is not None and self.turn.suspended:
+            self.cancel_questions()
+
+    @property
+    def stopping(self) -> str:
+        """The open turn that is to stop."""
+        return self.turn.id if self.turn is not None and self.stop else ""
+
     def cancel_questions(self) -> None:
         self.approvals = {
             name: ApprovalState.CANCELLED if state is ApprovalState.PENDING else state
@@ -100,7 +113,8 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.Runner()
-        self.store = self.loop.run(open_store(audit_key=KEY, url=self.url))
+        # How long what comes late is left is a test's of its own; here nobody waits.
+        self.store = self.loop.run(open_store(audit_key=KEY, url=self.url, options=StoreOptions(debounce_ms=0)))
         self.sid = fresh()
         self.model = Model()
         self.workers: dict[str, Worker] = {}
@@ -146,7 +160,7 @@ class Machine(RuleBasedStateMachine):
         model.taint = join_all((one.label for one in write.events if one.admitted), model.taint)
         model.audit += len(write.audit)
         assert (written.seq, written.taint, written.stop) == (model.seq, model.taint, model.stop)
-        assert written.audit[0] == model.audit
+        assert (written.audit[0], written.mode) == (model.audit, model.mode)
         worker.seq = written.seq
         model.lapsed = False
         if commit or write.release:
@@ -169,7 +183,9 @@ class Machine(RuleBasedStateMachine):
         label = data.draw(LABELS)
         position = len(self.model.items) + 1
         accepted = self.run(self.store.accept(item(self.sid, f"d{position}", label)))
-        assert (accepted.position, accepted.duplicate) == (position, False)
+        if self.model.mode is QueueMode.INTERRUPT and self.model.turn is not None:
+            self.model.stop_turn()
+        assert (accepted.position, accepted.duplicate, accepted.stopping) == (position, False, self.model.stopping)
         if not self.model.exists:
             self.model.exists, self.model.seq = True, 1
         self.model.items[position] = ItemStatus.WAITING
@@ -179,7 +195,23 @@ class Machine(RuleBasedStateMachine):
         position = data.draw(st.sampled_from(sorted(self.model.items)))
         accepted = self.run(self.store.accept(item(self.sid, f"d{position}")))
         assert (accepted.position, accepted.duplicate) == (position, True)
-        assert accepted.status is self.model.items[position]
+        assert (accepted.status, accepted.stopping) == (self.model.items[position], self.model.stopping)
+
+    def set_mode(self, data: st.DataObject) -> None:
+        self.model.mode = data.draw(st.sampled_from(QueueMode))
+        self.run(self.store.set_mode(self.sid, self.model.mode, (row(),)))
+        self.model.audit += 1
+
+    def withdraw(self, data: st.DataObject) -> None:
+        waiting = self.run(self.store.waiting(self.sid))
+        assert [one.position for one in waiting] == self.model.waiting
+        one = data.draw(st.sampled_from(waiting))
+        self.run(self.store.withdraw(self.sid, one, (row(),)))
+        with pytest.raises(NotFoundError):
+            self.run(self.store.withdraw(self.sid, one, (row(),)))
+        self.model.waiting.remove(one.position)
+        self.model.items[one.position] = ItemStatus.CANCELLED
+        self.model.audit += 1
 
     def claim(self, data: st.DataObject) -> None:
         name = data.draw(WORKERS)
@@ -221,6 +253,20 @@ class Machine(RuleBasedStateMachine):
         model.waiting.pop(0)
         model.items[position] = ItemStatus.TAKEN
         model.turn = turn
+
+    def join(self, data: st.DataObject) -> None:
+        """Take one more input into the open turn."""
+        again = data.draw(st.booleans())
+        name, model = self.holder, self.model
+        assert model.turn is not None
+        position = model.waiting[0]
+        turn = replace(model.turn, joined=(*model.turn.joined, position))
+        taken = Write(fresh(), self.workers[name].seq, events=(event(),), take=position, turn=turn)
+        written = self.write(name, taken, again=again)
+        model.waiting.pop(0)
+        model.items[position] = ItemStatus.TAKEN
+        model.turn = turn
+        assert written.waiting == len(model.waiting)
 
     def record(self, data: st.DataObject) -> None:
         read = data.draw(st.lists(st.tuples(LABELS, st.booleans()), max_size=3))
@@ -267,13 +313,14 @@ class Machine(RuleBasedStateMachine):
         name, model = self.holder, self.model
         assert model.turn is not None
         key, turn = fresh(), model.turn
+        positions = (turn.position, *turn.joined)
         end = LastTurn(turn.id, YieldReason.COMPLETED, 1, 2, turn.attempt, 0, "", Usage(1, 1, 1))
         write = Write(
             fresh(),
             self.workers[name].seq,
             events=(event(),),
             audit=(row(), row()),
-            settle=((turn.position, ItemStatus.CONSUMED),),
+            settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
             end=end,
             deliver=(answer(key),),
         )
@@ -281,7 +328,7 @@ class Machine(RuleBasedStateMachine):
         written = self.write(name, write, commit=True, sender="me" if claimed else "", again=again)
         assert written.behind == (frozenset({key}) if claimed and behind else frozenset())
         claimed = claimed and not behind
-        model.items[turn.position] = ItemStatus.CONSUMED
+        model.items |= dict.fromkeys(positions, ItemStatus.CONSUMED)
         model.deliveries[key] = DeliveryState.SENDING if claimed else DeliveryState.PENDING
         if claimed:
             (self.sending[key],) = [one for one in self.run(self.store.deliveries(self.sid)) if one.key == key]
@@ -329,9 +376,8 @@ class Machine(RuleBasedStateMachine):
         running = model.turn is not None
         cancelled = model.cancel_waiting()
         assert self.run(self.store.stop(self.sid, actor="ann")) == (running, cancelled)
-        model.stop = running
-        if model.turn is not None and model.turn.suspended:
-            model.cancel_questions()
+        if running:
+            model.stop_turn()
 
     def reset(self, _data: st.DataObject) -> None:
         state = self.run(self.store.reset(self.sid, op=fresh(), actor="ann", audit=(row(),)))
@@ -424,7 +470,7 @@ class Machine(RuleBasedStateMachine):
         assert (state is not None) == model.exists
         if state is not None:
             assert (state.waiting_items, state.turn, state.seq) == (len(model.waiting), model.turn, model.seq)
-            assert state.usage.requests == model.requests
+            assert (state.usage.requests, state.mode) == (model.requests, model.mode)
         assert {one.key: one.state for one in self.run(self.store.deliveries(self.sid))} == model.deliveries
         assert {one.id: one.state for one in self.run(self.store.approvals(self.sid))} == model.approvals
         assert self.run(self.store.head(self.sid))[0] == model.audit
@@ -445,10 +491,13 @@ class Machine(RuleBasedStateMachine):
 ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
     ("accept", lambda m: len(m.model.waiting) < 3),
     ("redeliver", lambda m: m.model.items),
+    ("set_mode", lambda m: m.model.exists),
+    ("withdraw", lambda m: m.model.waiting),
     ("claim", lambda m: not m.model.held),
     ("claim_in_vain", lambda m: m.model.held),
     ("crash", lambda m: m.model.held),
     ("open_turn", lambda m: m.holder and m.model.turn is None and m.model.waiting),
+    ("join", lambda m: m.holder and m.model.turn and m.model.waiting),
     ("record", lambda m: m.holder),
     ("suspend", lambda m: m.holder and m.model.turn and not m.model.turn.suspended),
     ("spend", lambda m: m.holder and m.model.approvals),

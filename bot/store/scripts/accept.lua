@@ -1,16 +1,18 @@
 -- Append an input to a session's inbox once, creating the session. A background session is created with its task by
--- this one step (law child_dominates_its_task), and only while its slot is reserved.
--- KEYS: state, log, inbox, idem, [body]
+-- this one step (law child_dominates_its_task), and only while its slot is reserved. If the session's mode is to
+-- interrupt, the open turn of whoever sends it is asked to stop.
+-- KEYS: state, log, inbox, idem, approvals, [body]
 -- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, lineage or '', reserved until,
 --       [large body]
--- Answers: ok position status duplicate principal taint creation typed · conflict · busy · foreign · move before after
+-- Answers: ok position status duplicate stopping principal taint creation typed · conflict · busy · foreign · move before after
 
 local dedupe, digest, nonce, sender, label, body = arg(), arg(), arg(), arg(), arg(), arg()
 local home, principal, creation, limit, lineage, reserved = arg(), arg(), arg(), num(), arg(), num()
 local exists = read_state(KEYS[1])
--- What the listing's hints are made of.
+-- After the open turn that is to stop, what the listing's hints are made of.
 local function accepted(pos, status, duplicate)
-  return {'ok', pos, status, duplicate, S.who, S.taint or 'PUBLIC', S.made or 'PUBLIC', S.typed or 'PUBLIC'}
+  local stopping = S.turn and S.stop and open_turn() or ''
+  return {'ok', pos, status, duplicate, stopping, S.who, S.taint or 'PUBLIC', S.made or 'PUBLIC', S.typed or 'PUBLIC'}
 end
 
 local known = redis.call('HGET', KEYS[4], dedupe)
@@ -27,8 +29,8 @@ if room <= 0 then return {'busy'} end
 -- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
 if sender ~= principal and count('wait') >= room then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
-    local key, size, start = string.match(item, '^%d+ %d+ %d+ %S+ (%d+) (%d+)\n()')
-    if string.sub(item, start + key, start + key + size - 1) == sender then room = room - 1 end
+    local _, from = item_origin(item)
+    if from == sender then room = room - 1 end
   end
   if room <= 0 then return {'busy'} end
 end
@@ -48,8 +50,14 @@ if not exists then
   append_event(KEYS[2], now, {type = 'session.created', actor = sender, label = creation, visibility = 'internal',
     admitted = 0, turn = '', body = '{}'})
 end
-if KEYS[5] then redis.call('SET', KEYS[5], arg()) end
+if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
+-- What comes while a turn runs, or right behind it, may be followed by more.
+if S.turn or held(now) or (S.late and count('wait') > 0) then set('late', 1) else drop('late') end
 put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,
   body = body})
+if S.mode == 'interrupt' and S.turn then
+  local _, asker = open_turn()
+  if asker == sender then stop_turn(KEYS[5], sender) end
+end
 save(KEYS[1])
 return accepted(S.pos, 'waiting', 0)

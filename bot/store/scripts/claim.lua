@@ -1,16 +1,33 @@
 -- Take a session with a lease and read what a turn needs.
 -- KEYS: state, log, inbox, approvals
--- ARGV: owner, cursor, idle, lease ms, most items, most events, channels served (none: all)…
--- Answers: ok now state items events approvals · none · elsewhere
+-- ARGV: owner, cursor, idle, lease ms, most items, most events, debounce ms, channels served (none: all)…
+-- Answers: ok now state items events approvals · none · elsewhere · unsettled ms
 
-local owner, cursor, idle, lease, items, events = arg(), num(), arg(), num(), num(), num()
+local owner, cursor, idle, lease, items, events, debounce = arg(), num(), arg(), num(), num(), num(), num()
+
+-- For how many ms what waits is left, as more may come that belongs to it: what comes while a turn runs is collected,
+-- all of one sender. What another one sent behind it, or as many as a claim takes, end that.
+local function unsettled_ms(now)
+  if S.turn or S.mode or not S.late then return 0 end
+  local waiting, sent, first = redis.call('LRANGE', KEYS[3], 0, items - 1), 0, nil
+  if #waiting == items then return 0 end
+  for _, item in ipairs(waiting) do
+    local at, sender = item_origin(item)
+    if sender ~= (first or sender) then return 0 end
+    sent, first = at, sender
+  end
+  return math.max(sent + debounce - now, 0)
+end
+
 if not read_state(KEYS[1]) then return {'none'} end
 local now = now_ms()
 local mine = held(now) and S.owner == owner
 if not mine then
   if held(now) or S.status == 'archived' then return {'none'} end
   if not ripe(KEYS[4], now) and idle ~= '1' then return {'none'} end
-  if not lives_on(served(7)) then return {'elsewhere'} end
+  if not lives_on(served(8)) then return {'elsewhere'} end
+  local early = idle == '1' and 0 or unsettled_ms(now)
+  if early > 0 then return {'unsettled', early} end
   set('fence', count('fence') + 1)
   set('owner', owner)
   set('until', now + lease)

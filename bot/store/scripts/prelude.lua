@@ -179,6 +179,13 @@ local function mark(key, dedupe, status, keep, seq)
   if keep then forget(key, dedupe, keep) end
 end
 
+-- When an item came, and who sent it.
+local function item_origin(item)
+  local sent, a, b, start = string.match(item, '^%d+ %d+ (%d+) %S+ (%d+) (%d+)\n()')
+  local sender = start + tonumber(a)
+  return tonumber(sent), string.sub(item, sender, sender + tonumber(b) - 1)
+end
+
 local function taken_items()
   local taken = {}
   for field, dedupe in pairs(S) do
@@ -316,6 +323,21 @@ end
 
 local function suspended()
   return S.turn and string.match(S.turn, '^%d+ (%d)') == '1'
+end
+
+-- The open turn's id, and whom it is for.
+local function open_turn()
+  local rest = cjson.decode(string.match(S.turn, '\n(.*)$'))
+  return rest[1], rest[3]
+end
+
+-- Ask the open turn to stop. The questions of a suspended one are cancelled, so that a worker can end it.
+local function stop_turn(approvals, actor)
+  set('stop', actor)
+  if suspended() then
+    cancel_approvals(approvals, actor)
+    if S.status == 'awaiting_input' then set('status', 'queued') end
+  end
 end
 
 local function held(now)

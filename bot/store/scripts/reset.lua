@@ -43,7 +43,8 @@ for i = 1, #flat, 2 do
 end
 
 -- The creation label stays: that the session exists tells as much as it did before.
-for _, field in ipairs({'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out'}) do drop(field) end
+local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late'}
+for _, field in ipairs(gone) do drop(field) end
 set('gen', count('gen') + 1)
 set('fence', count('fence') + 1)
 set('status', 'idle')

@@ -11,11 +11,7 @@ local actor, keep, now = arg(), num(), now_ms()
 local cancelled = cancel_waiting(KEYS[2], KEYS[3], keep)
 if cancelled > 0 then forget_inputs(KEYS[3], keep) end
 if S.turn then
-  set('stop', actor)
-  if suspended() then
-    cancel_approvals(KEYS[4], actor)
-    if S.status == 'awaiting_input' then set('status', 'queued') end
-  end
+  stop_turn(KEYS[4], actor)
 elseif S.status == 'queued' then
   set('status', 'idle')
 end

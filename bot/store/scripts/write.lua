@@ -10,7 +10,7 @@
 --       audit rows, see prelude
 --       count of events, each: type, actor, label, visibility, admitted, turn, body
 --       large bodies, in the order of their keys
--- Answers: ok seq taint now an ah stop ready behind · stale · reset · cursor · head n hash · use · item · taken · move a b
+-- Answers: ok seq taint now an ah stop ready behind waiting mode · stale · reset · cursor · head n hash · use · item · taken · move a b
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
@@ -142,6 +142,7 @@ local function move_turn(w, now)
   set('last', w.last)
   drop('turn')
   drop('stop')
+  if w.wait == 0 then drop('late') end
   -- A background session ends with its last turn and takes nothing any more.
   if S.kin and w.wait == 0 then set('done', now) end
 end
@@ -192,5 +193,5 @@ local function write(release)
   end
   save(KEYS[1])
   return answer(KEYS[8], {'ok', S.seq, S.taint or 'PUBLIC', now, S.an or '0', S.ah or '', stop,
-    wakes(KEYS[6], now), w.behind})
+    wakes(KEYS[6], now), w.behind, count('wait'), S.mode or ''})
 end
