@@ -15,6 +15,7 @@ from bot.audit import Intact
 from bot.errors import StoreError
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType
+from bot.sessions.queueing import QueueMode
 from bot.sessions.values import ItemStatus, SessionState, Status
 from bot.store.keys import session_keys
 from channels.console import REPEATED, Console
@@ -91,6 +92,9 @@ class Chaos:
             while True:
                 try:
                     await app.router.receive(inbound)
+                    if n == 0:
+                        # Each is a turn of its own here, so that every answer tells which message it is to.
+                        await app.store.set_mode(app.session_id(HOME), QueueMode.QUEUE, ())
                     break
                 except StoreError:
                     await asyncio.sleep(0.1)
