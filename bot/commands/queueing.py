@@ -49,7 +49,9 @@ async def _shown(context: CommandContext) -> Reply:
     if state is None:
         return Reply(NOTHING_YET)
     reader = (await context.standing(state)).reader
-    waiting = [item for item in await context.store.waiting(context.sid) if item.label.flows_to(reader)]
+    begun = 0 if state.turn is None else state.turn.position
+    every = [item for item in await context.store.waiting(context.sid) if item.position != begun]
+    waiting = [item for item in every if item.label.flows_to(reader)]
     many = {0: "nothing waits", 1: "1 message waits"}.get(len(waiting), f"{len(waiting)} messages wait")
     lines = [_meaning(state.mode), many, *(_line(context, item) for item in waiting[:_SHOWN])]
     if len(waiting) > _SHOWN:

@@ -156,6 +156,20 @@ async def test_one_input_is_withdrawn(store: RedisStore) -> None:
         await store.withdraw(fresh(), second, ())
 
 
+async def test_what_a_turn_began_with_is_neither_withdrawn_nor_lost_before_it_is_let_in(store: RedisStore) -> None:
+    sid = fresh()
+    await store.accept(item(sid))
+    await store.set_mode(sid, QueueMode.INTERRUPT, ())
+    claim = await claimed(store, sid)
+    begun = replace(opening(claim), take=None, events=())
+    await store.record(claim, begun)
+    (waiting,) = await store.waiting(sid)
+    with pytest.raises(NotFoundError):
+        await store.withdraw(sid, waiting, ())
+    assert (await store.accept(item(sid, "d2"))).stopping == ""
+    assert not await store.renew(claim)
+
+
 async def test_inputs_of_one_turn_end_together(store: RedisStore) -> None:
     claim, written = await started(store)
     await store.accept(item(claim.sid, "d2"))

@@ -56,8 +56,9 @@ if S.turn or held(now) or (S.late and count('wait') > 0) then set('late', 1) els
 put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,
   body = body})
 if S.mode == 'interrupt' and S.turn then
-  local _, asker = open_turn()
-  if asker == sender then stop_turn(KEYS[5], sender) end
+  local _, asker, pos = open_turn()
+  -- Until what began it was let in, what comes is let in behind that.
+  if asker == sender and S['taken:' .. pos] then stop_turn(KEYS[5], sender) end
 end
 save(KEYS[1])
 return accepted(S.pos, 'waiting', 0)

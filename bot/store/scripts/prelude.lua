@@ -325,10 +325,11 @@ local function suspended()
   return S.turn and string.match(S.turn, '^%d+ (%d)') == '1'
 end
 
--- The open turn's id, and whom it is for.
+-- The open turn's id, whom it is for, and the position of the input that began it.
 local function open_turn()
-  local rest = cjson.decode(string.match(S.turn, '\n(.*)$'))
-  return rest[1], rest[3]
+  local pos, rest = string.match(S.turn, '^%d+ %d (%d+)[^\n]*\n(.*)$')
+  rest = cjson.decode(rest)
+  return rest[1], rest[3], tonumber(pos)
 end
 
 -- Ask the open turn to stop. The questions of a suspended one are cancelled, so that a worker can end it.

@@ -1,4 +1,4 @@
--- Cancel one input that waits, because who sent it said so.
+-- Cancel one input that waits, because who sent it said so. One that an open turn began with does not wait any more.
 -- KEYS: state, inbox, idem, audit, op
 -- ARGV: position, dedupe, keep ms, audit rows
 -- Answers: ok an ah · none · head n hash
@@ -8,10 +8,14 @@ if done then return done end
 if not read_state(KEYS[1]) then return {'none'} end
 local position, dedupe, keep = num(), arg(), num()
 local rows = read_audit()
-local found
+local found, begun
+if S.turn then
+  local _, _, first = open_turn()
+  begun = first
+end
 for _, item in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
   local pos, name = item_place(item)
-  if pos == position and name == dedupe then found = item end
+  if pos == position and name == dedupe and pos ~= begun then found = item end
 end
 if not found then return {'none'} end
 local refusal = moved_head(rows)
