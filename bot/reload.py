@@ -306,11 +306,6 @@ def named(process: str) -> str:
     return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
 
 
-def named(process: str) -> str:
-    """Return how people find this process, which the store calls `process`."""
-    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
-
-
 def other(head: PolicyHead) -> str:
     """Return that another policy is in force than the one at hand."""
     return f"policy {head.digest[:12]} was put in force by {described(head)}"

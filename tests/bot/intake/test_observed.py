@@ -70,12 +70,12 @@ async def test_it_enters_once_and_only_what_was_said_before(tmp_path: Path) -> N
 
 async def test_a_turn_that_somebody_else_goes_on_with_has_read_it_once(tmp_path: Path) -> None:
     stuck, model = Scripted("", wait=asyncio.Event()), Scripted("noted")
-    fast = {"blocks": {"store": {"lease_seconds": 2}}}
-    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=stuck), **fast) as people:
+    fast = {"store": {"lease_seconds": 2}}
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=stuck), blocks=fast) as people:
         await overhear(people, "mel", "lunch at noon")
         await people.send("ann", "when?")
         await eventually(lambda: _asked(stuck))
-    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=model), **fast) as people:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=model), blocks=fast) as people:
         await people.settled()
         assert model.read() == stuck.read()
         assert model.read().count("lunch at noon") == 1
