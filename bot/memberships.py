@@ -36,7 +36,7 @@ class Memberships:
         else:
             await self._joined(event)
             if event.own and event.joined:
-                await self._newcomers.seen(event.address, event.by, added=True)
+                await self._newcomers.added(event)
 
     async def _joined(self, membership: Membership) -> None:
         there, document = membership.address, self._gate.document

@@ -15,7 +15,7 @@ from bot.offers import private_chats
 from bot.outbox import Outbox
 from bot.sessions.counts import CountStore
 from bot.standing import Standing
-from channels.message import Address, Button
+from channels.message import Address, Button, Membership
 from policy.document import Document
 from policy.labels import Level
 from policy.request import Role
@@ -46,14 +46,27 @@ class Newcomers:
         self._outbox = outbox
         self._clock = clock
 
-    async def seen(self, address: Address, account: str, *, added: bool) -> None:
-        """Take note that an account added this bot to a shared chat, or spoke to it there. Raises StoreError."""
+    async def added(self, event: Membership) -> None:
+        """Take note that this bot was added to a shared chat. Raises StoreError.
+
+        A platform that was not told that this is kept tells it again, and so it is gone on with where it was left.
+        """
+        name = f"chat/{event.address.place}/{event.dedupe}"
+        left = await self._store.count(name, _TELLING_MS) > 1
+        await self._seen(event.address, event.by, added=True, left=left)
+        await self._store.keep(name, 0)
+
+    async def spoken_to(self, address: Address, account: str) -> None:
+        """Take note that an account spoke to this bot in a shared chat. Raises StoreError."""
+        await self._seen(address, account, added=False, left=False)
+
+    async def _seen(self, address: Address, account: str, *, added: bool, left: bool) -> None:
         place, document = address.place, self._gate.document
         if not _is_new(document, place):
             return
         name = f"chat/{place}"
         # Should this process end before anybody is told, somebody is in five minutes.
-        if await self._store.count(name, _TELLING_MS) > 1:
+        if await self._store.count(name, _TELLING_MS) > 1 and not left:
             return
         bounded = await self._store.count(f"chats/{place.channel}", HOUR_MS) > MOST
         told = not bounded and await self._told(place, account, added=added)

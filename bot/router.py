@@ -127,7 +127,7 @@ class Router:
             # What was said may have classified the chat. It is taken in, so it must not be told again for this.
             with suppress(StoreError):
                 if await self._reloader.current():
-                    await self._newcomers.seen(inbound.address, inbound.account, added=False)
+                    await self._newcomers.spoken_to(inbound.address, inbound.account)
         return receipt
 
     async def _received(self, inbound: Inbound) -> Receipt:

@@ -1,5 +1,7 @@
 """A chat that nobody classified: admins are told once, in private, with buttons that are commands like any others."""
 
+import asyncio
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,31 @@ async def test_admins_are_told_once_in_private_what_they_can_do(tmp_path: Path) 
     assert [button.label for button in prompts(board, "adam")[0].buttons] == ["PUBLIC", "INTERNAL", "Block"]
     assert not prompts(board, "mel")
     assert not [one for one in board.at("all") if not one.address.recipient]
+
+
+async def test_a_restart_between_a_join_and_its_prompt_loses_nothing(tmp_path: Path) -> None:
+    """The platform tells the join again, as it was not told that it is kept; later nothing is told twice."""
+    board, joined = Board(), Membership(TEAM, "board:bot", joined=True, dedupe="m1", own=True, by="board:mel")
+    begun = asyncio.Event()
+
+    @dataclass
+    class Stuck(Board):
+        async def send(self, outbound: Outbound) -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            return await super().send(outbound)
+
+    async with running(tmp_path, CONFIG, channels=[Stuck()], serve=False) as owner:
+        receiving = asyncio.create_task(owner.app.receive(joined))
+        await begun.wait()
+        receiving.cancel()
+        await asyncio.wait({receiving})
+    async with running(tmp_path, CONFIG, channels=[board], serve=False) as owner:
+        await owner.app.receive(replace(joined, dedupe="m2"))
+        assert not prompts(board)
+        for _ in range(3):
+            await owner.app.receive(joined)
+        assert len(prompts(board)) == len(prompts(board, "adam")) == 1
 
 
 async def test_an_admin_who_classifies_it_there_is_told_nothing(tmp_path: Path) -> None:
