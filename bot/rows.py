@@ -29,4 +29,6 @@ def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
 
 
 def _shown(value: JsonValue) -> str:
+    if value is None:
+        return ""
     return ", ".join(str(inner) for inner in value) if isinstance(value, list) else str(value)

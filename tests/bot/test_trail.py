@@ -102,6 +102,8 @@ async def test_a_row_that_names_a_session_is_told_where_the_session_may_be(tmp_p
         await person.say("hello")
         await person.say("/simulate current_time")
         assert "simulate, owner" in (await asked(person.app, "/audit", PUBLIC)).text
+        # Nothing is told in the place of what a row does not name, such as the policy before the first.
+        assert "None" not in (await asked(person.app, "/audit")).text
         await person.say("/taint raise CONFIDENTIAL")
         assert "simulate" not in (await asked(person.app, "/audit", PUBLIC)).text
 
