@@ -139,6 +139,8 @@ class Worker:
                     # Before what a question held goes on, as it would stand until that is done.
                     await self._copies.sweep()
                     await self._start(tasks, await self._wake.sweep(self._outbox.channels))
+            for turn in self._turns.values():
+                tasks.start_soon(self._outbox.signal, turn.standing.home, Signal.STILL)
             await asyncio.sleep(self._interval)
 
     async def _start(self, tasks: "TaskGroup", ready: tuple[str, ...]) -> None:

@@ -74,7 +74,7 @@ class Console:
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show the status on a terminal's last line; a pipe shows nothing."""
-        if address.chat == self._person:
+        if address.chat == self._person and signal is not Signal.STILL:
             await self.status(_STATUS.get(signal, ""))
         self.changed.set()
 

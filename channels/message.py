@@ -173,9 +173,13 @@ class Outbound:
 
 
 class Signal(StrEnum):
-    """What may be shown without being said: no free text, nothing durable."""
+    """What may be shown without being said: no free text, nothing durable.
+
+    `STILL` comes again and again while something goes on: what a platform stops showing by itself is shown again.
+    """
 
     WORKING = "working"
+    STILL = "still"
     READING = "reading"
     WRITING = "writing"
     DONE = "done"

@@ -22,7 +22,7 @@ from channels.slack.clients import Clients
 from channels.slack.letter import CUT, Letter, Sheet, compose
 from channels.slack.place import Place, place_of
 from channels.slack.post import FixedError, Post, remember
-from channels.slack.status import Status
+from channels.slack.status import RENEWED, Status
 from channels.slack.traces import Mark, key_of
 
 _AT_ONCE: Final = 2_000
@@ -44,14 +44,17 @@ class _Shown:
 class Speaker:
     """Speaks in the workspaces that `clients` has clients of.
 
-    `commands` are the names of those that `!` stands before. Edits of previews are at least `pace` seconds apart.
+    `commands` are the names of those that `!` stands before. Edits of previews are at least `pace` seconds apart,
+    and a status is shown again after `renewed` seconds.
     """
 
-    def __init__(self, clients: Clients, commands: Collection[str] = (), *, pace: float = PACE) -> None:
+    def __init__(
+        self, clients: Clients, commands: Collection[str] = (), *, pace: float = PACE, renewed: float = RENEWED
+    ) -> None:
         self._commands = commands
         self._pace = pace
         self._post = Post(clients)
-        self._status = Status(clients)
+        self._status = Status(clients, renewed)
         self._done: dict[tuple[Address, str, bool], tuple[int, str]] = {}
         self._previews: dict[Address, _Shown] = {}
         self._next: dict[str, float] = {}

@@ -97,7 +97,7 @@ class Telegram:
         self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._crowd = Crowd(self._bot, self.account, self._timing.readers, Seen(vault, own))
         self._moves = Moves(self._bot, vault, own)
-        self._speaker = Speaker(self._bot)
+        self._speaker = Speaker(self._bot, self._timing.typing)
         self._presses = Presses(self._bot, self._timing.press)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook

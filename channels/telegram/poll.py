@@ -44,7 +44,8 @@ class Timing:
 
     `poll` is how long Telegram keeps a poll open without news, and `call` how long any call may take besides that.
     `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept,
-    `press` how long a button that was pressed shows that it waits.
+    `press` how long a button that was pressed shows that it waits. After `typing` it is shown again that the bot is
+    typing, which Telegram shows for five seconds.
     """
 
     poll: float = 30.0
@@ -53,6 +54,7 @@ class Timing:
     longest: float = 60.0
     readers: float = 30.0
     press: float = 1.5
+    typing: float = 4.0
 
 
 class Poll:

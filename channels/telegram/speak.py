@@ -49,13 +49,18 @@ class _Shown:
 
 
 class Speaker:
-    """Speaks with `bot`, at addresses as Telegram calls them now."""
+    """Speaks with `bot`, at addresses as Telegram calls them now.
 
-    def __init__(self, bot: "Bot") -> None:
+    That it is typing is shown again after `typing` seconds.
+    """
+
+    def __init__(self, bot: "Bot", typing: float) -> None:
         self._bot = bot
+        self._typing = typing
         self._done: dict[tuple[Address, str, bool], int] = {}
         self._previews: dict[Address, _Shown] = {}
         self._quiet: dict[Address, float] = {}
+        self._typed: dict[Address, float] = {}
         self._knows_ephemeral: bool | None = None
 
     async def send(self, outbound: Outbound) -> str:
@@ -94,10 +99,18 @@ class Speaker:
         """Show that something is going on; nobody minds if it cannot be."""
         if signal is Signal.DONE:
             await self._take_back(address)
-        elif not address.recipient and self._quiet.get(address.place, 0.0) <= anyio.current_time():
+        elif not address.recipient and self._may_type(address, signal):
             with suppress(TelegramError, ChannelError):
                 place = _place(address)
                 await self._bot.send_chat_action(place.chat, "typing", message_thread_id=place.thread)
+
+    def _may_type(self, address: Address, signal: Signal) -> bool:
+        """Tell whether to show it now: Telegram asked for no wait, and stopped showing it by itself."""
+        now = anyio.current_time()
+        if signal is Signal.STILL and now < self._typed.get(address, 0.0) + self._typing:
+            return False
+        self._typed = {one: at for one, at in self._typed.items() if at + self._typing > now} | {address: now}
+        return self._quiet.get(address.place, 0.0) <= now
 
     async def _take_back(self, address: Address) -> None:
         shown = self._previews.pop(address, None)

@@ -18,9 +18,10 @@ from bot.sessions.json import JsonObject
 from bot.sessions.values import NewItem, Status, Turn, Write, YieldReason
 from bot.tools.base import Declared, Result, Scene
 from bot.worker import ATTEMPTS, STOPPED
-from channels.message import Address
+from channels.message import Address, Signal
 from policy.labels import PUBLIC, join_all, parse
 from policy.request import Effect
+from tests.bot.board import Board
 from tests.bot.kit import (
     CONFIDENTIAL,
     INTERNAL,
@@ -321,6 +322,35 @@ async def test_a_bug_in_one_turn_leaves_the_worker_running_and_the_chat_a_refere
         assert state.last_turn is not None
         assert state.last_turn.error == error.body["reference"]
         assert "fine" in await owner.say("again")
+
+
+async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path) -> None:
+    shown, goes_on = list[Signal](), asyncio.Event()
+
+    class Lamp(Board):
+        async def signal(self, address: Address, signal: Signal) -> None:
+            assert address == Address("board", "owner")
+            shown.append(signal)
+            if signal is Signal.STILL:
+                goes_on.set()
+
+    people = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "board:owner"]}}
+    config = policy(
+        principals=people,
+        channels={"board": {"classification": "top"}, "console": {"classification": "top"}},
+        recipients={},
+    )
+    model = Scripted("done", wait=goes_on)
+    async with running(tmp_path, config, parts=parts(model=model), channels=[Lamp()]) as owner:
+        there = Person(owner.app, owner.output, Address("board", "owner"), "board:owner")
+        await there.send("think hard")
+        await there.settled()
+
+        async def over() -> bool:
+            return Signal.DONE in shown
+
+        await eventually(over)
+    assert (shown[0], set(shown[1:-1]), shown[-1]) == (Signal.WORKING, {Signal.STILL}, Signal.DONE)
 
 
 async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
 from channels.message import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
 from tests.channels.contract import ChannelContract, Stage, until
-from tests.channels.telegram.kit import TelegramStage, at, staged
+from tests.channels.telegram.kit import FAST, TelegramStage, at, staged
 from tests.sim.telegram_state import BOT_ID, TOKEN
 
 pytestmark = pytest.mark.anyio
@@ -417,6 +418,14 @@ async def test_readers_that_cannot_be_asked_for_are_unknown(played: TelegramStag
     played.server.fails("getChatAdministrators")
     assert await played.channel.audience(at(group)) == Audience(frozenset(), complete=False, shared=True)
     assert (await played.channel.audience(at(group))).readers
+
+
+@pytest.mark.parametrize("typing, times", [(60.0, 1), (0.0, 3)])
+async def test_typing_is_shown_again_when_telegram_stopped_showing_it(typing: float, times: int) -> None:
+    async with staged(timing=replace(FAST, typing=typing)) as played:
+        for signal in (Signal.WORKING, Signal.STILL, Signal.STILL):
+            await played.channel.signal(played.home, signal)
+        assert len(played.server.asked("sendChatAction")) == times
 
 
 # --- buttons, and the token

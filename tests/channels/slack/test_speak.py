@@ -480,6 +480,25 @@ async def test_a_status_is_shown_in_threads_and_cleared(scene: Scene) -> None:
     assert len(scene.played.calls) == before
 
 
+async def test_a_status_that_slack_would_take_away_is_shown_again_until_the_end(scene: Scene) -> None:
+    asked = await scene.alice.says(scene.alice.dm(), "go")
+    thread, key = scene.at(scene.alice.id, asked), (scene.alice.dm().id, asked.ts)
+    for renewed, times in ((60.0, 1), (0.0, 4)):
+        speaker = Speaker(scene.clients, renewed=renewed)
+        before = scene.asked("assistant.threads.setStatus")
+        await speaker.signal(thread, Signal.STILL)
+        await speaker.signal(thread, Signal.WORKING)
+        for _ in range(3):
+            await speaker.signal(thread, Signal.STILL)
+        assert scene.played.state.statuses[key] == "is thinking…"
+        assert scene.asked("assistant.threads.setStatus") == before + times
+        # One that is on its way when it ends does not stay.
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(speaker.signal, thread, Signal.STILL)
+            tasks.start_soon(speaker.signal, thread, Signal.DONE)
+        assert scene.played.state.statuses[key] == ""
+
+
 async def test_a_place_that_refuses_a_status_is_not_asked_again(scene: Scene) -> None:
     asked = await scene.alice.says(scene.general, "go")
     scene.played.fails("assistant.threads.setStatus", error="ratelimited")
