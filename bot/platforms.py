@@ -58,6 +58,7 @@ def platforms(
                 admins=lambda: admins(in_force()),
                 now_ms=SystemClock().wall_ms,
                 webhook=None if webhook is None else _webhook(environment, webhook),
+                chats=lambda: _chats(in_force(), Telegram.name),
                 observes=lambda: _observes(in_force(), Telegram.name),
                 bots=settings.telegram.bots,
                 server=base or SERVER,
@@ -114,6 +115,12 @@ def slack_manifest(settings: ChannelsSettings) -> dict[str, "JsonValue"]:
         events="" if slack.http is None else slack.http.url or "",
         back="" if slack.install is None else slack.install.url,
     )
+
+
+def _chats(policy: Document, channel: str) -> frozenset[str]:
+    """Return the chats of a channel that a policy names."""
+    named = (*policy.chats.values(), *policy.recipients.values())
+    return frozenset(one.chat for one in named if one.channel == channel)
 
 
 def _observes(policy: Document, channel: str) -> bool:

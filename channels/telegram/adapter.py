@@ -58,10 +58,10 @@ class Telegram:
     """The adapter for one bot.
 
     `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown. `admins`
-    tells the accounts of admins by now, `observes` whether groups are to be observed. `vault` keeps which groups moved
-    and who was seen in them. `lease` lets one process of all poll; with a `webhook` nobody polls, and all may listen.
-    `bots` are the accounts of other bots that are read. `server` is where the Bot API is. `now_ms` is the time in
-    milliseconds since 1970.
+    tells the accounts of admins by now, `observes` whether groups are to be observed, `chats` which the policy names.
+    `vault` keeps which groups moved and who was seen in them. `lease` lets one process of all poll; with a `webhook`
+    nobody polls, and all may listen. `bots` are the accounts of other bots that are read. `server` is where the Bot API
+    is. `now_ms` is the time in milliseconds since 1970.
     """
 
     name = wire.NAME
@@ -78,6 +78,7 @@ class Telegram:
         admins: Callable[[], frozenset[str]] = frozenset,
         webhook: Webhook | None = None,
         observes: Callable[[], bool] = bool,
+        chats: Callable[[], frozenset[str]] = frozenset,
         bots: Iterable[str] = (),
         server: str = SERVER,
         now_ms: Callable[[], int],
@@ -101,7 +102,7 @@ class Telegram:
         self._presses = Presses(self._bot, self._timing.press)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
-        self._observes = observes
+        self._observes, self._chats = observes, chats
         self._receive: Receive | None = None
         self._unread = 0
 
@@ -198,6 +199,7 @@ class Telegram:
             found += self._hooked(hook)
             found += self._skew
             found += self._privacy(me)
+        found += await self._misnamed()
         if self._unread:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
@@ -205,6 +207,17 @@ class Telegram:
     async def _heard(self, answer: _Answer) -> None:
         """Compare the clock with the one of an answer."""
         self._skew = skewed(answer.headers, self._now_ms(), "what is to happen at a time happens at another")
+
+    async def _misnamed(self) -> list[Trouble]:
+        """Tell of groups that the policy names by an id that they have at Telegram alone."""
+        found = list[Trouble]()
+        with suppress(VaultError):
+            for chat in sorted(self._chats()):
+                first = (await self._moves.first(Address(wire.NAME, chat), settled=False)).chat
+                if first != chat:
+                    told = f"the policy names the group {chat}, which goes on as {first} here since it became another"
+                    found.append(Trouble(told, f"write `{first}` in its place in config.yaml"))
+        return found
 
     def _hooked(self, hook: "WebhookInfo") -> list[Trouble]:
         if self._webhook is None:

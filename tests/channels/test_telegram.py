@@ -198,6 +198,20 @@ async def test_a_migrated_group_stays_what_it_was_to_the_application(played: Tel
     assert new.actions
 
 
+async def test_a_group_that_is_configured_by_the_id_it_has_since_is_told_with_the_one_to_write() -> None:
+    named = set[str]()
+    async with staged(chats=lambda: frozenset(named)) as played:
+        group = played.server.group("Team", played.alice)
+        new = played.server.migrate(group)
+        async with played.serving():
+            await until(lambda: [one for one in played.got if isinstance(one, Moved)])
+        named |= {str(new.id), str(group.id), "-1005"}
+        told = [one for one in await played.adapter.troubles() if "goes on as" in one.problem]
+        assert [(str(new.id) in one.problem, one.next_step) for one in told] == [
+            (True, f"write `{group.id}` in its place in config.yaml")
+        ]
+
+
 async def test_a_turn_that_runs_while_the_group_migrates_is_answered_at_the_new_id(played: TelegramStage) -> None:
     group = played.server.group("Team", played.alice)
     new = played.server.migrate(group)
