@@ -237,6 +237,8 @@ async def test_an_answer_that_somebody_who_joined_may_not_hear_is_offered_in_pri
         (answer,) = people.rooms.heard(HOUSE)
         assert KNOWN in answer
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
+        every = await people.app.store.deliveries(people.app.session_id(TEAM))
+        assert [one.meant_for for one in every if one.address == str(HOUSE)] == ["ann"]
         # Said as it was, from the log: nobody was asked anew.
         assert await people.app.store.state(people.app.session_id(HOUSE)) is None
 

@@ -145,6 +145,15 @@ async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: 
         assert (await owner.state()).taint.level is CONFIDENTIAL.level
 
 
+async def test_what_is_released_to_a_person_is_for_that_person(tmp_path: Path) -> None:
+    gus = {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]}
+    async with running(tmp_path, policy(principals={"owner": OWNER, "gus": gus})) as owner:
+        await confidential(owner)
+        await owner.say(f"/release confirm {code(await owner.say('/release last to guest'))}")
+        (sent,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        assert (sent.meant_for, sent.state) == ("gus", DeliveryState.SENT)
+
+
 @pytest.mark.parametrize(
     "hidden",
     [
