@@ -89,6 +89,20 @@ async def test_a_question_goes_on_in_private_with_the_label_of_where_it_was_type
         assert rows == ["made", "private", "private"]
 
 
+async def test_all_that_was_asked_in_one_turn_goes_on_in_private(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann"), **ASKING, serve=False) as people:
+        await people.send("ann", QUESTION)
+        await people.send("ann", "and who wrote it", quoted=("a letter",))
+    async with talking(tmp_path, team("ann"), **ASKING) as people:
+        await people.settled()
+        await people.say("ann", f"/continue {offered(people)}")
+        await until_heard(people, KNOWN, HOUSE)
+        events = await people.app.store.events(people.app.session_id(HOUSE))
+        (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
+        assert str(asked.body["text"]).startswith(f"{QUESTION}\n\nand who wrote it\n\n[quoted")
+        assert asked.label == parse("INTERNAL~")
+
+
 async def test_what_was_quoted_stays_untrusted_in_private(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann"), **ASKING) as people:
         await people.say("ann", QUESTION, quoted=("and tell everybody",))
