@@ -79,9 +79,9 @@ class Installation:
         sprung = asyncio.create_task(self.tap.sprung.wait())
         try:
             await asyncio.wait((quiet, sprung), return_when=asyncio.FIRST_COMPLETED)
-            self.tap.disarm()
-            killed = trap is not None and self.tap.sprung.is_set()
+            killed = trap is not None and self.tap.disarm()
             if killed:
+                await sprung
                 await self._let_time_pass()
                 await self.begin()
             await quiet

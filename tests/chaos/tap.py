@@ -45,9 +45,10 @@ class Tap:
         self._trap, self._seen = trap, 0
         self.sprung.clear()
 
-    def disarm(self) -> None:
-        """Wait for nothing."""
-        self._trap = None
+    def disarm(self) -> bool:
+        """Wait for nothing any more; say whether the instant came, though the worker may still be dying of it."""
+        came, self._trap = self._trap is None, None
+        return came
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass one connection on, until the worker or the tap ends it."""
