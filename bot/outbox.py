@@ -251,7 +251,8 @@ class Outbox:
             return _Fate(DeliveryState.AMBIGUOUS)
         if self._clock.wall_ms() - delivery.created_at > self._oldest_ms:
             return _back(delivery) if repeated else self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
-        if principals.is_anothers(self._gate.document, address, delivery.meant_for):
+        ours = delivery.approved == OURS
+        if principals.is_anothers(self._gate.document, address, delivery.meant_for, ours=ours):
             return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
         return None
 

@@ -63,10 +63,13 @@ def meant_for(principal: str, asker: str, home: Address, address: Address) -> st
     return principal if own else ""
 
 
-def is_anothers(document: Document, address: Address, meant: str) -> bool:
-    """Say whether what is meant for a principal would be told to somebody else there, or for nobody known any more."""
+def is_anothers(document: Document, address: Address, meant: str, *, ours: bool = False) -> bool:
+    """Say whether what is meant for a principal would be told to somebody else there, or for nobody known any more.
+
+    What is `ours`, told by the program itself, may tell somebody at his own account that he is not known any more.
+    """
     now = owner(document, address)
-    return bool(meant) and (now != meant if now else meant not in document.principals)
+    return bool(meant) and (now != meant if now else not ours and meant not in document.principals)
 
 
 def recipient(account: str) -> str:

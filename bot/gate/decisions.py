@@ -142,7 +142,8 @@ class Decisions:
         except ElsewhereError:
             account = principals.reader(replace(address, recipient=address.chat))
             if self.document.principal(account) is None:
-                return Destination(str(address), address.channel, labelling.classification(self.document, address))
+                known = labelling.classification(self.document, address)
+                return Destination(str(address), address.channel, known, shared=True)
             audience = Audience.of(account)
         except _UNTOLD:
             audience = _NOBODY_KNOWN

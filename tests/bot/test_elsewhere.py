@@ -126,3 +126,16 @@ async def test_one_that_cannot_tell_its_readers_is_not_another_process() -> None
 
     assert (await gate([], document(**SECTIONS), audiences=broken).prospect(TEAM)).clearance is None
     assert (await gate([], document(**SECTIONS), audiences=tells).prospect(TEAM)).clearance == INTERNAL
+
+
+async def test_a_rule_about_shared_chats_asks_where_the_chat_is_elsewhere_too(tmp_path: Path) -> None:
+    rule = {"id": "ask-shared", "hook": "PRE_OUTPUT", "when": "destination_shared", "action": "REQUIRE_APPROVAL"}
+    config = policy(**{**SECTIONS, "rules": [rule]}, blocks={"channels": {"telegram": {}}})
+    async with running(tmp_path, config) as owner:
+        await owner.say(bang("message", channel="telegram", recipient="team", text="hello there"), wait=False)
+
+        async def asked() -> bool:
+            return "Asked by `ask-shared`" in owner.shown
+
+        await eventually(asked)
+        assert [one.kind for one in await left(owner)] == ["question"]

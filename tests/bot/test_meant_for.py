@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot import principals
+from bot.gate.decisions import NOT_KNOWN
 from bot.outbox import NOT_THEIRS
 from bot.sessions.deliveries import DeliveryState
 from channels.message import Address, Outbound
@@ -52,7 +53,7 @@ async def became(owner: Person, *states: str) -> None:
     await eventually(done)
 
 
-@pytest.mark.parametrize("now, state", [("ann", "sent"), ("ben", "failed"), ("nobody", "failed")])
+@pytest.mark.parametrize("now, state", [("ann", "sent"), ("ben", "failed"), ("nobody", "sent")])
 async def test_a_late_answer_is_for_whom_the_session_is(tmp_path: Path, now: str, state: str) -> None:
     board = Board()
     async with running(tmp_path, sits_at_the_desk("ann"), channels=[board], serve=False) as owner:
@@ -60,8 +61,11 @@ async def test_a_late_answer_is_for_whom_the_session_is(tmp_path: Path, now: str
         await ann.send("what do you think?")
     async with running(tmp_path, sits_at_the_desk(now), channels=[board]) as owner:
         await became(owner, state)
-        assert len(board.at("desk")) == (now == "ann")
-        if now != "ann":
+        assert len(board.at("desk")) == (state == "sent")
+        if now == "nobody":
+            # At the account that asked, and nothing else.
+            assert [shown.text for shown in board.at("desk")] == [NOT_KNOWN]
+        if state == "failed":
             # A dead letter, with its reason.
             assert [letter.state for _, letter in await owner.app.store.dead()] == [DeliveryState.FAILED]
             reasons = [row.body.get("reason") for row in await owner.app.store.records(ann.sid)]
@@ -140,3 +144,6 @@ def test_whose_an_address_is() -> None:
     assert principals.is_anothers(known, DESK, "ben")
     # Nobody known is there: whom it is for may still be, by another account.
     assert [principals.is_anothers(known, team, name) for name in ("ann", "zoe")] == [False, True]
+    # Who is not known any more is told so at his own account, and nobody who has that by now.
+    assert not principals.is_anothers(known, team, "zoe", ours=True)
+    assert principals.is_anothers(known, DESK, "zoe", ours=True)
