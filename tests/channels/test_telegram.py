@@ -434,10 +434,10 @@ async def test_readers_that_cannot_be_asked_for_are_unknown(played: TelegramStag
     assert (await played.channel.audience(at(group))).readers
 
 
-@pytest.mark.parametrize("typing, times", [(60.0, 1), (0.0, 3)])
+@pytest.mark.parametrize("typing, times", [(60.0, 2), (0.0, 4)])
 async def test_typing_is_shown_again_when_telegram_stopped_showing_it(typing: float, times: int) -> None:
     async with staged(timing=replace(FAST, typing=typing)) as played:
-        for signal in (Signal.WORKING, Signal.STILL, Signal.STILL):
+        for signal in (Signal.WORKING, Signal.STILL, Signal.STILL, Signal.WORKING):
             await played.channel.signal(played.home, signal)
         assert len(played.server.asked("sendChatAction")) == times
 
