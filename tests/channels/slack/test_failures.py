@@ -44,6 +44,7 @@ GONE = (
         (refused("something new", 503), AmbiguousSendError),
         (refused("something new", 429), BusyChannelError),
         (SlackApiError("<html>", SimpleNamespace(status=502)), AmbiguousSendError),  # pyright: ignore[reportArgumentType]
+        (SlackApiError("<html>", SimpleNamespace(status=429)), BusyChannelError),  # pyright: ignore[reportArgumentType]
         (TimeoutError(), AmbiguousSendError),
         (aiohttp.ServerDisconnectedError(), AmbiguousSendError),
         (aiohttp.ClientOSError(), AmbiguousSendError),
