@@ -6,9 +6,8 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,7 @@ from bot.newcomers import Newcomers
 from bot.offers import Offers
 from bot.outbox import Outbox
 from bot.pacing import RATES, Pacing
+from bot.parts import BUILT_IN, Parts
 from bot.platforms import platforms
 from bot.post import Post
 from bot.rate import RateLimiter
@@ -44,43 +44,26 @@ from bot.reload import Reloader, Tell, named
 from bot.router import Router
 from bot.seed import FILES, WORKSPACES, seed
 from bot.sessions.kin import Caps
-from bot.sessions.port import SessionStore
 from bot.spawning import Spawner
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.strangers import Strangers
 from bot.tools import catalogue
 from bot.tools.arguments import types
-from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
-from bot.tools.web_connection import Connector, Resolve, system_resolver
+from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.trail import Trail
 from channels.base import Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
     from bot.agent.thinking import Thinking
     from bot.intake.transcriber import Transcriber
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up.
-
-    `transcriber` writes down what is said in recordings, in the place of the configured one.
-    """
-
-    tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
-    model: "Callable[[str], Model] | None" = None
-    resolve: Resolve = system_resolver
-    transcriber: "Transcriber | None" = None
 
 
 async def _nobody(_line: str) -> None:
@@ -100,7 +83,7 @@ class App:
         listened: Sequence[Platform],
         clock: Clock,
         environment: Mapping[str, str],
-        parts: "Parts",
+        parts: Parts,
     ) -> None:
         self.config = config
         self.store = store
@@ -351,7 +334,7 @@ async def open_app(
     config: Config,
     channels: Sequence[Channel],
     environment: Mapping[str, str] = os.environ,
-    parts: Parts = Parts(),
+    parts: Parts = BUILT_IN,
     *,
     listening: bool = False,
 ) -> AsyncGenerator[App]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bot.app import App, Parts, open_app
+from bot.app import App, open_app
 from bot.config.load import load_config
+from bot.parts import Parts
 from bot.router import Receipt
 from bot.sessions.events import Event
 from bot.sessions.values import SessionState, Status

@@ -9,7 +9,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
-from bot.app import Parts
+from bot.parts import Parts
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import Arguments, Declared, Result, Scene
 from channels.message import Address

@@ -26,9 +26,10 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app import App, Parts, open_app
+from bot.app import App, open_app
 from bot.config.load import load_config
 from bot.config.model import Config
+from bot.parts import Parts
 from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
 from channels.base import Audience

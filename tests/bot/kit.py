@@ -22,12 +22,12 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from bot.app import Parts
 from bot.budget import Budget
 from bot.clock import SystemClock
 from bot.errors import BusyError
 from bot.gate.gate import Gate
 from bot.ids import Ids
+from bot.parts import Parts
 from bot.rate import RateLimiter
 from bot.secrets import Keyring
 from bot.sessions.budgets import Budgets, Shortage, Spent

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.app import App, Parts
+from bot.app import App
+from bot.parts import Parts
 from bot.router import Receipt
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal

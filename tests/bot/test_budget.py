@@ -10,13 +10,13 @@ from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.models import Asker, ModelError, OverBudgetError
 from bot.agent.providers import Seat
-from bot.app import Parts
 from bot.budget import AGAIN, NEVER, USED_UP, Budget
 from bot.commands.usage import NOT_COUNTED
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.endings import DENIED_HERE
 from bot.ids import Ids
 from bot.intake.files import NOT_PAID
+from bot.parts import Parts
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.values import Usage, YieldReason
 from bot.store.keys import SPENDING, SPENT

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from bot.app import Parts
 from bot.authorize import Caller, Ingress
 from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.model import NOT_BEGUN, NOT_HERE
+from bot.parts import Parts
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role

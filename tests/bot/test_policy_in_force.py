@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import Parts, open_app
+from bot.app import open_app
 from bot.config.load import load_config
 from bot.lease import LeaseKeeper
+from bot.parts import Parts
 from bot.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType

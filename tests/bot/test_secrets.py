@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.app import Parts
 from bot.config.load import load_config
 from bot.config.references import references
 from bot.config.secrets import SecretSettings
 from bot.errors import ConfigError, OperatorError
+from bot.parts import Parts
 from bot.secrets import SHORTEST, Held, Keyring
 from bot.sessions.events import EventType
 from bot.tools.base import Declared, Result, Scene

@@ -4,9 +4,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from bot.app import Parts, open_app
+from bot.app import open_app
 from bot.config.load import load_config
 from bot.config.model import Config
+from bot.parts import Parts
 from bot.tools import catalogue
 from bot.tools.base import Arguments, Declared, Result, Scene
 from channels.console import Console

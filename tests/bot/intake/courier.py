@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bot.app import App, Parts
+from bot.app import App
+from bot.parts import Parts
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject, objects
 from bot.tools.labelled_files import Place

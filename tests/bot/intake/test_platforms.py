@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import BinaryContent, UserPromptPart
 
-from bot.app import Parts
+from bot.parts import Parts
 from channels.base import Platform
 from channels.message import Address
 from tests.bot.intake.courier import OGG, PNG

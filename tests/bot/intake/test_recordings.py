@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import Parts
 from bot.config.files import TranscriberSettings
 from bot.errors import ConfigError
 from bot.intake.files import NOT_HEARD, NOT_WRITTEN
 from bot.intake.kinds import Nature, nature
 from bot.intake.transcriber import HttpTranscriber, TranscriptionError
 from bot.intake.transcriber import transcriber as configured_one
+from bot.parts import Parts
 from policy.labels import parse
 from tests.bot.intake.courier import OGG, Sender, configured, sending
 from tests.sim.transcriber import Transcriber, transcriber

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import Parts
+from bot.parts import Parts
 from bot.sessions.events import EventType
 from bot.tools.web_body import BodyError, read
 from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
