@@ -4,7 +4,8 @@ Tokens are set aside before a model is asked, and what it used is counted in the
 much as was set aside. A background session uses what belongs to whoever set it going and to the chat it came from.
 Where no budget is configured nothing is counted here, and the store is not asked.
 
-That a budget is used up is told in constants: how much others used is nobody's business (law `no_read_up`).
+Where a budget would suffice but for what others have set aside and not used yet, that is waited for a moment. That one
+is used up, or is not free in time, is told in constants: what others use is nobody's business (law `no_read_up`).
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -17,9 +18,9 @@ import anyio
 
 from bot import principals
 from bot.config.model import Config
-from bot.errors import LockgateError, StoreError
+from bot.errors import BusyError, LockgateError, StoreError
 from bot.ids import Ids
-from bot.sessions.budgets import Budgets, BudgetStore, Shortage, Spender, Spent, Whose
+from bot.sessions.budgets import Budgets, BudgetStore, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Usage
 from bot.standing import Standing
@@ -43,6 +44,13 @@ NEVER: Final = (
 _GRACE_MS: Final = 30_000
 """How much longer than a model may take tokens are set aside for it."""
 
+_PATIENCE: Final = 5.0
+"""Seconds that are waited at most for what others have set aside: many an answer is finished in them."""
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 1.0
+"""Seconds between two tries, which double."""
+
 
 class BudgetError(LockgateError):
     """A budget does not suffice; the text is for whoever asked."""
@@ -50,13 +58,22 @@ class BudgetError(LockgateError):
     code = "budget"
 
     def __init__(self, shortage: Shortage, tokens: int) -> None:
-        super().__init__(NEVER if shortage.never else f"{USED_UP[shortage.whose]}; {AGAIN}")
+        super().__init__(_told(shortage))
         self._shortage = shortage
         self._tokens = tokens
 
+    @property
+    def passing(self) -> bool:
+        """Whether it may suffice in a moment."""
+        return self._shortage.lack is Lack.HELD
+
     def row(self, standing: Standing) -> AuditRow:
         """Return what the audit is told."""
-        body: dict[str, JsonValue] = {"budget": self._shortage.whose.value, "tokens": self._tokens}
+        body: dict[str, JsonValue] = {
+            "budget": self._shortage.whose.value,
+            "lack": self._shortage.lack.value,
+            "tokens": self._tokens,
+        }
         return AuditRow("refused", standing.asker, {"reason": "the budget does not suffice", **body})
 
 
@@ -68,31 +85,31 @@ class Spending:
 
 
 class Budget:
-    """Sets aside and counts. `life` is how long a model may take to answer, in milliseconds."""
+    """Sets aside and counts. `life` is how long a model may take to answer, in milliseconds.
 
-    def __init__(self, store: BudgetStore, ids: Ids, limits: Budgets, life: int) -> None:
+    `patience` is how many seconds are waited at most for what others have set aside.
+    """
+
+    def __init__(self, store: BudgetStore, ids: Ids, limits: Budgets, life: int, patience: float) -> None:
         self._store = store
         self._ids = ids
         self.limits = limits
         self._life = life
+        self._patience = patience
 
     @asynccontextmanager
     async def spending(self, standing: Standing, tokens: Callable[[], int]) -> AsyncGenerator[Spending]:
         """Ask a model within the block, which notes what it used; `tokens` says how many that may be.
 
-        Raises BudgetError: a budget does not suffice, and the model must not be asked. StoreError.
+        It is waited a moment for a budget of which others have set too much aside. Raises BudgetError: one does not
+        suffice, and the model must not be asked. StoreError.
         """
         spending = Spending()
         if not self.limits.kept:
             yield spending
             return
         reservation, spender, reserved = self._ids.op(), _spender(standing), tokens()
-        shortage = None
-        # To the end: torn by a stop, tokens would be set aside that nobody settles.
-        with anyio.CancelScope(shield=True):
-            shortage = await self._store.reserve_tokens(reservation, spender, reserved, self.limits, self._life)
-        if shortage is not None:
-            raise BudgetError(shortage, reserved)
+        await self._set_aside(reservation, spender, reserved)
         try:
             yield spending
         finally:
@@ -104,6 +121,21 @@ class Budget:
                     reservation, spender, known if used.complete else known + reserved, complete=used.complete
                 )
 
+    async def _set_aside(self, reservation: str, spender: Spender, tokens: int) -> None:
+        """Set tokens aside; nothing is as long as it waits. Raises BudgetError. StoreError."""
+        until = min(anyio.current_time() + self._patience, anyio.current_effective_deadline())
+        pause, shortage = _FIRST_PAUSE, None
+        while True:
+            # To the end: torn by a stop, tokens would be set aside that nobody settles.
+            with anyio.CancelScope(shield=True):
+                shortage = await self._store.reserve_tokens(reservation, spender, tokens, self.limits, self._life)
+            if shortage is None:
+                return
+            if shortage.lack is not Lack.HELD or anyio.current_time() + pause >= until:
+                raise BudgetError(shortage, tokens)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
     async def spent(self) -> tuple[Spent, ...]:
         """Return what was used today; nothing if there is no budget. Raises StoreError."""
         return await self._store.spent_today() if self.limits.kept else ()
@@ -114,7 +146,17 @@ def budget(store: BudgetStore, ids: Ids, config: Config) -> Budget:
     limits = config.limits
     seconds = max(config.model.answer_seconds, 0 if config.transcriber is None else config.transcriber.seconds)
     budgets = Budgets(limits.person_daily_tokens, limits.chat_daily_tokens, limits.daily_tokens)
-    return Budget(store, ids, budgets, int(seconds * 1000) + _GRACE_MS)
+    return Budget(store, ids, budgets, int(seconds * 1000) + _GRACE_MS, _PATIENCE)
+
+
+def _told(shortage: Shortage) -> str:
+    match shortage.lack:
+        case Lack.NEVER:
+            return NEVER
+        case Lack.USED:
+            return f"{USED_UP[shortage.whose]}; {AGAIN}"
+        case Lack.HELD:
+            return str(BusyError())
 
 
 def _spender(standing: Standing) -> Spender:

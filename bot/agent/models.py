@@ -97,7 +97,7 @@ class OverBudgetError(ModelError):
 
     @property
     def told(self) -> str:
-        """What whoever asked is told: it is of no use to try again."""
+        """What whoever asked is told, with what is of use then."""
         return str(self)
 
 

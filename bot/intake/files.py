@@ -155,7 +155,7 @@ class Files:
                 text = await transcriber.transcribe(file.content, file.nature)
         except BudgetError as error:
             await record(error.row(standing))
-            return replace(file, remark=NOT_PAID)
+            return replace(file, remark=NOT_WRITTEN if error.passing else NOT_PAID)
         except TranscriptionError:
             return replace(file, remark=NOT_WRITTEN)
         looked_at = self._settings.characters + _MARGIN

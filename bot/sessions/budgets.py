@@ -46,12 +46,24 @@ class Spender:
     label: Label
 
 
+class Lack(StrEnum):
+    """Why a budget does not suffice.
+
+    The whole of it would not, or what is left of it does not. Or what is left would, but for what is set aside and not
+    used yet, which may come back in a moment.
+    """
+
+    NEVER = "never"
+    USED = "used"
+    HELD = "held"
+
+
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A budget that does not suffice; `never` tells that the whole of it would not either."""
+    """A budget that does not suffice, and why. One that is used up is told before one that is only set aside."""
 
     whose: Whose
-    never: bool
+    lack: Lack
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from bot.sessions.budgets import DAY_MS, Budgets, Shortage, Spender, Spent, Whose
+from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import SPENDING, SPENT, decode, encode, spending_op
@@ -27,7 +27,7 @@ class Budget(Part):
         most = ("" if limit is None else limit for limit in (budgets.person, budgets.chat, budgets.all))
         args: list[Arg] = ["reserve", raw(reservation), life, tokens, *_accounts(spender), *most]
         reply = await self._link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
-        return None if reply[0] == b"ok" else Shortage(Whose(text(reply[1])), never=reply[2] == 1)
+        return None if reply[0] == b"ok" else Shortage(Whose(text(reply[1])), Lack(text(reply[2])))
 
     async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
         """Count what was used in the place of what was set aside."""

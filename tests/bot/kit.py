@@ -329,7 +329,7 @@ class Uncounted:
         raise AssertionError
 
 
-UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), 0)
+UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), 0, 0)
 
 
 class Childless:

@@ -1,6 +1,8 @@
 """Budgets of a day: nobody asks a model beyond one, and whoever asked learns what is used up, and nothing of others."""
 
 import asyncio
+import io
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from bot.budget import AGAIN, NEVER, USED_UP, Budget
 from bot.commands.usage import NOT_COUNTED
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.endings import DENIED_HERE
+from bot.errors import BusyError
 from bot.ids import Ids
-from bot.intake.files import NOT_PAID
+from bot.intake.files import NOT_PAID, NOT_WRITTEN
 from bot.parts import Parts
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.values import Usage, YieldReason
@@ -227,9 +230,85 @@ async def test_recordings_count_and_are_not_heard_beyond_it(tmp_path: Path) -> N
             assert len(played.heard) == 1
 
 
+async def test_a_recording_that_has_to_wait_for_others_can_be_sent_again(tmp_path: Path) -> None:
+    async with transcriber() as played:
+        blocks = {
+            "transcriber": {"base_url": played.base, "model": "scribe", "seconds": 5},
+            "limits": {"daily_tokens": 100_000},
+            "model": {"answer_seconds": 1},
+        }
+        config = configured(blocks, transcribers={"scribe": {"clearance": "PUBLIC~"}})
+        async with sending(tmp_path, config) as ann:
+            elsewhere, limits = Spender("mel", "", PUBLIC), Budgets(all=100_000)
+            assert await ann.app.store.reserve_tokens("x", elsewhere, 99_990, limits, 60_000) is None
+            told, ended = await ann.sends(("a.ogg", OGG))
+            assert NOT_WRITTEN in told
+            assert ended == str(BusyError())
+            assert played.heard == []
+
+
+async def test_people_who_ask_at_once_wait_for_one_another_and_all_are_answered(tmp_path: Path) -> None:
+    """What two of them have set aside is most of the day; what they use is next to nothing."""
+    model = Scripted("hi", wait=(gate := asyncio.Event()))
+    limits = {"limits": {"daily_tokens": 20_000}}
+    async with talking(tmp_path, team("ann", "mel"), parts=parts(model=model), blocks=limits) as people:
+        homes = [Address("room", "ann"), Address("room", "mel"), Address("room", "ann", thread="1")]
+        for home in homes:
+            await people.send(home.chat, "hello", home)
+
+        async def waits() -> bool:
+            return len(model.asked) == 2 and await command(people.app.store, "HLEN", SPENDING) == 2
+
+        await eventually(waits)
+        await asyncio.sleep(0.5)
+        assert (len(model.asked), people.rooms.said) == (2, [])
+        gate.set()
+        for home in homes:
+            await people.settled(home)
+        assert people.rooms.said == ["hi"] * 3
+        assert sum(one.tokens for one in await people.app.store.spent_today()) == 45
+
+
+async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget(tmp_path: Path) -> None:
+    blocks = {"limits": {"daily_tokens": 20_000}, "model": {"answer_seconds": 1}}
+    async with talking(tmp_path, team("ann"), blocks=blocks) as people:
+        store, home, elsewhere = people.app.store, Address("room", "ann"), Spender("mel", "", PUBLIC)
+        assert await store.reserve_tokens("x", elsewhere, 19_000, Budgets(all=20_000), 60_000) is None
+        begun = time.monotonic()
+        await people.say("ann", "hello", home)
+        # The time that a model has bounds the wait for it.
+        assert 0.3 < time.monotonic() - begun < 5
+        assert people.rooms.said == [str(BusyError())]
+        person = Person(people.app, io.StringIO(), home)
+        assert await reason(person) is YieldReason.BUDGET_EXCEEDED
+        await store.settle_tokens("x", elsewhere, 10, complete=True)
+        await people.say("ann", "hello", home)
+        assert people.rooms.said[1:] == ["You said: hello"]
+
+
+async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path) -> None:
+    async with running(tmp_path, limited(daily_tokens=20_000)) as owner:
+        store, elsewhere = owner.app.store, Spender("mel", "", PUBLIC)
+        assert await store.reserve_tokens("x", elsewhere, 19_000, Budgets(all=20_000), 60_000) is None
+        await owner.say("hello", wait=False)
+
+        async def thinks() -> bool:
+            state = await store.state(owner.sid)
+            return state is not None and state.turn is not None
+
+        await eventually(thinks)
+        await asyncio.sleep(0.3)
+        begun = time.monotonic()
+        await owner.say("/stop")
+        assert time.monotonic() - begun < 3
+        assert await reason(owner) is YieldReason.CANCELED
+        assert await command(store, "HKEYS", SPENDING) == [b"x"]
+        assert await store.spent_today() == ()
+
+
 async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), 60_000)
+        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), 60_000, 0)
         broken = Scripted(OSError("hunter2"), "hi")
         asker = Asker(ModelSettings(retries=1), budget)
         prompt: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("hello")])]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import SchemaError
-from bot.sessions.budgets import Budgets, Shortage, Spender, Spent, Whose
+from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.store.keys import SPENDING, SPENT
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC
@@ -32,7 +32,7 @@ async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisSt
     asked = [one.reserve_tokens(fresh(), ann, 30, HUNDRED, LIFE) for one in (store, other) * 5]
     answers = await asyncio.gather(*asked)
     assert answers.count(None) == 3
-    assert set(answers) == {None, Shortage(Whose.PERSON, never=False)}
+    assert set(answers) == {None, Shortage(Whose.PERSON, Lack.HELD)}
     assert await store.reserve_tokens(fresh(), spender(), 30, HUNDRED, LIFE) is None
 
 
@@ -40,7 +40,7 @@ async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: Re
     ann, first, second = spender(), fresh(), fresh()
     assert await store.reserve_tokens(first, ann, 90, HUNDRED, LIFE) is None
     await store.settle_tokens(first, ann, 40, complete=True)
-    assert await store.reserve_tokens(second, ann, 61, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    assert await store.reserve_tokens(second, ann, 61, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
     assert await store.reserve_tokens(second, ann, 60, HUNDRED, LIFE) is None
     await store.settle_tokens(second, replace(ann, label=SECRET), 60, complete=False)
     # Of each label by itself, so that a reader is told of what he may know of.
@@ -48,8 +48,8 @@ async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: Re
         Spent(Whose.PERSON, ann.person, PUBLIC, 40, complete=True),
         Spent(Whose.PERSON, ann.person, SECRET, 60, complete=False),
     ]
-    assert await store.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
-    assert await store.reserve_tokens(fresh(), ann, 101, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=True)
+    assert await store.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    assert await store.reserve_tokens(fresh(), ann, 101, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
 
 
 async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStore) -> None:
@@ -58,12 +58,27 @@ async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStor
         ann, name = spender(chat), fresh()
         assert await own.reserve_tokens(name, ann, 50, limits, LIFE) is None, number
         await own.settle_tokens(name, ann, 50, complete=True)
-    assert await own.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, never=False)
+    assert await own.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, Lack.USED)
     assert await spent(own, chat) == [Spent(Whose.CHAT, chat, PUBLIC, 100, complete=True)]
     # Another chat, or nobody's, is not held up by it, until all of it is used.
     assert await own.reserve_tokens(fresh(), spender(f"{chat}2"), 100, limits, LIFE) is None
-    assert await own.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, never=False)
+    assert await own.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
     assert await own.reserve_tokens(fresh(), spender(), 50, limits, LIFE) is None
+
+
+async def test_what_is_only_set_aside_is_told_from_what_is_used_and_comes_after_it(own: RedisStore) -> None:
+    """A budget that is used up is used up, whatever another one waits for."""
+    ann, ben, first = spender(), spender(), fresh()
+    limits = Budgets(person=60, all=100)
+    assert await own.reserve_tokens(first, ann, 60, limits, LIFE) is None
+    assert await own.reserve_tokens(fresh(), ann, 30, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    assert await own.reserve_tokens(fresh(), ben, 50, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
+    assert await own.reserve_tokens(fresh(), ann, 61, limits, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
+    await own.settle_tokens(fresh(), ben, 50, complete=True)
+    assert await own.reserve_tokens(fresh(), ann, 51, limits, LIFE) == Shortage(Whose.ALL, Lack.USED)
+    assert await own.reserve_tokens(fresh(), ann, 50, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    await own.settle_tokens(first, ann, 10, complete=True)
+    assert await own.reserve_tokens(fresh(), ann, 40, limits, LIFE) is None
 
 
 async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(store: RedisStore) -> None:
@@ -89,13 +104,13 @@ async def test_a_new_day_begins_with_nothing_used(own: RedisStore) -> None:
     await command(own, "HSET", SPENT, "day", today - 1)
     assert await own.spent_today() == ()
     # What is set aside over midnight is still so, and counts on the day it is settled.
-    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
     await own.settle_tokens(over, ann, 20, complete=True)
     assert await own.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
     assert int(await command(own, "HGET", SPENT, "day")) == today
     # A clock that goes back begins no day anew.
     await command(own, "HSET", SPENT, "day", today + 1)
-    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, never=False)
+    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
 
 
 async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:

@@ -5,7 +5,8 @@
 -- ARGV: `reserve`, id, ms of its time, tokens, person, chat, label, most of the person, of the chat, of all
 --   or `settle`, id, tokens, 1 if that is all of it, person, chat, label
 -- A person is `p/<who>`, a chat `c/<who>` or `-` for none; a most is empty for no limit.
--- Answers: ok · short person|chat|all 1 if the whole budget would not suffice
+-- Answers: ok · short person|chat|all never|used|held: the whole of it would not suffice, what is left of it does not,
+--   or only not as long as others have set aside what they may not use
 -- fields of day: `v`, `day` since 1970, `<account>` and `a` for all → tokens, `<account> <label>` → `tokens complete`
 -- field of open: `v until tokens person chat label`
 
@@ -62,12 +63,16 @@ for i = 1, #flat, 2 do
     for _, account in ipairs({p, c, 'a'}) do held[account] = (held[account] or 0) + size end
   end
 end
+local waiting
 for _, limit in ipairs(limits) do
   local whose, account, most = limit[1], limit[2], tonumber(limit[3])
-  if most and account ~= '-' and used(account) + (held[account] or 0) + tokens > most then
-    return {'short', whose, tokens > most and 1 or 0}
+  if most and account ~= '-' then
+    local left = most - used(account)
+    if tokens > left then return {'short', whose, tokens > most and 'never' or 'used'} end
+    if tokens > left - (held[account] or 0) then waiting = waiting or {'short', whose, 'held'} end
   end
 end
+if waiting then return waiting end
 for _, one in ipairs(lapsed) do
   redis.call('HDEL', KEYS[2], one[1])
   spend(one[2], one[3], one[4], 0, '0')
