@@ -106,20 +106,33 @@ class WakeHints(Filing):
         return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
     async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
-        """Probe sessions, put both hints right, and return those with something to do."""
+        """Put the hints about sessions right, and return those with something to do."""
+        ready, idle = await self._probed(sids, gone, served)
+        if idle:
+            # Only what has nothing is taken out: who looks for questions meanwhile finds the others.
+            taken = await self._link.commands(*(("SREM", OPEN, raw(sid)) for sid in idle))
+            # What was accepted between look and removal would be in no hint.
+            again, _ = await self._probed([sid for sid, out in zip(idle, taken, strict=True) if out], gone, served)
+            ready += again
+        return ready
+
+    async def _probed(
+        self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """Probe sessions and add them to the hints they belong to; return those with something to do and with nothing.
+
+        What a process that is gone holds of them is freed.
+        """
         if not sids:
-            return []
-        # Taken out before looking: an input accepted after the look puts the session in again.
-        await self._link.commands(("SREM", OPEN, *map(raw, sids)))
+            return [], []
         calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
-        still_open, ready, dead = list[str](), list[str](), list[str]()
+        still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
         for sid, reply in zip(sids, await self._link.scripts(Script.PROBE, calls), strict=True):
             need = int(reply[2])
             freed = [await self._take_from(sid, holder) for holder in map(text, reply[3:]) if gone(holder)]
             if int(reply[1]):
                 dead.append(sid)
-            if need != _NOTHING:
-                still_open.append(sid)
+            (idle if need == _NOTHING else still_open).append(sid)
             if need == _NEEDS_SOMEBODY or any(freed):
                 ready.append(sid)
         hints = list[Command]()
@@ -129,7 +142,7 @@ class WakeHints(Filing):
             hints.append(("SADD", LETTERS, *map(raw, dead)))
         if hints:
             await self._link.commands(*hints)
-        return ready
+        return ready, idle
 
     async def _take_from(self, sid: str, holder: str) -> bool:
         """Free what a process that is gone holds of a session; return whether there is something to do now."""

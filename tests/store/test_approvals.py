@@ -1,5 +1,6 @@
 """The script `resolve`: an approval is answered once."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -67,6 +68,18 @@ async def test_questions_are_found_wherever_they_wait_and_a_lost_hint_is_healed(
         assert await store.questions() == ()
         for _ in range(3):
             await store.sweep()
+
+
+async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> None:
+    claim, asked = await suspended(store)
+
+    async def look() -> bool:
+        return any((state.sid, one.id) == (claim.sid, asked.id) for state, one in await store.questions())
+
+    swept = asyncio.gather(*(store.sweep() for _ in range(20)))
+    seen = [await look() for _ in range(40)]
+    await swept
+    assert all(seen)
 
 
 async def test_a_record_nobody_can_read_hides_no_question(store: RedisStore) -> None:
