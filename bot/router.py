@@ -76,8 +76,9 @@ class Router:
     """Routes what comes in.
 
     `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
-    message may have, `rate` bounds each person's messages. The owner is not bounded by that: his is the console, where
-    a whole file may be piped in.
+    message may have, `rate` bounds what each person says, types as commands and presses. Urgent commands are counted
+    apart, as many again: who has said too much still stops what runs and answers what waits. The owner is not bounded
+    by that: his is the console, where a whole file may be piped in.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -145,23 +146,27 @@ class Router:
                 # Whoever may not ask is still heard by everybody there, as by whom he is asked for.
                 await self._observer.keep(inbound)
             return await self._refuse(inbound, caller, sid)
+        if not command and self._blocked(inbound.address):
+            return Receipt(Outcome.IGNORED, sid)
+        if not self._paced(inbound, caller, urgent=command and table.is_urgent(inbound.text)):
+            return await self._flooded(inbound, caller, sid)
         if not current:
             return await self._tell(inbound, caller, sid, NOT_SERVING)
-        if command:
-            there = answered_at(inbound)
-            sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
-            reply = await table.answer(self._context(caller, there, sid), inbound.text)
-            standing = await self._standing(caller, there, sid)
-            await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
-            return Receipt(Outcome.ANSWERED, sid)
-        if self._blocked(inbound.address) or not await self._loops.lets(inbound):
-            return Receipt(Outcome.IGNORED, sid)
-        return await self._message(inbound, caller, sid)
+        return await (self._command(inbound, caller) if command else self._message(inbound, caller, sid))
+
+    async def _command(self, inbound: Inbound, caller: Caller) -> Receipt:
+        """Answer a command of somebody who may give it."""
+        there = answered_at(inbound)
+        sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
+        reply = await table.answer(self._context(caller, there, sid), inbound.text)
+        standing = await self._standing(caller, there, sid)
+        await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
+        return Receipt(Outcome.ANSWERED, sid)
 
     async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
         """Put a message of somebody who may speak here into its session's inbox, or tell him why it is not."""
-        if caller.role is not Role.OWNER and not self._rate.allows(caller.principal, _dedupe(inbound)):
-            return await self._flooded(inbound, caller, sid)
+        if not await self._loops.lets(inbound):
+            return Receipt(Outcome.IGNORED, sid)
         try:
             problem = await self._taken(inbound, caller, sid)
         except ForeignError:
@@ -173,6 +178,10 @@ class Router:
         """Keep what was not said to this bot, where the policy in force wants that."""
         kept = await self._reloader.current() and await self._observer.keep(inbound)
         return Receipt(Outcome.OBSERVED if kept else Outcome.IGNORED, sid)
+
+    def _paced(self, inbound: Inbound, caller: Caller, *, urgent: bool) -> bool:
+        """Count what somebody says; return whether it is not too much. What a platform tells again counts once."""
+        return caller.role is Role.OWNER or self._rate.allows(f"{urgent:d}/{caller.principal}", _dedupe(inbound))
 
     async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
         """Take in no more of somebody who says too much for now; that is told and noted once in a minute."""
@@ -256,11 +265,11 @@ class Router:
         if self._blocked(inbound.address):
             told = ""
         times = await self._strangers.times(refusal)
-        # What somebody does a thousand times in a day is ten rows, each with its number, and for a stranger as many
-        # answers. Whoever is known is always told.
+        # What somebody does a thousand times in a day is ten rows, each with its number, and as many answers: each
+        # answer is a row as well.
         if times & (times - 1) == 0:
             await self._audit.append((AuditRow("refused", "router", {**body, "times": times}),))
-        elif told in SAID_OFTEN and self._gate.document.principal(refusal.account) is None:
+        elif told in SAID_OFTEN:
             told = ""
         if told:
             stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)

@@ -26,7 +26,7 @@ ASK_ALONE: Final = "this button is not for you, write to me in private to ask to
 """What a stranger is told who presses a button in a shared chat, where people can be let in."""
 
 SAID_OFTEN: Final = frozenset({UNKNOWN_HERE, NOT_YOURS, ASK_ALONE})
-"""What a stranger would be told every time, and is told less and less often."""
+"""What somebody would be told every time, and is told less and less often."""
 
 ASK: Final = "you are not known here, an admin of this bot can let you in with the code {code} within an hour"
 

@@ -170,7 +170,8 @@ class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
     `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
-    whom it is not `offered` it is as if it did not exist.
+    whom it is not `offered` it is as if it did not exist. What is `urgent` is counted apart from what else somebody
+    says in a minute, so that too much of that does not hold it up.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Command:
     offered: Callable[[CommandContext], bool] = _to_everybody
     for_members: frozenset[str] = frozenset()
     for_admins: frozenset[str] = frozenset()
+    urgent: bool = False
 
     def needed(self, argument: str) -> Role:
         """Return the role that this argument takes."""

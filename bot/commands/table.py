@@ -93,8 +93,8 @@ COMMANDS: Final = (
     Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name),
     Command("model", "/model [NAME]", "which model this conversation thinks with, or switch to another", model.model),
     Command("approvals", "/approvals [ID]", "what waits for an answer from you", approvals.approvals),
-    Command("approve", "/approve ID", "let a waiting call go on", approvals.approve),
-    Command("deny", "/deny ID", "refuse a waiting call, or let an offer be", approvals.deny),
+    Command("approve", "/approve ID", "let a waiting call go on", approvals.approve, urgent=True),
+    Command("deny", "/deny ID", "refuse a waiting call, or let an offer be", approvals.deny, urgent=True),
     Command("continue", "/continue ID", "have in your private chat what was offered to you", offers.proceed),
     Command(
         "background",
@@ -160,7 +160,7 @@ COMMANDS: Final = (
         queueing.queue,
     ),
     Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
-    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop),
+    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop, urgent=True),
     Command("quit", QUIT, "leave the console", session.leave, offered=session.at_console),
 )
 
@@ -199,6 +199,12 @@ def needed(text: str) -> Role:
     name, argument = _split(text)
     command = find(name)
     return Role.MEMBER if command is None else command.needed(argument)
+
+
+def is_urgent(text: str) -> bool:
+    """Say whether a line is a command that somebody must be able to give also after he said too much."""
+    command = find(_split(text)[0])
+    return command is not None and command.urgent
 
 
 def puts_policy(text: str) -> bool:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.router import FLOODED, Outcome
+from bot.app import open_app
+from bot.router import FLOODED, NOT_SERVING, Outcome
 from bot.sessions.events import EventType
 from bot.sessions.values import Title
-from bot.strangers import UNKNOWN_HERE
+from bot.strangers import NOT_YOURS, UNKNOWN_HERE
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
@@ -46,24 +47,40 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
         assert len(rows) == 12
 
 
-async def test_somebody_known_is_always_told_and_grows_the_audit_no_faster(tmp_path: Path) -> None:
-    people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
+@pytest.mark.parametrize(
+    "role, text, how, told",
+    [
+        ("guest", "hello", How.TEXT, UNKNOWN_HERE),
+        ("guest", "/approve x", How.BUTTON, NOT_YOURS),
+        ("member", "/audit", How.TEXT, UNKNOWN_HERE),
+    ],
+)
+async def test_somebody_known_grows_the_audit_no_faster(
+    tmp_path: Path, role: str, text: str, how: How, told: str
+) -> None:
+    people = {"gil": {"role": role, "clearance": "top", "accounts": ["console:owner"]}}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
-        for number in range(9):
-            await owner.app.router.receive(typed("hello", dedupe=f"d{number}"))
+        for number in range(20):
+            pressed = Inbound(HOME, "console:owner", text, f"d{number}", how=how)
+            assert (await owner.app.router.receive(pressed)).outcome is Outcome.REFUSED
         rows = await owner.app.store.records("audit")
-        assert [row.body["times"] for row in rows if row.kind == "refused"] == [1, 2, 4, 8]
-        assert owner.shown.count(UNKNOWN_HERE) == 9
+        assert [row.body["times"] for row in rows if row.kind == "refused"] == [1, 2, 4, 8, 16]
+        # What is told is decided first, and that is a row.
+        assert (owner.shown.count(told), len(rows)) == (5, 10)
 
 
-async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path: Path) -> None:
+def twice_a_minute() -> str:
+    """Return a configuration in which people may say something twice in a minute."""
     people = {
         "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
         "mel": {"role": "member", "clearance": "top", "accounts": ["console:mel"]},
         "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
     }
-    config = policy(principals=people, blocks={"limits": {"person_messages_per_minute": 2}})
-    async with running(tmp_path, config, serve=False) as owner:
+    return policy(principals=people, blocks={"limits": {"person_messages_per_minute": 2}})
+
+
+async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path: Path) -> None:
+    async with running(tmp_path, twice_a_minute(), serve=False) as owner:
 
         async def says(who: str, dedupe: str, thread: str = "") -> Outcome:
             there = Address("console", who, thread=thread)
@@ -78,6 +95,56 @@ async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path:
         rows = await owner.app.store.records("audit")
         refused = [(row.body["account"], row.body["reason"]) for row in rows if row.kind == "refused"]
         assert refused == [("console:mel", "too many messages")]
+
+
+async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:
+    async with running(tmp_path, twice_a_minute(), serve=False) as owner:
+
+        async def does(text: str, dedupe: str, how: How = How.TEXT, who: str = "mel") -> Outcome:
+            told = Inbound(Address("console", who), f"console:{who}", text, dedupe, how=how)
+            return (await owner.app.router.receive(told)).outcome
+
+        # A platform that tells of a command again gets an answer again, and that counts once.
+        first = [await does("/help", "a"), await does("/help", "a"), await does("/sessions", "b", How.OPENED)]
+        assert first == [Outcome.ANSWERED] * 3
+        rows = await owner.app.store.records("audit")
+        for number in range(20):
+            await does("/help", f"c{number}")
+            await does("/continue 22222222", f"d{number}", How.BUTTON)
+            await does("/sessions", f"e{number}", How.OPENED)
+            await does("hello", f"f{number}")
+        assert owner.shown.count(FLOODED) == 1
+        # One tells that it is too much, one that this may be said.
+        assert len(await owner.app.store.records("audit")) == len(rows) + 2
+        assert [await does("/help", f"g{number}", who="owner") for number in range(5)] == [Outcome.ANSWERED] * 5
+
+
+async def test_who_says_too_much_still_stops_and_answers_and_not_for_ever(tmp_path: Path) -> None:
+    async with running(tmp_path, twice_a_minute(), serve=False) as owner:
+        mel = Person(owner.app, owner.output, Address("console", "mel"), "console:mel")
+        for _ in range(5):
+            await mel.send("/help")
+        assert owner.shown.count(FLOODED) == 1
+        pressed = await mel.send("/approve 22222222", how=How.BUTTON)
+        assert (pressed.outcome, (await mel.send("/STOP now")).outcome) == (Outcome.ANSWERED, Outcome.ANSWERED)
+        rows = await owner.app.store.records("audit")
+        for text in ("/deny 22222222", "/approve 22222222", "/stop") * 5:
+            assert (await mel.send(text)).outcome is Outcome.REFUSED
+        assert await owner.app.store.records("audit") == rows
+
+
+async def test_what_is_too_much_for_a_process_that_does_not_serve_is_told_once(tmp_path: Path) -> None:
+    async def tell(line: str) -> None:
+        owner.output.write(line)
+
+    async with running(tmp_path, twice_a_minute(), serve=False) as owner:
+        await owner.app.reloader.start(tell)
+        async with open_app(owner.app.config, [], {}) as other:
+            await other.store.put_policy("0" * 64, "another", ())
+        mel = Person(owner.app, owner.output, Address("console", "mel"), "console:mel")
+        for _ in range(9):
+            await mel.send("/help")
+        assert (owner.shown.count(NOT_SERVING), owner.shown.count(FLOODED)) == (2, 1)
 
 
 async def test_a_guest_may_not_either(tmp_path: Path) -> None:

@@ -99,8 +99,10 @@ async def test_a_chat_nobody_classified_is_isolated(tmp_path: Path) -> None:
 
 async def test_in_a_blocked_chat_nobody_is_told_anything(tmp_path: Path) -> None:
     chats = {"team": {**CHATS["team"], "blocked": True}}
-    async with talking(tmp_path, team("ann", "mel"), chats=chats) as people:
-        assert (await people.say("mel", "hello")).outcome is Outcome.IGNORED
+    limits = {"limits": {"person_messages_per_minute": 2}}
+    async with talking(tmp_path, team("ann", "mel"), chats=chats, blocks=limits) as people:
+        for _ in range(4):
+            assert (await people.say("mel", "hello")).outcome is Outcome.IGNORED
         await people.say("zoe", "/approve zzzz", how=How.BUTTON)
         assert people.rooms.said == []
         # An admin's commands go on, or nobody could take it back there.
