@@ -24,6 +24,7 @@ from bot.sessions.budgets import Budgets, BudgetStore, Lack, Shortage, Spender, 
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Usage
 from bot.standing import Standing
+from policy.labels import Label
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -73,6 +74,8 @@ class BudgetError(LockgateError):
             "budget": self._shortage.whose.value,
             "lack": self._shortage.lack.value,
             "tokens": self._tokens,
+            # How many tells how much the session holds.
+            "taint": str(_label(standing)),
         }
         return AuditRow("refused", standing.asker, {"reason": "the budget does not suffice", **body})
 
@@ -161,4 +164,8 @@ def _told(shortage: Shortage) -> str:
 
 def _spender(standing: Standing) -> Spender:
     chat = standing.principal if principals.is_chat(standing.principal) else ""
-    return Spender(standing.asker, chat, standing.taint.join(standing.visibility))
+    return Spender(standing.asker, chat, _label(standing))
+
+
+def _label(standing: Standing) -> Label:
+    return standing.taint.join(standing.visibility)

@@ -6,11 +6,12 @@ together. Nothing is written to a chain from here.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from bot import audit
-from bot.errors import StoreError
+from bot.errors import SchemaError, StoreError
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRecord
 
@@ -44,15 +45,35 @@ class Chains:
             after = page[-1].n
 
     async def verify(self, chain: str) -> audit.Intact | audit.Broken:
-        """Check a chain against the store's head and the newest anchor."""
+        """Check a chain against the store's head and the newest anchor; one that cannot be read does not hold."""
         anchor = (await self.anchored()).get(chain, audit.EMPTY)
-        head = await self._store.head(chain)
-        records = [record async for record in self.records(chain)]
+        try:
+            head = await self._store.head(chain)
+        except SchemaError:
+            return audit.Broken(1, "what the store says of its end cannot be read")
+        records, unread = await self._readable(chain)
         if await self._store.head(chain) != head:
             # It grew while it was read: what came after the head that is compared is for the next time.
             records = records[: head[0]]
         # A long chain takes its time.
-        return await asyncio.to_thread(audit.verify, chain, records, head, anchor, self._key)
+        found = await asyncio.to_thread(audit.verify, chain, records, head, anchor, self._key)
+        if unread and (isinstance(found, audit.Intact) or found.n >= unread):
+            return audit.Broken(unread, f"record {unread} cannot be read")
+        return found
+
+    async def _readable(self, chain: str) -> tuple[list[AuditRecord], int]:
+        """Return a chain's records up to the first that cannot be read, and the number of that, 0 if there is none."""
+        found = list[AuditRecord]()
+        try:
+            async for record in self.records(chain):
+                found.append(record)
+        except SchemaError:
+            # The others of its page were not told.
+            with suppress(SchemaError):
+                while page := await self._store.records(chain, after=len(found), limit=1):
+                    found += page
+            return found, len(found) + 1
+        return found, 0
 
     async def newest(self, chain: str, count: int) -> tuple[AuditRecord, ...]:
         """Return the newest records of a chain, at most `count` of them, oldest first; none if there is no such."""

@@ -101,7 +101,7 @@ def model(config: Config, environment: Mapping[str, str]) -> Finding:
             problem, step = f"`{name}` may hear PUBLIC alone", "add it to `policy.transcribers`"
         for name in uncleared(config):
             problem, step = f"`{name}` has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
-    return Finding("model", problem, step, label=PUBLIC)
+    return Finding("model", problem, step)
 
 
 def web(config: Config) -> Finding:
@@ -144,7 +144,11 @@ async def channel(adapter: Platform) -> list[Finding]:
     troubles = await adapter.troubles()
     subject = f"channel {adapter.name}"
     remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
-    wrong = [Finding(subject, one.problem, one.next_step, label=PUBLIC) for one in troubles if not one.remark]
+    wrong = [
+        Finding(subject, one.problem, one.next_step, label=CONFIGURED if one.names else PUBLIC)
+        for one in troubles
+        if not one.remark
+    ]
     return wrong or [Finding(subject, note=remarks, label=PUBLIC)]
 
 

@@ -1,6 +1,6 @@
 """The outbox's previews: an answer shown while it is written, gated and paced like all that is said, not durable."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -14,6 +14,9 @@ from channels.base import BusyChannelError, Channel, ChannelError
 from channels.message import Outbound
 from policy.decision import Verdict
 from policy.request import Hook
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 PACE_SECONDS: Final = 1.0
 """The least time between two edits of a preview."""
@@ -77,7 +80,7 @@ class Preview:
         decision = self._gate.beginning(self._standing, destination, text)
         if decision is None or decision.verdict is not Verdict.ALLOW:
             return False
-        home = str(self._standing.home)
-        row = self._gate.row(self._standing, Hook.PRE_OUTPUT, decision, destination=home, preview=True)
+        facts: dict[str, JsonValue] = {"session": standing.sid, "destination": str(standing.home), "preview": True}
+        row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, **facts)
         await self._audit.append((row,))
         return True

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from bot import labelling, principals
+from bot import labelling, principals, rows
 from bot.authorize import Caller, Ingress, Refusal, authorize
 from bot.clock import Clock
 from bot.commands import table
-from bot.commands.base import CommandContext
+from bot.commands.base import CommandContext, Reply
 from bot.conversations import Conversations
-from bot.errors import ForeignError, RequestError, StoreError
+from bot.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
 from bot.gate.gate import Gate
 from bot.intake.observed import Observer
 from bot.loops import Loops
@@ -49,6 +49,16 @@ NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an a
 
 FLOODED: Final = "you say more than is taken in within a minute, what you say now is not taken in, wait a minute"
 """What somebody is told, once in a minute, of whom no more is taken in."""
+
+
+UNREAD: Final = (
+    "what this command needs cannot be read from the store or written to it; `lockgate doctor` and "
+    "`lockgate audit verify` tell more, maybe another version of lockgate wrote it"
+)
+"""What is told of a command that the store is in the way of, which may tell of what may not be known here."""
+
+FAILED: Final = "this command failed, and doing it again may fail again; an admin can look for it with `/audit`"
+"""What is told of a command that a fault of ours ended."""
 
 
 class Outcome(StrEnum):
@@ -152,13 +162,24 @@ class Router:
             return await self._flooded(inbound, caller, sid)
         if not current:
             return await self._tell(inbound, caller, sid, NOT_SERVING)
-        return await (self._command(inbound, caller) if command else self._message(inbound, caller, sid))
+        return await (self._command(inbound, caller, sid) if command else self._message(inbound, caller, sid))
 
-    async def _command(self, inbound: Inbound, caller: Caller) -> Receipt:
-        """Answer a command of somebody who may give it."""
+    async def _command(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+        """Answer a command of somebody who may give it, whatever becomes of it.
+
+        Only what the store being gone kept from an answer is told again.
+        """
         there = answered_at(inbound)
-        sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
-        reply = await table.answer(self._context(caller, there, sid), inbound.text)
+        try:
+            sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
+            reply = await table.answer(self._context(caller, there, sid), inbound.text)
+        except StoreGoneError:
+            raise
+        except LeaseLostError:
+            reply = Reply(str(BusyError()))
+        except Exception as error:  # noqa: BLE001 - told again, one person's command would keep everybody's words out
+            await self._audit.append((rows.failed("router", sid, error),))
+            reply = Reply(UNREAD if isinstance(error, StoreError) else FAILED)
         standing = await self._standing(caller, there, sid)
         await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
         return Receipt(Outcome.ANSWERED, sid)

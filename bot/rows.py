@@ -1,12 +1,14 @@
-"""Rows of the audit in words, one way for the command line and `/audit`."""
+"""Rows of the audit in words, one way for the command line and `/audit`, and the row of what failed."""
 
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
 from bot.clock import moment
-from bot.sessions.records import AuditRecord
+from bot.sessions.records import AuditRecord, AuditRow
 
 HEADS: Final = ("time (UTC)", "kind", "actor", "hook", "verdict", "rules", "taint")
 
@@ -26,6 +28,13 @@ def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
             yield f"{field}: {_shown(value)}"
     if record.body.get("policy") and record.body["policy"] != in_force:
         yield "the policy was another one then"
+
+
+def failed(actor: str, sid: str, error: Exception) -> AuditRow:
+    """Return the row of an error that nobody foresaw: its kind and where it came up, never its words."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return AuditRow("failed", actor, {"session": sid, "error": type(error).__name__, "where": where})
 
 
 def _shown(value: JsonValue) -> str:

@@ -2,38 +2,51 @@
 
 Every row has a label: those it names, and of the session it stands in or tells of everything that session ever held.
 A row above the reader is as if it were not there (law `no_read_up`). So rows bear no numbers here, from which the
-others could be counted, but a part of their hash, which nobody can compute without the key. Nothing is written.
+others could be counted, but a part of their hash, which nobody can compute without the key, and bounds count what may
+be told alone. What cannot be read is above everybody. Nothing is written.
 """
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from heapq import nlargest
+from math import inf
 from typing import Final, Protocol
 
 from bot.audit import Intact
 from bot.chains import OUTSIDE, Chains
+from bot.errors import SchemaError
 from bot.labelling import CONFIGURED
 from bot.sessions.json import JsonObject
+from bot.sessions.kin import SESSION
 from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.records import AuditRecord
 from bot.sessions.values import SessionState
 from bot.sessions.visible import LONGEST_ID
+from channels.message import Address
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, join_all, parse
 
 SCANNED: Final = 2000
-"""Rows of a chain that are looked through, the newest."""
+"""Rows of a chain that may be told, the newest: what is older is not looked for."""
+
+CHECKED: Final = 50
+"""Chains of sessions that are checked at once, those that changed last: people wait meanwhile."""
 
 _PAGE: Final = 200
 _ID: Final = 12
 _LABELS: Final = ("before", "after", "label", "taint")
 _SESSIONS: Final = ("session", "export")
-_OPEN: Final = frozenset({"access", "classify", "install_link", "moved", "refused"})
+_OPEN: Final = frozenset({"access", "classify", "install_link", "moved"})
 """Kinds of rows outside sessions that tell what commands tell every admin anywhere, such as `/pair list`."""
+
+_REFUSED: Final = "refused"
+_ROUTER: Final = "router"
+"""Who alone notes in a row without a label that it refused somebody: nothing of any session stands in it."""
 
 _POLICY: Final = "policy"
 """Rows that name policies by their digests, and the process that put one in force."""
 
-_LABELLED: Final = frozenset({"decision", "failed", "offer", "simulate"})
+_LABELLED: Final = frozenset({"decision", "failed", "offer", "refused", "simulate"})
 """Kinds of rows outside sessions that name labels or a session."""
 
 
@@ -52,11 +65,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What may be told of whether chains hold: how many do, the names of those that do not, and the label of that."""
+    """What may be told of whether chains hold: how many do, the names of those that do not, and the label of that.
+
+    `complete` tells that all that may be known of were checked.
+    """
 
     intact: int
     broken: tuple[str, ...]
     label: Label
+    complete: bool
 
 
 class Trail:
@@ -74,14 +91,16 @@ class Trail:
             floor = await self._session(chain, known)
             if not floor.flows_to(reader):
                 return
-        newest, _hash = await self._store.head(chain)
-        last = max(0, newest - SCANNED)
-        while newest > last:
-            after = max(newest - _PAGE, last)
-            for record in reversed(await self._store.records(chain, after=after, limit=newest - after)):
+        (newest, _hash), found = await self._store.head(chain), 0
+        while newest and found < SCANNED:
+            after = max(0, newest - _PAGE)
+            for record in reversed(await self._page(chain, after, newest)):
                 label = floor.join(await self._row(chain, record, known))
                 if label.flows_to(reader):
+                    found += 1
                     yield Told(f"{chain}:{record.hash[:_ID]}", record, label)
+                if found == SCANNED:
+                    break
             newest = after
 
     async def find(self, name: str, reader: Label) -> Told | None:
@@ -92,18 +111,33 @@ class Trail:
         return None
 
     async def verified(self, reader: Label) -> Verified:
-        """Check every chain that may be known of; where one does not hold is not told, as that counts its rows."""
-        intact, broken, labels = 0, list[str](), list[Label]()
-        for chain in sorted({OUTSIDE, *await self._chains.names()}):
-            label = PUBLIC if chain == OUTSIDE else self._visibility(await self._store.state(chain))
-            if not label.flows_to(reader):
-                continue
-            labels.append(label)
-            if isinstance(await self._chains.verify(chain), Intact):
-                intact += 1
-            else:
+        """Check the chains that may be known of, of those of sessions the `CHECKED` that changed last.
+
+        Where one does not hold is not told, as that counts its rows.
+        """
+        lost, seen = dict.fromkeys(await self._chains.anchored(), self._top()), list[tuple[float, str, Label]]()
+        async for sid, state in self._store.walk():
+            lost.pop(sid, None)
+            seen.append((inf if state is None else state.updated_at, sid, self._visibility(state)))
+        seen += [(inf, sid, label) for sid, label in lost.items() if sid != OUTSIDE]
+        visible = {sid: (at, label) for at, sid, label in seen if label.flows_to(reader)}
+        newest = nlargest(CHECKED, visible, key=lambda sid: (visible[sid][0], sid))
+        broken, labels = list[str](), [visible[sid][1] for sid in newest]
+        for chain in (OUTSIDE, *sorted(newest)):
+            if not isinstance(await self._chains.verify(chain), Intact):
                 broken.append(chain)
-        return Verified(intact, tuple(broken), join_all(labels))
+        intact = 1 + len(newest) - len(broken)
+        return Verified(intact, tuple(broken), join_all(labels), complete=len(newest) == len(visible))
+
+    async def _page(self, chain: str, after: int, upto: int) -> list[AuditRecord]:
+        """Return the records of a chain from `after` up to `upto`, oldest first, without those that cannot be read."""
+        try:
+            return list(await self._store.records(chain, after=after, limit=upto - after))
+        except SchemaError:
+            if upto - after == 1:
+                return []
+        middle = (after + upto) // 2
+        return [*await self._page(chain, after, middle), *await self._page(chain, middle, upto)]
 
     def _visibility(self, state: SessionState | None) -> Label:
         return self._top() if state is None else state.visibility
@@ -111,24 +145,35 @@ class Trail:
     async def _session(self, sid: str, known: dict[str, Label]) -> Label:
         """Return the label of everything a session ever held: its rows also tell of what its context never had."""
         if sid not in known:
-            state = await self._store.state(sid) if len(sid) <= LONGEST_ID else None
-            label, after = self._visibility(state), 0
-            while state is not None and (events := await self._store.events(sid, after=after)):
-                label = join_all((event.label for event in events), label)
-                after = events[-1].seq
-            known[sid] = label
+            try:
+                known[sid] = await self._everything(sid)
+            except SchemaError:
+                known[sid] = self._top()
         return known[sid]
+
+    async def _everything(self, sid: str) -> Label:
+        state = await self._store.state(sid) if len(sid) <= LONGEST_ID else None
+        label, after = self._visibility(state), 0
+        while state is not None and (events := await self._store.events(sid, after=after)):
+            label = join_all((event.label for event in events), label)
+            after = events[-1].seq
+        return label
 
     async def _row(self, chain: str, record: AuditRecord, known: dict[str, Label]) -> Label:
         """Return the label of what a row tells by itself; of one that nothing is known of it is the highest."""
-        if chain != OUTSIDE:
-            return join_all(self._named(record.body))
-        if record.kind in _OPEN:
-            return PUBLIC
+        body = record.body
+        sessions = [str(body[name]) for name in _SESSIONS if name in body]
+        if "destination" in body:
+            try:
+                there = Address.parse(str(body["destination"]))
+            except ValueError:
+                return self._top()
+            sessions += [there.chat] if there.channel == SESSION else []
+        labels = [*self._named(body), *[await self._session(sid, known) for sid in sessions]]
+        if chain != OUTSIDE or _is_open(record):
+            return join_all(labels)
         if record.kind == _POLICY:
-            return CONFIGURED
-        sessions = [str(record.body[name]) for name in _SESSIONS if name in record.body]
-        labels = [*self._named(record.body), *[await self._session(sid, known) for sid in sessions]]
+            return join_all(labels, CONFIGURED)
         return join_all(labels) if labels and record.kind in _LABELLED else self._top()
 
     def _named(self, body: JsonObject) -> list[Label]:
@@ -140,3 +185,8 @@ class Trail:
             return parse(str(written))
         except LabelTextError:
             return self._top()
+
+
+def _is_open(record: AuditRecord) -> bool:
+    """Say whether a row outside sessions tells by itself what every admin is told anywhere."""
+    return record.kind in _OPEN or (record.kind == _REFUSED and record.actor == _ROUTER)

@@ -8,12 +8,11 @@ import asyncio
 import traceback
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import events, labelling
+from bot import events, labelling, rows
 from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
@@ -40,7 +39,6 @@ from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
-    from pydantic import JsonValue
 
 
 STOPPED: Final = "stopped"
@@ -182,11 +180,8 @@ class Worker:
 
     async def _report(self, sid: str, error: Exception) -> None:
         """Tell operators of a session that could not be worked; when its lease has run out it is tried again."""
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
-        body: dict[str, JsonValue] = {"session": sid, "error": type(error).__name__, "where": where}
         with suppress(StoreError):
-            await self._audit.append((AuditRow("failed", "worker", body),))
+            await self._audit.append((rows.failed("worker", sid, error),))
 
     async def _look(self, sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""

@@ -134,12 +134,13 @@ Raises an exception: it could not be kept, so the platform must tell it again.
 class Trouble:
     """What is wrong with an adapter's connection: a sentence, and how to mend it.
 
-    A `remark` tells what may be meant as it is.
+    A `remark` tells what may be meant as it is. What `names` others who use the bot, is not for everybody.
     """
 
     problem: str
     next_step: str = ""
     remark: bool = False
+    names: bool = False
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ stands in the conversation can change that, for no label is read from it.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -46,7 +47,7 @@ class Recap:
     async def __call__(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
         upto = max(cuts(events), default=0)
-        record = partial(_append, self._audit)
+        record = partial(_append, self._audit, standing.sid)
         decision = self._gate.invoke(standing)
         await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision))
         if decision.verdict is not Verdict.ALLOW:
@@ -86,8 +87,9 @@ class Recap:
         return Summary(text, upto, topic), used
 
 
-async def _append(audit: AuditStore, row: AuditRow) -> None:
-    await audit.append((row,))
+async def _append(audit: AuditStore, sid: str, row: AuditRow) -> None:
+    """Append a row to the chain outside sessions, naming the session that it tells of, whose label is then its own."""
+    await audit.append((replace(row, body={**row.body, "session": sid}),))
 
 
 def _request(part: str, before: str, topic: str) -> list[ModelMessage]:

@@ -89,10 +89,10 @@ async def called(context: CommandContext, call: Call, label: Label | None = None
         return Reply(context.explained(prepared.decision, standing, call.tool), typed)
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-        await context.store.append((context.gate.row(standing, hook, decision, **told),))
+        await context.store.append((context.gate.row(standing, hook, decision, session=context.sid, **told),))
 
     response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
-    await context.store.append(response.audit)
+    await context.store.append(tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit))
     return response
 
 

@@ -10,13 +10,14 @@ from bot.chains import OUTSIDE
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import NotFoundError
 from bot.tools.history import shortened
-from bot.trail import Told
+from bot.trail import CHECKED, Told
 from policy.labels import join_all
 
 NOTHING: Final = "there is nothing in the audit that may be told here"
 OTHERS: Final = (
     "`lockgate audit verify` also checks those that may not be known here, and tells where one does not hold"
 )
+NEWEST: Final = f"of the sessions that may be known here these are the {CHECKED} that changed last"
 
 _FEW: Final = 10
 _MOST: Final = 50
@@ -71,7 +72,8 @@ async def _trace(context: CommandContext, name: str) -> Reply:
 async def _verify(context: CommandContext) -> Reply:
     found = await context.trail.verified((await context.standing(None)).reader)
     broken = [f"{chain}: tampered with" for chain in found.broken]
-    lines = (*broken, f"{found.intact} of {found.intact + len(broken)} chains intact", OTHERS)
+    more = () if found.complete else (NEWEST,)
+    lines = (*broken, f"{found.intact} of {found.intact + len(broken)} chains intact", *more, OTHERS)
     return Reply("\n".join(lines), found.label)
 
 

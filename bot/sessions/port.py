@@ -148,6 +148,10 @@ class SessionStore(Protocol):
         """Walk all sessions, in no order; for the operator."""
         ...
 
+    def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
+        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        ...
+
 
 class QueueStore(Protocol):
     """What waits while a turn runs, and what becomes of it."""

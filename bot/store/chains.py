@@ -38,7 +38,7 @@ class AuditChains(Part):
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         key = AUDIT_HEAD if chain == AUDIT else session_keys(chain).state
         ((n, digest),) = await self._link.commands(("HMGET", key, "an", "ah"))
-        return int(n or 0), text(digest or b"")
+        return _head(n, digest)
 
     async def heads(self) -> AsyncIterator[tuple[str, Head]]:
         """Walk the heads of all chains that are not empty, in no order; for the anchors."""
@@ -49,4 +49,8 @@ class AuditChains(Part):
             asked = [("HMGET", key, "an", "ah") for key in page]
             for key, (n, digest) in zip(page, await self._link.commands(*asked), strict=True):
                 if n:
-                    yield sid_of(key), (int(n), text(digest))
+                    yield sid_of(key), _head(n, digest)
+
+
+def _head(n: bytes | None, digest: bytes | None) -> Head:
+    return wire.reading(lambda: (int(n or 0), text(digest or b"")))

@@ -14,6 +14,7 @@ from bot.errors import (
     LeaseLostError,
     NotFoundError,
     ResetError,
+    SchemaError,
     StoreRefusedError,
     UnsettledError,
     WithdrawnError,
@@ -242,10 +243,23 @@ class Sessions(Filing, Questions):
 
     async def sessions(self) -> AsyncIterator[SessionState]:
         """Walk all sessions, in no order; a session that comes or goes meanwhile may or may not be met."""
+        async for key, flat in self._states():
+            yield _state_at(key, flat)
+
+    async def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
+        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        async for key, flat in self._states():
+            try:
+                state = _state_at(key, flat)
+            except SchemaError:
+                state = None
+            yield sid_of(key), state
+
+    async def _states(self) -> AsyncIterator[tuple[bytes, Sequence[bytes]]]:
         async for page in self._state_pages():
             for key, flat in zip(page, await self._link.commands(*(("HGETALL", key) for key in page)), strict=True):
                 if flat:
-                    yield _state_at(key, flat)
+                    yield key, flat
 
     async def _events_between(self, sid: str, after: int, head: int) -> tuple[Event, ...]:
         events: tuple[Event, ...] = ()

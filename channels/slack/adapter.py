@@ -167,7 +167,7 @@ class Slack:
         for team, one in there.items():
             if one is not None:
                 asked = await checks.troubles(self._clients.made(one.token), self._now_ms)
-                found += (replace(each, problem=f"in workspace {team} {each.problem}") for each in asked)
+                found += (replace(each, problem=f"in workspace {team} {each.problem}", names=True) for each in asked)
         return found
 
     async def _take(self, body: wire.Json, there: Workspace) -> None:

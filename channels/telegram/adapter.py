@@ -216,7 +216,7 @@ class Telegram:
                 first = (await self._moves.first(Address(wire.NAME, chat), settled=False)).chat
                 if first != chat:
                     told = f"the policy names the group {chat}, which goes on as {first} here since it became another"
-                    found.append(Trouble(told, f"write `{first}` in its place in config.yaml"))
+                    found.append(Trouble(told, f"write `{first}` in its place in config.yaml", names=True))
         return found
 
     def _hooked(self, hook: "WebhookInfo") -> list[Trouble]:

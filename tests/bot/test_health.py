@@ -93,7 +93,10 @@ async def test_what_tells_of_the_configuration_has_its_label(tmp_path: Path) -> 
 
 async def test_a_model_without_its_key_or_its_clearance_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path, {}, model={"name": "openai-chat:gpt-5"}) as app:
-        assert "mend  model: `openai-chat:gpt-5` needs a key, set OPENAI_API_KEY" in (await asked(app, PUBLIC)).text
+        told = await asked(app)
+        assert "mend  model: `openai-chat:gpt-5` needs a key, set OPENAI_API_KEY" in told.text
+        assert told.label == CONFIGURED
+        assert (await asked(app, PUBLIC)).text.startswith(NOTHING)
 
 
 async def test_it_is_for_admins(tmp_path: Path) -> None:

@@ -5,17 +5,28 @@ from pathlib import Path
 import pytest
 
 from bot.app import App
+from bot.audit import Broken
 from bot.authorize import Caller, Ingress
 from bot.commands import table
-from bot.commands.audit import NOTHING
+from bot.commands.audit import NEWEST, NOTHING
 from bot.commands.base import Reply
 from bot.errors import NotFoundError
+from bot.router import FAILED, UNREAD
+from bot.sessions.budgets import Spender
+from bot.sessions.events import EventType
 from bot.sessions.records import AuditRow
-from bot.store.keys import session_keys
+from bot.sessions.values import NewEvent, NewItem, Write
+from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
+from bot.trail import CHECKED, SCANNED
+from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Role
-from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, TOP, bang, policy
+from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, RESTRICTED, TOP, Scripted, bang, parts, policy
+from tests.bot.rooms import talking, team
+from tests.bot.test_loops import side
+from tests.channels.telegram.kit import at
 from tests.harness import running
+from tests.store.world import command
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +92,13 @@ async def test_no_read_up_a_chain_above_the_reader_is_as_one_that_does_not_exist
         AuditRow("offer", "owner", {"label": "RESTRICTED"}),
         AuditRow("simulate", "owner", {"taint": "CONFIDENTIAL"}),
         AuditRow("failed", "worker", {"session": "deleted"}),
+        AuditRow("refused", "owner", {"budget": "person", "tokens": 4711}),
+        AuditRow("refused", "owner", {"budget": "person", "tokens": 4711, "taint": "RESTRICTED"}),
+        AuditRow("refused", "router", {"taint": "RESTRICTED"}),
+        AuditRow("access", "owner", {"what": "allow", "session": "deleted"}),
+        AuditRow("policy", "owner", {"label": "CONFIDENTIAL"}),
+        AuditRow("decision", "owner", {"before": "PUBLIC", "destination": "session:ann:hidden:1"}),
+        AuditRow("decision", "owner", {"before": "PUBLIC", "destination": "what is no address"}),
         AuditRow("decision", "owner", {"before": "what is no label"}),
         AuditRow("decision", "owner", {}),
         AuditRow("of a kind that nobody knows", "owner", {}),
@@ -124,6 +142,189 @@ async def test_verify_counts_and_names_what_may_be_known_alone(tmp_path: Path) -
         assert hidden.label == PUBLIC
 
 
+async def traced(app: App, clearance: Label) -> list[str]:
+    """Return in full every row of the chain outside sessions that may be told."""
+    names = [name for name in ids(await asked(app, "/audit tail 50", clearance)) if name.startswith(f"{AUDIT}:")]
+    return [(await asked(app, f"/audit trace {name}", clearance)).text for name in names]
+
+
+async def test_no_read_up_what_a_hidden_session_has_no_budget_for(tmp_path: Path) -> None:
+    """The row tells how many tokens were asked for, and so how much the session holds."""
+    settings = policy(blocks={"limits": {"person_daily_tokens": 50_000}})
+    async with running(tmp_path, settings, parts=parts(model=Scripted("hi"))) as person:
+        await person.say("hello")
+        await person.say("/taint raise RESTRICTED")
+        before = await asked(person.app, "/audit tail 50", CONFIDENTIAL)
+        await person.app.store.settle_tokens("x", Spender("owner", "", PUBLIC), 49_990, complete=True)
+        assert "used up" in await person.say("/summarize")
+        (refused,) = [row for row in await person.app.store.records(AUDIT) if "budget" in row.body]
+        assert (refused.body["session"], refused.body["taint"]) == (person.sid, "RESTRICTED")
+        assert any("budget: person" in text for text in await traced(person.app, TOP))
+        assert await asked(person.app, "/audit tail 50", CONFIDENTIAL) == before
+
+
+async def test_no_read_up_a_recap_of_what_is_hidden_since(tmp_path: Path) -> None:
+    """Its taint was PUBLIC when the model was asked; that there is a session may not be known any more."""
+    async with running(tmp_path, parts=parts(model=Scripted("hi"))) as person:
+        await person.say("hello")
+        before = await traced(person.app, PUBLIC)
+        assert "to be told" not in await person.say("/summarize")
+        assert len(await traced(person.app, PUBLIC)) == len(before) + 2
+        await person.say("/taint raise RESTRICTED")
+        rows = await person.app.store.records(AUDIT)
+        asking = [row.body for row in rows if row.body.get("hook") == "AGENT_INVOCATION"]
+        assert [(body["before"], body["session"]) for body in asking] == [("PUBLIC", person.sid)]
+        assert not any("AGENT_INVOCATION" in text for text in await traced(person.app, PUBLIC))
+
+
+async def test_no_read_up_a_row_that_names_a_hidden_session_as_where_something_goes(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), parts=parts(model=Scripted("hi"))) as people:
+        app, here, there = people.app, Address("room", "ann"), Address("room", "ann", thread="2")
+        hidden = app.session_id(there)
+        await people.say("ann", "hello", here)
+        await people.say("ann", "hello", there)
+        await people.say("ann", "/taint raise CONFIDENTIAL", there)
+        await people.say("ann", f"/send {hidden} hello there", here)
+        assert any(f"session:ann:{hidden}:1" in text for text in await traced(app, TOP))
+        shown = await traced(app, PUBLIC)
+        assert shown
+        assert not any(hidden in text for text in shown)
+        called = [row.body["session"] for row in await app.store.records(AUDIT) if row.body.get("hook") in CALLED]
+        assert called == [app.session_id(here)] * 2
+
+
+CALLED = {"PRE_TOOL_CALL", "POST_TOOL_RESPONSE"}
+
+
+async def test_no_read_up_rows_above_the_reader_do_not_push_others_out(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        hidden = AuditRow("decision", "x", {"before": "RESTRICTED"})
+        await person.app.store.append((AuditRow("access", "owner", {"what": "allow"}),))
+        before = await asked(person.app, "/audit", PUBLIC)
+        for _ in range(SCANNED // 200 + 1):
+            await person.app.store.append((hidden,) * 200)
+        assert await asked(person.app, "/audit", PUBLIC) == before
+        (name,) = ids(before)
+        assert "what: allow" in (await asked(person.app, f"/audit trace {name}", PUBLIC)).text
+
+
+async def test_who_may_be_told_more_rows_than_are_looked_through_is_told_of_the_newest(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        app = person.app
+        await app.store.append((AuditRow("access", "owner", {"what": "first"}),))
+        (oldest,) = ids(await asked(app, "/audit"))
+        for left in range(SCANNED, 0, -200):
+            assert "what: first" in (await asked(app, f"/audit trace {oldest}")).text, left
+            await app.store.append((AuditRow("access", "owner", {"what": "allow"}),) * 200)
+        assert (await asked(app, f"/audit trace {oldest}")).text == str(NotFoundError())
+
+
+async def test_a_row_that_cannot_be_read_breaks_its_chain_and_hides_no_other_but_the_next(tmp_path: Path) -> None:
+    """The next one's is hidden with it, as what it follows on stands in the row before."""
+    async with running(tmp_path, serve=False) as person:
+        app = person.app
+        await app.store.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
+        await command(app.store, "LSET", AUDIT_CHAIN, 3, "garbage")
+        assert (await asked(app, "/audit verify")).text.startswith(f"{AUDIT}: tampered with\n0 of 1 chains intact\n")
+        shown = [line for text in await traced(app, TOP) for line in text.splitlines() if line.startswith("what")]
+        assert shown == [f"what: allow {n}" for n in (0, 1, 2, 5)]
+        found = await app.chains.verify(AUDIT)
+        assert found == Broken(4, "record 4 cannot be read")
+        await command(app.store, "HSET", AUDIT_HEAD, "an", "garbage")
+        assert isinstance(await app.chains.verify(AUDIT), Broken)
+        await command(app.store, "HSET", AUDIT_HEAD, "an", 6)
+
+
+async def test_a_changed_row_is_told_of_before_one_that_cannot_be_read(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        app = person.app
+        await app.store.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
+        row = await command(app.store, "LINDEX", AUDIT_CHAIN, 1)
+        assert isinstance(row, bytes)
+        await command(app.store, "LSET", AUDIT_CHAIN, 1, row.replace(b"allow", b"elbow"))
+        await command(app.store, "LSET", AUDIT_CHAIN, 3, "garbage")
+        found = await app.chains.verify(AUDIT)
+        assert isinstance(found, Broken)
+        assert found.n == 2
+
+
+async def test_a_session_that_cannot_be_read_is_above_everybody(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say("hello")
+        await person.say("/simulate current_time")
+        await command(person.app.store, "HSET", session_keys(person.sid).state, "taint", "garbage")
+        assert not any("simulate by" in text for text in await traced(person.app, INTERNAL))
+        assert any("simulate by" in text for text in await traced(person.app, TOP))
+        assert (await asked(person.app, "/audit verify", INTERNAL)).text.startswith("1 of 1 chains intact\n")
+        assert (await asked(person.app, "/audit verify")).text.startswith("2 of 2 chains intact\n")
+        assert await asked(person.app, f"/audit tail {person.sid}", INTERNAL) == Reply(NOTHING)
+
+
+async def test_a_command_that_fails_is_answered_and_noted_and_not_told_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        store = person.app.store
+        await person.say("hello")
+        claim = await store.claim(person.sid, "test", idle=True)
+        assert claim is not None
+        said = NewEvent(EventType.USER_MESSAGE, "owner", PUBLIC, {}, admitted=True)
+        await store.record(claim, Write("op", claim.state.seq, events=(said,), release=True))
+        assert FAILED in await person.say("/summarize", wait=False)
+        (failed,) = [row for row in await store.records(AUDIT) if row.kind == "failed"]
+        assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "KeyError")
+        assert str(failed.body["where"]).startswith("recap.py:")
+        await command(store, "HSET", session_keys(person.sid).state, "taint", "garbage")
+        assert UNREAD in await person.say("/status", wait=False)
+
+
+async def test_verify_checks_the_sessions_that_changed_last_and_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        app = person.app
+        for number in range(CHECKED):
+            await app.store.accept(arriving(f"s{number}", PUBLIC))
+        told = (await asked(app, "/audit verify", PUBLIC)).text
+        assert told.startswith(f"{CHECKED + 1} of {CHECKED + 1} chains intact\n")
+        assert NEWEST not in told
+        # What is hidden is neither checked nor counted.
+        await app.store.accept(arriving("hidden", RESTRICTED))
+        assert (await asked(app, "/audit verify", PUBLIC)).text == told
+        await app.store.accept(arriving("last", PUBLIC))
+        more = (await asked(app, "/audit verify", PUBLIC)).text
+        assert more.startswith(f"{CHECKED + 1} of {CHECKED + 1} chains intact\n{NEWEST}\n")
+        await break_chain(app, "s0")
+        assert (await asked(app, "/audit verify", PUBLIC)).text == more
+        await break_chain(app, "last")
+        assert (await asked(app, "/audit verify", PUBLIC)).text.startswith("last: tampered with\n")
+
+
+def arriving(sid: str, label: Label) -> NewItem:
+    return NewItem(sid, "d1", "owner", label, {"text": "hello"}, home=str(HOME), principal="owner")
+
+
+async def break_chain(app: App, sid: str) -> None:
+    """Put a row into a chain that nobody wrote, as somebody who writes the store can."""
+    await command(app.store, "RPUSH", session_keys(sid).audit, "garbage")
+
+
 async def cut(app: App, sid: str) -> None:
     """Take the newest record of a session's chain away, as somebody who writes the store can."""
     await app.store._link.commands(("RPOP", session_keys(sid).audit))  # pyright: ignore[reportPrivateUsage] - harm
+
+
+async def test_a_record_that_cannot_be_read_keeps_nobody_out(tmp_path: Path) -> None:
+    """Telegram tells an update again until it is taken, and nothing after it before that."""
+    async with side(tmp_path) as there:
+        alice, store = there.stage.alice, there.app.store
+        await command(store, "LSET", AUDIT_CHAIN, 0, "garbage")
+        alice.says(alice.private, "/audit verify")
+        await there.stage.server.until(lambda: any("audit: tampered with" in text for text in alice.private.said), 10)
+        alice.says(alice.private, "hello")
+        await there.stage.server.until(lambda: any("You said: hello" in text for text in alice.private.said), 10)
+        key = session_keys(there.app.session_id(at(alice.private))).state
+        taint = await command(store, "HGET", key, "taint")
+        assert isinstance(taint, bytes)
+        await command(store, "HSET", key, "taint", "garbage")
+        alice.says(alice.private, "/status")
+        alice.says(there.group, f"@{there.stage.server.state.username} anybody")
+        await there.stage.server.until(lambda: any("You said: anybody" in text for text in there.group.said), 10)
+        assert any(UNREAD in text for text in alice.private.said)
+        await command(store, "HSET", key, "taint", taint)

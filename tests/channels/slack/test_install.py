@@ -11,7 +11,9 @@ import anyio
 import pytest
 
 from bot.clock import SystemClock
+from bot.health import channel
 from bot.ids import Ids
+from bot.labelling import CONFIGURED
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from channels.base import ChannelError, GoneError, Vault, VaultError
@@ -346,6 +348,7 @@ async def test_what_is_wrong_in_workspaces_is_told(stage: Stage) -> None:
     await stage.played.uninstalls(team)
     (ended,) = await adapter.troubles()
     assert ended.problem.startswith(f"in workspace {team.id} Slack does not accept")
+    assert [one.label for one in await channel(adapter)] == [CONFIGURED]
     await stage.store.vault([bytes(32)]).put(f"slack/installed/{team.id}", b"{}")
     (unreadable,) = await adapter.troubles()
     assert "cannot be read" in unreadable.problem
