@@ -17,10 +17,9 @@ def wording(asked: tuple[Approval, ...]) -> str:
     """
     if asked[0].tool == ANSWER:
         rules = _rules(asked[0])
-        return f"The answer is held back by {rules} until somebody entitled says so, `approvals` shows it to them."
-    lines = (
-        [] if len(asked) == 1 else [f"One answer is for all {len(asked)}, `approvals` tells how to give them apart."]
-    )
+        return f"The answer is held back by {rules} until somebody entitled says so, the command `approvals` shows it."
+    several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
+    lines = [several] if len(asked) > 1 else []
     return "\n".join((*lines, *map(_call, asked)))
 
 
