@@ -161,11 +161,13 @@ def _address(event: Json, me: Identity) -> Address:
 
 
 def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
-    sender = event.get("user")
-    if not sender or sender in {me.user, _SLACKBOT} or event.get("hidden") or event.get("subtype", "") not in _SPOKEN:
+    user = event.get("user")
+    if not user or user in {me.user, _SLACKBOT} or event.get("hidden") or event.get("subtype", "") not in _SPOKEN:
         return None
-    private, threaded, bot = _is_private(event), "thread_ts" in event, bool(event.get("bot_id"))
-    if bot and (private or _sender(event, body, me) not in me.bots):
+    private, threaded, sender = _is_private(event), "thread_ts" in event, _sender(event, body, me)
+    # What a program brings, a file for example, does not always name it as one.
+    bot = bool(event.get("bot_id")) or sender in me.bots
+    if bot and (private or sender not in me.bots):
         return None
     text, quoted, called = typed(event.get("text") or "", me.user)
     called = called or event.get("parent_user_id") == me.user
@@ -177,7 +179,7 @@ def _message(event: Json, body: Json, me: Identity) -> Inbound | None:
         return None
     return Inbound(
         _address(event, me),
-        _sender(event, body, me),
+        sender,
         text,
         f"message/{me.team}/{event['channel']}/{event['ts']}",
         authored=bool(text) and not bot,

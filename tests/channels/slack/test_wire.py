@@ -275,6 +275,16 @@ def test_a_bot_that_is_named_is_read_in_channels_and_commands_nothing(text: str)
     assert found.text == text.removeprefix("<@UBOT> ")
     for other in ({"user": "U8"}, {"team": "T2"}, {"user": "UBOT"}, {"channel": "D1", "channel_type": "im"}):
         assert heard({**event, **other}, replace(me, bots=me.bots | {"slack:T1:UBOT"})) == ()
-    (found,) = heard({**event, "bot_id": None}, me)
+
+
+@pytest.mark.parametrize("text", ["<@UBOT> hello", "<@UBOT> !status"])
+def test_a_bot_is_one_also_where_nothing_but_its_account_tells(text: str) -> None:
+    me = replace(ME, bots=frozenset({"slack:T1:U9"}))
+    event = {**PLAIN, "user": "U9", "team": "T1", "text": text, "subtype": "file_share"}
+    (found,) = heard(event, me)
     assert isinstance(found, Inbound)
-    assert not found.bot
+    assert (found.bot, found.authored, found.text) == (True, False, text.removeprefix("<@UBOT> "))
+    assert heard({**event, "channel": "D1", "channel_type": "im"}, me) == ()
+    (person,) = heard(event, ME)
+    assert isinstance(person, Inbound)
+    assert (person.bot, person.authored) == (False, True)
