@@ -46,6 +46,8 @@ class Keyring:
         self._names = {form: name for name, held in secrets.items() for form in _forms(held.value)}
         forms = sorted(self._names, key=len, reverse=True)
         self._found = re.compile("|".join(map(re.escape, forms))) if forms else None
+        self.longest = max(map(len, forms), default=0)
+        """Characters that a value has at most, however it is written."""
 
     @staticmethod
     def load(settings: Mapping[str, SecretSettings], environment: Mapping[str, str], folder: Path) -> "Keyring":
@@ -80,9 +82,18 @@ class Keyring:
         """Return a text with values in place of references; their use was decided and is in the audit already."""
         return REFERENCE.sub(lambda found: self._secrets[found[1]].value, text)
 
-    def scrub(self, text: str) -> str:
-        """Return a text without any value, whether plain or in one of its usual encodings."""
-        return text if self._found is None else self._found.sub(self._marked, text)
+    def scrub(self, text: str, most: int | None = None) -> str:
+        """Return a text without any value, whether plain or in one of its usual encodings.
+
+        `most` is of how many of its characters. What stands behind them is looked at, so that no value is cut in two
+        and left in part: it has to be there as far as `longest`.
+        """
+        if self._found is None:
+            return text[:most]
+        if most is not None:
+            found = self._found.finditer(text)
+            most = next((one.end() for one in found if one.start() < most < one.end()), most)
+        return self._found.sub(self._marked, text[:most])
 
     def _marked(self, found: re.Match[str]) -> str:
         return f"[secret: {self._names[found[0]]}]"

@@ -196,9 +196,14 @@ class Decisions:
         request = replace(self._request(Hook.SECRET_ACCESS, standing), tool=tool, secret=secret)
         return self._decide(request, standing.now)
 
-    def scrubbed(self, text: str) -> str:
-        """Return a text without the value of any secret."""
-        return self._keyring.scrub(text)
+    def scrubbed(self, text: str, most: int | None = None) -> str:
+        """Return a text, or as many of its first characters as `most`, without the value of any secret."""
+        return self._keyring.scrub(text, most)
+
+    @property
+    def longest_secret(self) -> int:
+        """How many characters behind a cut have to be known, so that no secret's value is left in part."""
+        return self._keyring.longest
 
     @staticmethod
     def explained(decision: Decision, reader: Label, subject: str) -> str:

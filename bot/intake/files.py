@@ -45,7 +45,7 @@ _BYTES: Final = 200
 """Bytes of a recording for each token of its writing down: fewer than speech takes as it is sent."""
 _LEAST: Final = 100
 _MARGIN: Final = 4096
-"""Characters that are looked at behind those that are shown, so that no secret is cut in two and shown in part."""
+"""Characters that are looked at behind those that are shown, so that nothing a rule replaces is shown in part."""
 
 Record = Callable[[AuditRow], Awaitable[None]]
 """Puts a decision into the audit."""
@@ -85,9 +85,9 @@ class Files:
             file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", number, left)
             left -= len(file.content)
             if file.nature.kind is Kind.TEXT:
-                found = beginning(file.content, self._settings.characters + _MARGIN)
+                found = beginning(file.content, self._looked_at + self._gate.longest_secret)
                 # What begins like a text and goes on otherwise is none.
-                file = replace(file, nature=OTHER) if found is None else replace(file, text=found[0], more=found[1])
+                file = replace(file, nature=OTHER) if found is None else self._saying(file, *found)
             if file.nature.kind is Kind.AUDIO and self._transcriber is not None:
                 file = await self._heard(self._transcriber, standing, item, file, record)
             brought.append(file)
@@ -114,7 +114,7 @@ class Files:
 
     async def _fetched(self, channel: str, one: Attachment, number: str, place: int, left: int) -> Brought:
         """Fetch one file, the `place`th of its message; `left` is how many bytes the conversation may still take."""
-        settings, file = self._settings, Brought(safe_name(one.name), number)
+        settings, file = self._settings, Brought(safe_name(self._gate.scrubbed(one.name)), number)
         if place > settings.per_message:
             return replace(file, problem=f"a message may bring {settings.per_message} files")
         most = min(settings.megabytes * _MEGA, left)
@@ -158,8 +158,16 @@ class Files:
             return replace(file, remark=NOT_WRITTEN if error.passing else NOT_PAID)
         except TranscriptionError:
             return replace(file, remark=NOT_WRITTEN)
-        looked_at = self._settings.characters + _MARGIN
-        return replace(file, text=text[:looked_at], more=len(text) > looked_at)
+        return self._saying(file, text)
+
+    @property
+    def _looked_at(self) -> int:
+        """How many characters of a text are looked at."""
+        return self._settings.characters + _MARGIN
+
+    def _saying(self, file: Brought, text: str, more: bool = False) -> Brought:  # noqa: FBT001, FBT002 - as `beginning` says it
+        """Return a file with what it says, as far as that is looked at. Secrets go before it is cut."""
+        return replace(file, text=self._gate.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at)
 
 
 def attachments(body: JsonObject) -> tuple[Attachment, ...]:

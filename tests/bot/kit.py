@@ -264,6 +264,12 @@ def policy(**sections: object) -> str:
     return json.dumps({**blocks, "policy": sections})
 
 
+def with_secret(folder: Path, value: str) -> dict[str, object]:
+    """Return the block of a configuration that names a secret of this value, which is put into a folder."""
+    (folder / "secret").write_text(value, encoding="utf-8")
+    return {"secrets": {"kept": {"file": str(folder / "secret"), "tools": ["read_file"], "hosts": ["a.example"]}}}
+
+
 def often(limit: int = 100) -> RateLimiter:
     """Return a limiter of simulations."""
     return RateLimiter(SystemClock(), limit)

@@ -191,8 +191,18 @@ def test_the_longer_of_two_secrets_is_scrubbed_whole() -> None:
     assert ring.scrub("abcdefghijkl abcdefgh") == "[secret: long] [secret: short]"
 
 
+@given(st.lists(st.sampled_from(["aaaa", "abba", "a", "b", " "]), max_size=9).map("".join), st.integers(0, 20))
+def test_what_is_cut_is_scrubbed_as_the_whole_is(text: str, most: int) -> None:
+    ring = Keyring({"one": Held("aaaa", frozenset(), frozenset()), "two": Held("abba", frozenset(), frozenset())})
+    cut = ring.scrub(text, most)
+    assert ring.scrub(text).startswith(cut)
+    assert ring.scrub(text[: most + ring.longest], most) == cut
+
+
 def test_without_secrets_nothing_is_scrubbed() -> None:
     assert Keyring().scrub("[anything]") == "[anything]"
+    assert Keyring().scrub("[anything]", 4) == "[any"
+    assert Keyring().longest == 0
 
 
 def test_a_secret_does_not_show_itself() -> None:

@@ -18,12 +18,13 @@ from bot.worker import ATTEMPTS
 from channels.message import Attachment, Inbound
 from policy.labels import join_all, parse
 from tests.bot.intake.courier import PNG, Courier, Sender, configured, sending
-from tests.bot.kit import Scripted, eventually, note, parts, proposed
+from tests.bot.kit import Scripted, eventually, note, parts, proposed, with_secret
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
 
 DIRTY = parse("PUBLIC~")
+KEY = "".join(f"{number:03}k" for number in range(1500))
 FAST = {"store": {"lease_seconds": 2}}
 
 
@@ -148,6 +149,21 @@ async def test_redaction_of_a_file_is_real_and_cuts_nothing_in_two(tmp_path: Pat
         log = str(await ann.events())
         assert "4111" not in log
         assert "4111" not in str(ann.courier.said)
+
+
+async def test_of_a_secret_that_is_cut_nothing_enters(tmp_path: Path) -> None:
+    config = configured({"files": {"characters": 10}, **with_secret(tmp_path, KEY)})
+    async with sending(tmp_path, config) as ann:
+        await ann.sends(("long.txt", f"12345{KEY} {KEY} {KEY} end".encode()))
+        assert (await text_in_log(ann)).endswith("> 12345[secr\n[there is more in it]")
+
+
+@pytest.mark.parametrize("before", [0, 60, 95])
+async def test_of_a_secret_in_a_name_nothing_enters(tmp_path: Path, before: int) -> None:
+    config = configured(with_secret(tmp_path, KEY[:80]))
+    async with sending(tmp_path, config) as ann:
+        await ann.sends((f"{'x' * before}{KEY[:80]}.txt", b"content"))
+        assert KEY[:4] not in str(await ann.events())
 
 
 async def test_a_rule_that_blocks_what_a_file_says_lets_nothing_be_kept(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A recording is written down by a transcriber that may hear it, and by nobody else."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from bot.intake.transcriber import transcriber as configured_one
 from bot.parts import Parts
 from policy.labels import parse
 from tests.bot.intake.courier import OGG, Sender, configured, sending
+from tests.bot.kit import with_secret
 from tests.sim.transcriber import Transcriber, transcriber
 
 pytestmark = pytest.mark.anyio
@@ -30,10 +31,14 @@ async def played() -> AsyncGenerator[Transcriber]:
         yield server
 
 
-def hearing(played: Transcriber, clearance: str = "PUBLIC~", **sections: object) -> str:
+def hearing(
+    played: Transcriber, clearance: str = "PUBLIC~", secret: Mapping[str, object] | None = None, **sections: object
+) -> str:
     """Return a configuration with the played transcriber, cleared for so much."""
     blocks = {"transcriber": {"base_url": played.base, "model": "scribe", "seconds": 5}, "files": {"characters": 20}}
-    return configured(blocks, **{"transcribers": {"scribe": {"clearance": clearance}}, **sections})
+    return configured(
+        {**blocks, **(secret or {})}, **{"transcribers": {"scribe": {"clearance": clearance}}, **sections}
+    )
 
 
 async def decided(ann: Sender) -> list[tuple[object, object]]:
@@ -140,6 +145,25 @@ async def test_a_transcriber_of_ones_own_takes_the_place_of_the_configured_one(
         (answer,) = await ann.sends(("a.ogg", OGG))
         assert "> 23 bytes of audio/" in answer
         assert played.heard == []
+
+
+async def test_of_a_secret_that_is_cut_nothing_enters(tmp_path: Path, played: Transcriber) -> None:
+    key = "".join(f"{number:03}k" for number in range(1500))
+
+    class Own:
+        name = "scribe"
+
+        async def transcribe(self, content: bytes, nature: Nature) -> str:  # noqa: ARG002 - the port
+            return f"12345{key} {key}"
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    config = hearing(played, secret=with_secret(tmp_path, key))
+    async with sending(tmp_path, config, parts=Parts(transcriber=Own())) as ann:
+        (answer,) = await ann.sends(("a.ogg", OGG))
+        assert "> 12345[secret: kept]" in answer
+        assert key[:9] not in str(await ann.events())
 
 
 async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_path: Path, played: Transcriber) -> None:
