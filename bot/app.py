@@ -120,7 +120,7 @@ class App:
         self.copies = Copies(store, self.gate, self.outbox)
         self.newcomers = Newcomers(store, self.gate, self.outbox, clock)
         self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
-        self._observer = Observer(store, self.gate, self.session_id)
+        self._observer = Observer(store, self.gate, self.session_id, clock)
         self.router = self._router()
 
     def vault(self) -> Vault:

@@ -4,6 +4,8 @@ It is kept beside the session, outside its context, where the policy says so for
 lets it in, as one item of its own: UNTRUSTED whoever said it, quoted, and with the label that the chat had when it was
 said. What was let in is told by the log, so that nothing enters twice. A message never fails because of it: what the
 gate does not let in is left where it is.
+
+What stands in no thread is kept once, for the chat. A thread that begins with it reads it there.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot import events, labelling
+from bot.clock import Clock
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.intake.wording import overheard
+from bot.rate import RateLimiter
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.observed import NewObserved, Observed, ObservedStore
 from bot.sessions.records import AuditRow
@@ -27,7 +31,21 @@ LONGEST: Final = 1000
 """Characters of a text that are shown."""
 
 _MARGIN: Final = 300
-"""Characters that are kept behind those, so that no secret is cut in two and shown in part."""
+"""Characters that are kept behind those, so that nothing a rule replaces is shown in part."""
+
+_BEGINNINGS: Final = 200
+"""Texts of a chat that are kept where each may begin a thread."""
+
+_ACCOUNT: Final = 20
+_PLACE: Final = 60
+"""How many texts a minute are kept of one account and of one chat. Nobody is told of what is not kept."""
+
+_THREADS: Final = 100
+_DAY: Final = 24 * 60 * 60
+"""In how many threads within so many seconds texts of one account are kept: each costs room of its own."""
+
+_FIRST: Final = 1
+"""The generation of a session that was never reset."""
 
 SessionId = Callable[[Address], str]
 
@@ -47,10 +65,13 @@ class Heard:
 class Observer:
     """Keeps what is said and lets it in. `session_id` names the session of an address."""
 
-    def __init__(self, store: ObservedStore, gate: Gate, session_id: SessionId) -> None:
+    def __init__(self, store: ObservedStore, gate: Gate, session_id: SessionId, clock: Clock) -> None:
         self._store = store
         self._gate = gate
         self._session_id = session_id
+        self._accounts = RateLimiter(clock, _ACCOUNT)
+        self._places = RateLimiter(clock, _PLACE)
+        self._threads = RateLimiter(clock, _THREADS, _DAY)
 
     async def keep(self, inbound: Inbound) -> bool:
         """Keep what somebody said in a shared chat and not to the bot, and say whether it is kept.
@@ -66,14 +87,16 @@ class Observer:
             or inbound.private
             or inbound.how is not How.TEXT
             or inbound.account in document.blocked
+            or not self._allows(inbound)
         ):
             return False
         label = labelling.inbound(document, address, Role.STRANGER, authored=False, shared=True)
-        dedupe = f"{address.channel}/{inbound.dedupe}"
-        new = NewObserved(dedupe, inbound.account, label, said[: LONGEST + _MARGIN])
-        # What stands in no thread may become the beginning of one, and is what people talk of in the chat as well.
-        for where in dict.fromkeys((address, address.place if inbound.opens else address)):
-            await self._store.observe(self._session_id(where), new, most)
+        kept = LONGEST + _MARGIN
+        # Before it is cut: of what is kept in part a secret's value would not be known any more.
+        text = self._gate.scrubbed(said, kept)[:kept]
+        new = NewObserved(_identity(inbound), inbound.account, label, text, address.thread if inbound.opens else "")
+        where, most = (address.place, max(most, _BEGINNINGS)) if inbound.opens else (address, most)
+        await self._store.observe(self._session_id(where), new, most)
         return True
 
     async def before(self, turn: OpenTurn, item: InboxItem, taint: Label) -> Heard:
@@ -82,23 +105,46 @@ class Observer:
         most = document.observed(home.channel, home.workspace, home.chat)
         if not most or item.body.get("origin") is not None:
             return Heard(taint)
-        where = home.place if item.body.get("opens") else home
-        after, sid = _newest((*turn.history, *turn.admitted)), self._session_id(where)
-        found = await self._store.observed(sid, after=after, until=item.accepted_at, now=turn.claim.now, most=most)
-        kept = [one for one in found if one.account not in document.blocked]
-        return self._decided(turn, item, taint, kept) if kept else Heard(taint)
+        opens, after = bool(item.body.get("opens")), _newest((*turn.history, *turn.admitted))
+        found = await self._found(turn, item, home.place if opens else home, after, most)
+        # Of what was kept beside another session nothing is to be passed over in this one.
+        upto = found[-1].id if found and not opens else ""
+        if home.thread and not opens and turn.standing.generation == _FIRST and not turn.messages:
+            # It may have begun with what was said to nobody in particular. After a reset that is forgotten.
+            said = await self._found(turn, item, home.place, "", _BEGINNINGS)
+            found = [*(one for one in said if one.opens == home.thread), *found]
+        return self._decided(turn, item, taint, found, upto) if found else Heard(taint)
 
-    def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, kept: list[Observed]) -> Heard:
+    async def _found(self, turn: OpenTurn, item: InboxItem, where: Address, after: str, most: int) -> list[Observed]:
+        """Return what was kept at a place before a message, without what is of people who are shut out by now."""
+        sid, until, blocked = self._session_id(where), item.accepted_at, self._gate.document.blocked
+        found = await self._store.observed(sid, after=after, until=until, now=turn.claim.now, most=most)
+        return [one for one in found if one.account not in blocked]
+
+    def _allows(self, inbound: Inbound) -> bool:
+        """Count a text, once if it is told again; say whether so much is kept of that account and of that chat."""
+        account, address, identity = inbound.account, inbound.address, _identity(inbound)
+        return (
+            self._accounts.allows(account, identity)
+            and (inbound.opens or not address.thread or self._threads.allows(account, str(address)))
+            # The last of all: what is not kept of one account takes nothing from the others.
+            and self._places.allows(str(address.place), identity)
+        )
+
+    def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, kept: list[Observed], upto: str) -> Heard:
         standing, label = replace(turn.standing, taint=taint), join_all(one.label for one in kept)
         decision = self._gate.admit(standing, label, "\n".join(one.text for one in kept)).decision
         row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position, observed=len(kept))
         if decision.verdict not in MAY_GO_ON:
             return Heard(taint, audit=(row,))
         said = [(one.account, self._gate.cleaned(one.text, decision)[:LONGEST]) for one in kept]
-        # Of what was kept beside another session nothing is to be passed over in this one.
-        upto = "" if item.body.get("opens") else kept[-1].id
         event = events.observed(standing, overheard(said), label, upto)
         return Heard(decision.label_after, event, (row,))
+
+
+def _identity(inbound: Inbound) -> str:
+    """Return the platform's identity of a text, as no other platform's is."""
+    return f"{inbound.address.channel}/{inbound.dedupe}"
 
 
 def _newest(history: Iterable[Event | NewEvent]) -> str:

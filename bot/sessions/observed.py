@@ -12,12 +12,16 @@ from policy.labels import Label
 
 @dataclass(frozen=True, slots=True)
 class NewObserved:
-    """A text to keep: who said it, as the platform's account, its inbound label, and the platform's identity of it."""
+    """A text to keep: who said it, as the platform's account, its inbound label, and the platform's identity of it.
+
+    `opens` is the thread that it may be the beginning of, empty for none.
+    """
 
     dedupe: str
     account: str
     label: Label
     text: str
+    opens: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Observed:
     account: str
     label: Label
     text: str
+    opens: str
 
 
 class ObservedStore(Protocol):

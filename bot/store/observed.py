@@ -23,8 +23,9 @@ class Observing(Part):
     async def observe(self, sid: str, new: NewObserved, most: int) -> None:
         """Keep a text."""
         keys = session_keys(sid)
-        args = [raw(new.dedupe), raw(new.account), str(new.label), raw(new.text), most, LIFE_MS, _REMEMBERED]
-        await self._link.script(Script.OBSERVE, [keys.observed, keys.observed_ids], args)
+        said = [raw(new.dedupe), raw(new.account), str(new.label), raw(new.text), raw(new.opens)]
+        bounds = [most, LIFE_MS, _REMEMBERED]
+        await self._link.script(Script.OBSERVE, [keys.observed, keys.observed_ids], [*said, *bounds])
 
     async def observed(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept."""
@@ -40,6 +41,6 @@ def _time(name: str) -> int:
 
 
 def _observed(entry: Sequence[Reply]) -> Observed:
-    name, (_, version, _, account, _, label, _, said) = entry
+    name, (_, version, _, account, _, label, _, said, *opens) = entry
     wire.check_version(version)
-    return Observed(text(name), text(account), wire.label(label), text(said))
+    return Observed(text(name), text(account), wire.label(label), text(said), text(opens[-1]) if opens else "")

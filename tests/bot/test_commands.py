@@ -16,6 +16,7 @@ from bot.tools.sessions import ONLY
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
+from tests.bot.clock import Clock
 from tests.bot.kit import bang, note, policy
 from tests.harness import Person, running
 
@@ -29,19 +30,6 @@ COUPLE = policy(
         "bea": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:bea"]},
     },
 )
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def wall_ms(self) -> int:
-        return int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 def context(person: Person, caller: Caller | None = None) -> table.CommandContext:

@@ -38,6 +38,14 @@ async def test_a_text_told_again_is_kept_once_also_when_it_is_gone(store: RedisS
     assert await kept(store, sid, most=1) == ["three"]
 
 
+async def test_what_a_text_may_begin_is_kept_with_it(store: RedisStore) -> None:
+    sid = fresh()
+    for text, opens in (("one", "7"), ("two", "")):
+        await store.observe(sid, NewObserved(text, "chat:ann", SECRET, text, opens), 5)
+    found = await store.observed(sid, after="", until=2**45, now=LIFE_MS, most=9)
+    assert [(one.text, one.opens) for one in found] == [("one", "7"), ("two", "")]
+
+
 async def test_what_was_said_behind_a_message_is_not_for_it(store: RedisStore) -> None:
     sid = fresh()
     await said(store, sid, "before")

@@ -1,23 +1,35 @@
 """What people say in a group and not to the bot is quoted with the next message to it, as UNTRUSTED, and once."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bot.intake.observed import Observer
 from bot.router import Outcome
 from bot.sessions.events import Event, EventType
+from bot.store.keys import session_keys
 from bot.store.observed import LIFE_MS
-from channels.message import Address
+from channels.message import Address, Inbound
 from policy.labels import parse
-from tests.bot.kit import INTERNAL, Scripted, eventually, parts
+from tests.bot.clock import Clock
+from tests.bot.kit import INTERNAL, Scripted, eventually, parts, with_secret
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
+from tests.store.world import command
 
 pytestmark = pytest.mark.anyio
 
 OBSERVED = {"team": {**CHATS["team"], "classification": "INTERNAL", "observe": 3}}
 DIRTY = parse("INTERNAL~")
 HEAD = "[said in this chat before, by others and not to you]"
+
+
+KEY = "".join(f"{number:03}k" for number in range(225))
+
+
+def thread(number: int) -> Address:
+    return Address("room", "team", thread=str(number))
 
 
 async def log(people: People, address: Address = TEAM) -> tuple[Event, ...]:
@@ -98,16 +110,15 @@ async def test_only_the_newest_and_the_beginning_of_long_ones_are_kept(tmp_path:
 
 
 async def test_another_thread_and_another_chat_hear_nothing(tmp_path: Path) -> None:
-    thread = Address("room", "team", thread="7")
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
         await overhear(people, "mel", "in the team")
-        await people.say("ann", "hello", thread)
-        assert await observed(people, thread) == []
+        await people.say("ann", "hello", thread(7))
+        assert await observed(people, thread(7)) == []
 
 
 async def test_what_is_said_in_no_thread_is_known_where_one_begins(tmp_path: Path) -> None:
     """As on Slack: what stands in the channel is what a thread begins with, and what people talk of before one."""
-    first, second = (Address("room", "team", thread=one) for one in "78")
+    first, second = thread(7), thread(8)
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
         await overhear(people, "mel", "the pump leaks", first, opens=True)
         await overhear(people, "mel", "since noon", first)
@@ -182,6 +193,112 @@ async def test_what_the_chat_may_not_know_any_more_is_left_out(tmp_path: Path) -
         await people.say("mel", "hello")
         assert await observed(people) == []
         assert people.rooms.heard(TEAM) == ["You said: hello"]
+
+
+@pytest.mark.parametrize("before", [0, 500, 990, 1290])
+async def test_of_a_secret_that_is_cut_nothing_is_kept(tmp_path: Path, before: int) -> None:
+    config = with_secret(tmp_path, KEY)
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, blocks=config) as people:
+        await overhear(people, "mel", f"{'-' * before}{KEY}")
+        key = session_keys(people.app.session_id(TEAM)).observed
+        ((_, fields),) = await command(people.app.store, "XRANGE", key, "-", "+")
+        assert KEY[:9] not in str(fields)
+        await people.say("ann", "what is it?")
+        assert KEY[:9] not in str(await log(people))
+
+
+async def test_who_says_more_than_is_kept_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
+        found = [await overhear(people, "eve", f"{number}.") for number in range(70)]
+        assert (found.count(Outcome.OBSERVED), found[-1]) == (20, Outcome.IGNORED)
+        assert await overhear(people, "mel", "lunch at noon") is Outcome.OBSERVED
+        assert people.rooms.said == []
+        await people.say("ann", "hello")
+        said = [("eve", "18."), ("eve", "19."), ("mel", "lunch at noon")]
+        assert await observed(people) == ["\n\n".join((HEAD, *(f"[room:{who}]\n> {text}" for who, text in said)))]
+
+
+async def test_a_text_told_again_counts_once(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
+        for _ in range(30):
+            people.spoken = 0
+            assert await overhear(people, "mel", "lunch?") is Outcome.OBSERVED
+
+
+async def test_of_one_chat_only_so_much_is_kept_in_a_minute(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
+        found = [await overhear(people, f"p{number}", "hello", thread(number % 3)) for number in range(70)]
+        assert found.count(Outcome.OBSERVED) == 60
+
+
+async def test_what_is_said_in_no_thread_is_kept_once_and_bounded(tmp_path: Path) -> None:
+    clock, said = Clock(), Inbound(TEAM, "room:mel", "hello", "", private=False, addressed=False, opens=True)
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
+        observer = Observer(people.app.store, people.app.gate, people.app.session_id, clock)
+        for number in range(220):
+            clock.seconds += 10
+            assert await observer.keep(replace(said, address=thread(number), dedupe=f"d{number}"))
+        store, keys = people.app.store, session_keys(people.app.session_id(TEAM))
+        assert set(await command(store, "KEYS", "*observed*")) == {keys.observed.encode(), keys.observed_ids.encode()}
+        assert await command(store, "XLEN", keys.observed) == 200
+
+
+async def test_what_stands_for_secrets_makes_no_text_longer_than_any_other(tmp_path: Path) -> None:
+    blocks = with_secret(tmp_path, "12345678")
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, blocks=blocks, serve=False) as people:
+        await overhear(people, "mel", "12345678" * 200)
+        sid = people.app.session_id(TEAM)
+        (kept,) = await people.app.store.observed(sid, after="", until=2**45, now=LIFE_MS, most=9)
+        assert len(kept.text) == 1300
+
+
+async def test_nobody_is_heard_in_more_threads_of_a_day_than_there_is_room_for(tmp_path: Path) -> None:
+    clock = Clock()
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
+        observer = Observer(people.app.store, people.app.gate, people.app.session_id, clock)
+        found = list[bool]()
+        for number in range(110):
+            clock.seconds += 10
+            said = Inbound(thread(number), "room:mel", "hello", f"d{number}", private=False, addressed=False)
+            found.append(await observer.keep(said))
+        assert found == [True] * 100 + [False] * 10
+        clock.seconds += 10
+        known = Inbound(thread(0), "room:mel", "hello", "again", private=False, addressed=False)
+        assert await observer.keep(known)
+
+
+async def test_a_thread_knows_its_beginning_and_once_also_where_much_was_said_since(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
+        await overhear(people, "mel", "the pump leaks", thread(7), opens=True)
+        for number in range(8, 18):
+            await overhear(people, "mel", "hello", thread(number), opens=True)
+        await people.say("ann", "why?", thread(7))
+        await overhear(people, "mel", "since noon", thread(7))
+        await people.say("ann", "since when?", thread(7))
+        assert await observed(people, thread(7)) == [
+            f"{HEAD}\n\n[room:mel]\n> the pump leaks",
+            f"{HEAD}\n\n[room:mel]\n> since noon",
+        ]
+
+
+async def test_a_reset_forgets_what_a_thread_began_with(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
+        await overhear(people, "mel", "the pump leaks", thread(7), opens=True)
+        await people.say("ann", "why?", thread(7))
+        await people.say("ann", "/reset confirm", thread(7))
+        await people.say("ann", "hello", thread(7))
+        assert people.rooms.heard(thread(7))[-1] == "You said: hello"
+        events = await log(people, thread(7))
+        assert len([one for one in events if one.type is EventType.SESSION_RESET]) == 1
+        assert len(await observed(people, thread(7))) == 1
+
+
+async def test_who_was_blocked_began_no_thread(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
+        await overhear(people, "mel", "the pump leaks", thread(7), opens=True)
+        await people.say("ann", "/block room:mel")
+        await people.say("ann", "why?", thread(7))
+        assert await observed(people, thread(7)) == []
 
 
 async def test_people_are_told_that_they_are_observed(tmp_path: Path) -> None:
