@@ -200,6 +200,9 @@ class OpenTurn:
             addresses=self.standing.addresses | heard,
             held=(*self.standing.held, *events.held_in(write.events)),
         )
+        if write.turn is not None and not final:
+            # Before a stop is heeded, as its ending settles what the turn took with this write.
+            self.record = write.turn
         if written.stop and not final:
             self.interrupt(StopRequestedError())
         mine = (new for new in write.deliver if ours and new.key not in written.behind)

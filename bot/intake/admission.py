@@ -125,7 +125,6 @@ class Admission:
                 status=Status.RUNNING,
                 deliver=told,
             )
-            turn.record = record
             turn.admitted += admitted
         await self._outbox.deliver(deliveries)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -63,6 +64,17 @@ async def test_a_stop_interrupts_after_the_write_that_learned_of_it(tmp_path: Pa
         with pytest.raises(StopRequestedError), turn.interruptible():
             await kept_and_waiting(turn)
         assert "kept" in str(await owner.events())
+        await turn.end()
+
+
+async def test_what_a_write_took_is_known_to_the_ending_that_a_stop_makes(tmp_path: Path) -> None:
+    """Otherwise a message that joined the turn with that write would have no end (law `accepted_once_in_order`)."""
+    async with by_hand(tmp_path) as (owner, turn):
+        await owner.app.store.stop(owner.sid, actor="owner")
+        joined = replace(turn.record, joined=(7,))
+        with pytest.raises(StopRequestedError), turn.interruptible():
+            await turn.write(turn=joined)
+        assert turn.record == joined
         await turn.end()
 
 

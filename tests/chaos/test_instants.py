@@ -19,7 +19,7 @@ from tests.chaos.instants import (
 )
 from tests.chaos.tap import Trap
 
-_MOST = 200
+_MOST = 400
 
 pytestmark = pytest.mark.anyio
 
