@@ -227,7 +227,7 @@ BREACHES = [
     Breach("reserved_names", "channels.planted", f"{LABEL}\nx = [Label]\n"),
     Breach("reserved_names", "bot.planted", "from dataclasses import replace\nreplace(taint, level=0)"),
     Breach("reserved_names", "bot.agent.planted", "from policy.labels import parse\nparse(answer)"),
-    Breach("sizes", "bot.planted", "\n" * 400),
+    Breach("sizes", "bot.planted", "\n" * 600),
     Breach("sizes", "policy.planted", "def long():\n" + "    x = 1\n" * 50),
     Breach("structured_concurrency", "bot.planted", "import asyncio\nasyncio.create_task(x())"),
     Breach("structured_concurrency", "bot.planted", "from asyncio import create_task as go\ngo(x())"),
