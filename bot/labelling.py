@@ -99,12 +99,12 @@ def ceiling(document: Document, principal: str, asker: str) -> Label | None:
 def reader(document: Document, one: Reader) -> Label:
     """Return the clearance of an account that reads: its principal's, or what the channel's own members may know.
 
-    Anybody else is cleared for PUBLIC: guests, strangers and programs that are nobody here.
+    Anybody else is cleared for PUBLIC: guests, strangers, blocked accounts and programs that are nobody here.
     """
     known = document.principal(one.account)
     if known is not None:
         return known[1].clearance
-    if one.kind is not ReaderKind.MEMBER:
+    if one.kind is not ReaderKind.MEMBER or one.account in document.blocked:
         return PUBLIC
     return document.channel(one.account.partition(":")[0]).members
 

@@ -4,7 +4,8 @@ An override can let somebody in up to the file's `paired`, classify a chat up to
 what the file names, take an account or a chat away, and add an account to a person. It can raise nothing above what
 the file alone allows. What the file no longer fits is void: a person who is let in by a label with a compartment
 there is not, or over a channel there is not, is unknown; such a chat is not classified. Two people who claim one
-account both lose it, and the file's people keep theirs.
+account both lose it, and the file's people keep theirs. A claim outlasts its person: neither blocking nor sending away
+passes an account on, so that what is in force does not depend on how often or in which order it was composed.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ class Person:
     """Somebody let in, or what was changed about somebody the file names.
 
     None for `role` and `clearance` is as much as the file allows. `accounts` are those beside the file's. A stranger
-    is somebody who was sent away: nobody, but the name stays his.
+    was sent away and is nobody, but name and accounts stay theirs: conversations belong to them.
     """
 
     role: Role | None = None
@@ -39,7 +40,7 @@ class Person:
 
     @property
     def sent_away(self) -> bool:
-        """Whether he is nobody any more, unless the file names him."""
+        """Whether they are nobody any more, unless the file names them."""
         return self.role is Role.STRANGER
 
 
@@ -130,8 +131,7 @@ def _accounts(document: Document, people: Mapping[str, Person]) -> dict[str, fro
     """Return, by people, the accounts that are theirs alone; none if the file lets nobody be paired."""
     if document.paired is None:
         return dict.fromkeys(people, frozenset())
-    there = [person for name, person in people.items() if name in document.principals or not person.sent_away]
-    claims = Counter(account for person in there for account in person.accounts)
+    claims = Counter(account for person in people.values() for account in person.accounts)
     owners = {account: name for name, who in document.principals.items() for account in who.accounts}
     return {
         name: frozenset(

@@ -125,3 +125,11 @@ def test_members_of_a_platform_may_know_what_its_channel_says() -> None:
     for kind in (ReaderKind.GUEST, ReaderKind.STRANGER, ReaderKind.BOT):
         assert labelling.reader(policy, Reader("console:mallory", kind)) == PUBLIC
     assert labelling.reader(policy, Reader("pigeon:mallory", ReaderKind.MEMBER)) == PUBLIC
+
+
+def test_a_blocked_account_is_no_member() -> None:
+    """Blocking a person whose clearance is below the members' must not raise it."""
+    policy = document(
+        channels={"console": {"classification": "top", "members": "INTERNAL"}}, blocked=["console:mallory"]
+    )
+    assert labelling.reader(policy, Reader("console:mallory", ReaderKind.MEMBER)) == PUBLIC

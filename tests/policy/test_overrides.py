@@ -185,12 +185,30 @@ def test_what_is_no_name_lets_nobody_in() -> None:
     assert changed(Overrides(people={"chat:x": Person(accounts=frozenset({"chat:bob"}))})) == policy()
 
 
-def test_somebody_sent_away_is_nobody_and_claims_nothing() -> None:
+def test_an_account_of_a_person_who_was_sent_away_is_not_passed_on() -> None:
     away = Person(Role.STRANGER, accounts=frozenset({"chat:bob"}))
     assert changed(people(bob=away)) == policy()
-    after = changed(people(bob=away, carl=Person(accounts=frozenset({"chat:bob"}))))
-    assert after.principals["carl"].accounts == ("chat:bob",)
+    assert changed(people(bob=away, carl=Person(accounts=frozenset({"chat:bob"})))) == policy()
     assert changed(people(ann=Person(Role.STRANGER))).principals["ann"].role is Role.STRANGER
+
+
+@pytest.mark.parametrize("role", [Role.STRANGER, Role.MEMBER])
+def test_blocking_passes_no_account_to_another_person(role: Role) -> None:
+    """An owner all of whose accounts are blocked, also one who was sent away, keeps the claim on an account."""
+    claims = people(ann=Person(role, accounts=frozenset({"chat:x"})), carl=Person(accounts=frozenset({"chat:x"})))
+    blocked = frozenset({"chat:ann", "chat:ann2"})
+    for before in (policy(), changed(Overrides(blocked=blocked)), changed(replace(claims, blocked=blocked))):
+        for said in (claims, replace(claims, blocked=blocked)):
+            assert in_force(before, said).principal("chat:x") is None
+
+
+@given(DOCUMENTS, OVERRIDES, st.sets(st.sampled_from(ACCOUNTS)))
+def test_blocking_only_takes_away(document: Document, overrides: Overrides, accounts: set[str]) -> None:
+    before = in_force(document, overrides)
+    after = in_force(document, replace(overrides, blocked=overrides.blocked | accounts))
+    for account in ACCOUNTS:
+        now, then = after.principal(account), before.principal(account)
+        assert now is None or (then is not None and now[0] == then[0])
 
 
 def test_two_people_who_claim_one_account_both_lose_it() -> None:

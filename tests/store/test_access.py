@@ -100,6 +100,7 @@ CHANGES = st.builds(
 )
 
 
+@pytest.mark.explores
 def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> None:
     """The store's overrides after any changes are those of the pure core."""
 

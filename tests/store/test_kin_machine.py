@@ -337,6 +337,7 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 """What may happen next, and when it makes sense."""
 
 
+@pytest.mark.explores
 @pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
 def test_scripts_between_sessions_do_what_the_model_does(server: Supervisor) -> None:
     class OnServer(Machine):

@@ -515,6 +515,7 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 """What may happen next, and when it makes sense."""
 
 
+@pytest.mark.explores
 @pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
 def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
     class OnServer(Machine):
