@@ -75,11 +75,15 @@ _ArgumentName = Annotated[str, _matching(_ARGUMENT, "an argument")]
 
 
 class McpArgument(Block):
-    """One argument of a tool: `values` are the only texts allowed, `items` describes a list's, `fields` an object's."""
+    """One argument of a tool: `values` are the only texts allowed, `items` describes a list's, `fields` an object's.
+
+    `content` tells that a text chooses nothing, so that a held result may stand in its place.
+    """
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
     description: str = Field(default="", max_length=2000)
     optional: bool = False
+    content: bool = False
     values: list[str] | None = Field(default=None, min_length=1, max_length=200)
     items: "McpArgument | None" = None
     fields: "dict[_ArgumentName, McpArgument] | None" = None
@@ -92,6 +96,8 @@ class McpArgument(Block):
                 raise ValueError(f"`{name}` belongs to type `{kind}` only")
             if not given and self.type == kind and kind != "string":
                 raise ValueError(f"type `{kind}` needs `{name}`, what is not described here is not passed on")
+        if self.content and (self.type != "string" or self.values is not None):
+            raise ValueError("`content` belongs to type `string` without `values`, others choose something")
         if _depth(self) > _DEPTH:
             raise ValueError(f"arguments nest at most {_DEPTH} deep")
         return self

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, create_model
 from pydantic.config import JsonDict
 
 from bot.config.mcp import McpArgument
-from bot.tools.base import Arguments
+from bot.tools.base import Arguments, Content
 
 LIMIT: Final = 100_000
 """Characters of the arguments of one call, as JSON."""
@@ -52,7 +52,7 @@ def _type(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - a type as 
         return list[_described(argument.items, f"{name}_item")]
     if argument.fields is not None:
         return arguments_type(name, argument.fields)
-    return _SIMPLE[argument.type]
+    return Content if argument.content else _SIMPLE[argument.type]
 
 
 def _described(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - as above

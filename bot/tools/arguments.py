@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, NoneType, UnionType
-from typing import Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from pydantic import JsonValue, ValidationError
 
-from bot.tools.base import Arguments, RefusedCallError, Tool
+from bot.tools.base import CONTENT, Arguments, RefusedCallError, Tool
 from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 
 _TYPES: Final[Mapping[object, str]] = MappingProxyType(
     {bool: BOOL, int: INT, float: DOUBLE, str: STRING, list[str]: TEXTS, tuple[str, ...]: TEXTS}
 )
+
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value stands among arguments: names of fields and places in lists, from the outside in."""
 
 
 def types(arguments: type[Arguments]) -> dict[str, str]:
@@ -30,6 +34,46 @@ def _type(annotation: object) -> str:
         inner = [choice for choice in get_args(annotation) if choice is not NoneType]
         return _type(inner[0]) if len(inner) == 1 else str(annotation)
     return _TYPES.get(annotation, str(annotation))
+
+
+def is_content(annotation: object, path: Path) -> bool:
+    """Say whether the value at a place in a type is declared as content; where a type gives a choice, in all of it.
+
+    A mark holds for everything below it. What is not described is not declared, so it is not content.
+    """
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return CONTENT in inner[1:] or is_content(inner[0], path)
+    if origin in {Union, UnionType}:
+        choices = [choice for choice in inner if choice is not NoneType]
+        return all(is_content(choice, path) for choice in choices)
+    if not path:
+        return False
+    step, rest = path[0], path[1:]
+    if isinstance(annotation, type) and issubclass(annotation, Arguments):
+        fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
+        field = fields.get(str(step))
+        return field is not None and (CONTENT in field.metadata or is_content(field.annotation, rest))
+    if origin in {list, tuple}:
+        return is_content(inner[0], rest)
+    return origin is dict and is_content(inner[1], rest)
+
+
+def contents(annotation: object) -> Iterator[str]:
+    """Yield the places that are declared as content, as a person writes them: `text`, `parts[].text`."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        yield from [""] if CONTENT in inner[1:] else contents(inner[0])
+    elif origin in {Union, UnionType}:
+        first, *others = (list(contents(choice)) for choice in inner if choice is not NoneType)
+        yield from (place for place in first if all(place in other for other in others))
+    elif isinstance(annotation, type) and issubclass(annotation, Arguments):
+        for name, field in annotation.model_fields.items():
+            below = [""] if CONTENT in field.metadata else contents(field.annotation)
+            yield from (f"{field.alias or name}{place if place[:1] in {'', '['} else f'.{place}'}" for place in below)
+    elif origin in {list, tuple, dict}:
+        below = contents(inner[-1] if origin is dict else inner[0])
+        yield from (f"[]{place if place[:1] in {'', '['} else f'.{place}'}" for place in below)
 
 
 def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:

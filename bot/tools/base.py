@@ -7,7 +7,7 @@ its result, and the outbox says it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -26,6 +26,17 @@ class Arguments(BaseModel):
     """Base of every tool's arguments: unknown ones are refused, so nothing can be smuggled in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentMark:
+    """Marks an argument as content: text that is stored or said, and chooses nothing."""
+
+
+CONTENT: Final = ContentMark()
+
+Content = Annotated[str, CONTENT]
+"""A text that is content: only here a reference to a held item may stand, see `bot.tools.references`."""
 
 
 class RefusedCallError(Exception):

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from bot.tools.labelled_files import AbsentError, FileRoot, Place, UnusableError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
@@ -33,7 +33,7 @@ class FolderArguments(Arguments):
 class WriteArguments(PathArguments):
     """Arguments of `write_file`."""
 
-    text: str = Field(max_length=1_000_000, description="the whole new content")
+    text: Content = Field(max_length=1_000_000, description="the whole new content")
 
 
 def _floor(place: Place, scene: Scene) -> Label:

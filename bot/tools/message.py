@@ -4,7 +4,7 @@ from pydantic import Field
 
 from bot import labelling
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from channels.message import Address, OutboundKind
 from policy.document import Document
 from policy.errors import nearest
@@ -17,7 +17,7 @@ class MessageArguments(Arguments):
 
     channel: str = Field(max_length=64, description="such as console")
     recipient: str = Field(max_length=128, description="an alias from the configuration")
-    text: str = Field(min_length=1, max_length=40_000)
+    text: Content = Field(min_length=1, max_length=40_000)
 
 
 class Message:

@@ -1,5 +1,8 @@
 """References in a call's arguments: `{"$ref": "<id>"}` stands for the text of a held item; `_hold` keeps a result out.
 
+A reference may stand only where the tool declares content. Anywhere else what is held could choose what is read, or
+where something goes.
+
 The model writes a reference and never sees what it stands for. What is put in its place is data: it is not
 searched for references again, and a text that merely looks like one is a text.
 """
@@ -11,6 +14,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from bot.sessions.held import Held
+from bot.tools.arguments import Path, is_content
 from bot.tools.base import RefusedCallError, Tool
 from policy.labels import Label, join_all
 from policy.request import Effect
@@ -27,6 +31,9 @@ UNKNOWN: Final = "there is nothing held under that reference"
 """The answer for a reference that never was, is another session's, or is of an earlier generation."""
 
 _WHY: Final = "true keeps the result out of this conversation, to be passed on by reference"
+
+NO_CONTENT: Final = "a reference may stand only in an argument that is content, not where it chooses what is done"
+"""The answer for a reference anywhere else, whatever it refers to."""
 
 MALFORMED: Final = f'a reference is written {{"{REFERENCE}": "<id>"}}, with nothing beside it'
 
@@ -88,8 +95,8 @@ def offered(tool: Tool) -> dict[str, Any]:
 def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Held, ...]) -> Asked:
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
-    Raises RefusedCallError: they are no JSON object, `_hold` is no boolean, or a reference is malformed or names
-    nothing held here.
+    Raises RefusedCallError: they are no JSON object, `_hold` is no boolean, or a reference is malformed, stands where
+    no content is declared, or names nothing held here.
     """
     if arguments is None:
         raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
@@ -100,23 +107,27 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Hel
     if not (hold is None or isinstance(hold, bool)):
         raise RefusedCallError(f"`{HOLD}` is true or false")
     known = {one.ref: one for one in held}
-    refs = tuple(dict.fromkeys(_refs(given)))
+    found = tuple(_refs(given, ()))
+    if not all(is_content(tool.arguments, path) for path, _ in found):
+        raise RefusedCallError(NO_CONTENT)
+    refs = tuple(dict.fromkeys(ref for _, ref in found))
     if not known.keys() >= set(refs):
         raise RefusedCallError(UNKNOWN)
     return Asked(given, hold, tuple(known[ref] for ref in refs))
 
 
-def _refs(value: JsonValue) -> Iterator[str]:
+def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the references in a value, each with where it stands."""
     if isinstance(value, dict):
         ref = _ref(value)
         if ref is not None:
-            yield ref
+            yield path, ref
             return
-        for inner in value.values():
-            yield from _refs(inner)
+        for name, inner in value.items():
+            yield from _refs(inner, (*path, name))
     elif isinstance(value, list):
-        for inner in value:
-            yield from _refs(inner)
+        for place, inner in enumerate(value):
+            yield from _refs(inner, (*path, place))
 
 
 def _ref(value: Mapping[str, JsonValue]) -> str | None:

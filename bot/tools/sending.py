@@ -14,7 +14,7 @@ from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState, Status
 from bot.sessions.visible import visible
 from bot.spawning import next_hop
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from bot.tools.sessions import NONE
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
@@ -30,7 +30,7 @@ class SendArguments(Arguments):
     """Arguments of `sessions_send`."""
 
     session_id: str = Field(min_length=1, max_length=128, description="a session of yours, or `parent`")
-    content: str = Field(min_length=1, max_length=40_000)
+    content: Content = Field(min_length=1, max_length=40_000)
 
 
 class SessionsSend:

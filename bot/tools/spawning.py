@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bot.errors import RequestError
 from bot.sessions.kin import Bounded, Errand, Kind
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from channels.message import Address
 from policy.document import Document
 from policy.errors import nearest
@@ -43,7 +43,7 @@ Returns: TypeAlias = dict[
 class SpawnArguments(Arguments):
     """Arguments of `sessions_spawn`."""
 
-    task: str = Field(min_length=1, max_length=40_000, description="what it is to do, with all it needs to know")
+    task: Content = Field(min_length=1, max_length=40_000, description="what it is to do, with all it needs to know")
     title: str = Field(default="", max_length=200)
     deliver_to: str = Field(default="", max_length=128, description="an alias that is told the result too")
     limits: SpawnLimits | None = None

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
+from typing import Annotated
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, JsonValue
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
@@ -11,7 +12,7 @@ from pydantic_ai.settings import ModelSettings
 from bot.agent.offline import OfflineModel
 from bot.parts import Parts
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.tools.base import CONTENT, Arguments, Declared, Result, Scene
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -19,9 +20,11 @@ from tests.attacks.attack import GivenTool
 
 
 class Anything(Arguments):
-    """The attacker's tools take whatever they are given."""
+    """The attacker's tools take whatever they are given; of that, `text` is content."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    text: Annotated[JsonValue, CONTENT] = None
 
 
 class BrokenModel(OfflineModel):
@@ -97,7 +100,7 @@ class Puppet:
             NewDelivery(f"{scene.key}/{address}", str(address), text, PUBLIC, "message", scene.turn)
             for address, text in self._said()
         )
-        text = arguments.model_dump_json() if self._data.echoes else self._data.text
+        text = arguments.model_dump_json(exclude_unset=True) if self._data.echoes else self._data.text
         return Result(text, parse(self._data.label), deliver=said)
 
     def _said(self) -> list[tuple[Address, str]]:

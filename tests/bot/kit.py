@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
@@ -37,7 +38,7 @@ from bot.sessions.port import SessionStore
 from bot.sessions.values import Status, Turn
 from bot.standing import Call, Standing
 from bot.tools import catalogue
-from bot.tools.base import Arguments, Declared, Result, Scene, Tool
+from bot.tools.base import CONTENT, Arguments, Content, Declared, Result, Scene, Tool
 from bot.tools.labelled_files import FileRoot
 from bot.turn import OpenTurn
 from channels.base import Audience
@@ -113,8 +114,8 @@ def gate(
 class TextArguments(Arguments):
     """One text, and anything beside it."""
 
-    text: str = ""
-    more: dict[str, JsonValue] | None = None
+    text: Content = ""
+    more: Annotated[dict[str, JsonValue], CONTENT] | None = None
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.approvals import binding
+from bot.gate.calls import ELSEWHERE
 from bot.ids import held_id
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.held import Held
@@ -198,6 +199,17 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
     prepared = one.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
     await one.run(here, prepared, unrecorded)
     assert await asyncio.to_thread(files.label, files.place("internal/x.md", scene())) == INTERNAL
+
+
+def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
+    class Follows(Probe):
+        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+            return Declared(clearance=INTERNAL if arguments.text == "secret" else TOP)
+
+    refused = gate([Follows(effect=Effect.SEND)]).prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
+    assert blocked_by(refused.decision) == {"fails_closed"}
+    assert refused.concealed
+    assert ELSEWHERE in [outcome.message for outcome in refused.decision.outcomes]
 
 
 @pytest.mark.parametrize("taint, asks", [(PUBLIC, False), (DIRTY, True)])
