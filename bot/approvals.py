@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Final
 
+from bot import labelling
 from bot.authorize import at_least
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.held import Held
@@ -73,18 +74,24 @@ def to_spend(approval: Approval | None) -> str | None:
 
 
 def may_answer(document: Document, approval: Approval, principal: str) -> bool:
-    """Say whether a principal may answer: entitled by role and rule, and cleared for the complete arguments."""
+    """Say whether a principal may answer: entitled by role and rule, and cleared for the complete arguments.
+
+    A background session asks its asker and nobody else.
+    """
+    if approval.alone and principal != approval.principal:
+        return False
     return _may_answer(document, approval.rules, approval.principal, approval.label, principal)
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: Standing) -> bool:
     """Say whether anybody at all could answer; nobody eligible means BLOCK (SPEC B, approvals).
 
-    Nobody is asked where a background session lives, so nobody answers there.
+    Nobody reads where a background session lives: its asker alone is asked, in a private chat that is cleared for it.
     """
-    if standing.home.channel == SESSION:
-        return False
     rules = asking(decision)
+    if standing.home.channel == SESSION:
+        places = labelling.private_places(document, standing.asker, standing.taint)
+        return bool(places) and _may_answer(document, rules, standing.asker, standing.taint, standing.asker)
     return any(
         _may_answer(document, rules, standing.asker, standing.taint, principal) for principal in document.principals
     )

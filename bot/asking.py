@@ -1,16 +1,17 @@
 """How a turn's end asks people: one question for all calls of a step, bound to exactly what it shows.
 
 The question is told where the session lives, and in the private chats of people who may answer but are not there.
-The turn then waits in the store, without a worker.
+Nobody reads where a background session lives: it asks whoever set it going, alone, in one private chat that is cleared
+for the question, and until its deadline at most. The turn then waits in the store, without a worker.
 """
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bot import approvals, events, principals, questions
+from bot import approvals, events, labelling, principals, questions
 from bot.agent.calls import answered
 from bot.crossings import Prepared
-from bot.gate.calls import NOBODY
+from bot.gate.calls import nobody
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.sessions.approvals import Approval
@@ -20,9 +21,9 @@ from bot.sessions.records import AuditRow
 from bot.sessions.values import Status
 from bot.standing import Call
 from bot.turn import OpenTurn
-from channels.message import OutboundKind
+from channels.message import Address, OutboundKind
 from policy.decision import Decision, Verdict
-from policy.labels import join_all
+from policy.labels import Label, join_all
 from policy.request import Hook
 
 if TYPE_CHECKING:
@@ -47,24 +48,25 @@ class Asking:
         """
         standing = turn.standing
         asked = self._approvals(turn, calls)
-        question = questions.wording(asked)
+        question = questions.wording(asked, turn.lineage)
         label = join_all((approval.label for approval in asked), standing.taint)
-        spoken = self._gate.speak(standing, standing.destination, question, approved=OURS, carried=label)
-        if spoken.decision.verdict is not Verdict.ALLOW:
+        said = await self._said(turn, question, label)
+        if said is None:
             return None
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+        where, row = said
         rows = tuple(
             self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
         )
         deliver = NewDelivery(
             key=question_key(turn.record.id, asked[0].asked_in),
-            address=str(standing.home),
+            address=str(where),
             text=question,
             label=label,
             kind=OutboundKind.QUESTION,
             turn=turn.record.id,
             approved=OURS,
+            meant_for=standing.asker if turn.lineage is not None else "",
         )
         elsewhere, told = await self._elsewhere(turn, asked, deliver)
         return await turn.end(
@@ -78,6 +80,20 @@ class Asking:
             status=Status.AWAITING_INPUT,
             deliver=(deliver, *elsewhere),
         )
+
+    async def _said(self, turn: OpenTurn, question: str, label: Label) -> tuple[Address, AuditRow] | None:
+        """Return where the question is asked first, with the row of that decision; None if it may be said nowhere."""
+        standing, lineage = turn.standing, turn.lineage
+        if lineage is None:
+            places = [(standing.home, standing.destination)]
+        else:
+            chats = labelling.private_places(self._gate.document, standing.asker, label, lineage.asked_at)
+            places = [(chat, await self._gate.prospect(chat)) for chat in chats]
+        for address, destination in places:
+            spoken = self._gate.speak(standing, destination, question, approved=OURS, carried=label)
+            if spoken.decision.verdict is Verdict.ALLOW:
+                return address, self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address))
+        return None
 
     async def _elsewhere(
         self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
@@ -98,7 +114,7 @@ class Asking:
         """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
         if approvals.someone_may_answer(self._gate.document, decision, turn.standing):
             return answered(turn, call.id)
-        return NOBODY
+        return nobody(turn.standing)
 
     def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
         """Return what is asked, as one question: it has one id, and one time for all."""
@@ -106,6 +122,8 @@ class Asking:
         names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
         asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
         until = min(approval.expires_at for approval in asked)
+        if turn.lineage is not None:
+            until = min(until, turn.lineage.deadline)
         return tuple(replace(approval, expires_at=until) for approval in asked)
 
     def _approval(self, turn: OpenTurn, prepared: Prepared, name: str) -> Approval:
@@ -129,6 +147,7 @@ class Asking:
             question=question,
             rules=rules,
             expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
+            alone=turn.lineage is not None,
         )
 
     def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:

@@ -79,6 +79,26 @@ def classification(document: Document, address: Address, *, shared: bool = True)
     return reduce(Label.meet, clearances, document.channel(address.channel).classification)
 
 
+def private_places(document: Document, principal: str, label: Label, first: str = "") -> tuple[Address, ...]:
+    """Return the private chats of a person where something of this label may be told to them alone.
+
+    `first` is the address, as text, where they set it going: it comes first if they are alone there. The console comes
+    last, as nobody may be sitting there. Who really reads there is asked when something is said.
+    """
+    person = document.principals.get(principal)
+    if person is None or not label.flows_to(person.clearance):
+        return ()
+    known = {
+        chat: classification(document, chat, shared=False) for chat in map(principals.private_chat, person.accounts)
+    }
+    cleared = [chat for chat, most in known.items() if most is not None and label.flows_to(most)]
+    cleared.sort(key=lambda chat: chat.channel == principals.CONSOLE)
+    began = Address.parse(first) if first else None
+    if began is None or began.recipient or began.place not in cleared:
+        return tuple(cleared)
+    return (began, *(chat for chat in cleared if chat != began.place))
+
+
 def _of_principal(document: Document, principal: str) -> Label | None:
     """Return what a principal may know, None for one that is not known."""
     if principals.is_chat(principal):

@@ -5,13 +5,16 @@ import json
 from bot import principals
 from bot.approvals import ANSWER, may_answer
 from bot.sessions.approvals import Approval
+from bot.sessions.kin import Lineage
 from bot.unseen import spelled
 from channels.message import Address
 from policy.document import Document
 
 
-def wording(asked: tuple[Approval, ...]) -> str:
+def wording(asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
     """Return what people are asked about the calls of one step; an answer that is held back is not shown.
+
+    `lineage` is that of a background session: then it is named as `/agents` lists it.
 
     How to answer is not in it: each channel shows the buttons of a question as they are pressed or typed there.
     """
@@ -19,7 +22,8 @@ def wording(asked: tuple[Approval, ...]) -> str:
         rules = _rules(asked[0])
         return f"The answer is held back by {rules} until somebody entitled says so, the command `approvals` shows it."
     several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
-    lines = [several] if len(asked) > 1 else []
+    lines = [] if lineage is None else [f"Background session {lineage.run} asks you alone, `/agents` tells its task."]
+    lines += [several] if len(asked) > 1 else []
     return "\n".join((*lines, *map(_call, asked)))
 
 

@@ -2,9 +2,9 @@
 
 An address may carry data away: a page that was taken in makes the model put a person's words into one. One that
 stood there whole before carries nothing of the kind. So what counts is what the model cannot have written: what a
-person typed, what came in while nothing UNTRUSTED had been read, and pages that `web_fetch` brought. The model's own
-words never count, nor does what other tools return once something UNTRUSTED was read: a model may have written the
-file it reads, or see its own words repeated in a refusal.
+person typed, here or in the conversation that this session was spawned from, what came in while nothing UNTRUSTED had
+been read, and pages that `web_fetch` brought. The model's own words never count, nor does what other tools return once
+something UNTRUSTED was read: a model may have written the file it reads, or see its own words repeated in a refusal.
 """
 
 import re
@@ -16,6 +16,12 @@ from policy.labels import Label
 
 PAGES: Final = "web_fetch"
 """The tool whose results are written by others."""
+
+MOST: Final = 64
+"""How many addresses that a person typed a task takes along."""
+
+LONGEST: Final = 2000
+"""How many characters an address has at most that a task takes along."""
 
 # What ends an address in prose: with parentheses as some addresses have them, and without as Markdown puts them round.
 _LONG: Final = re.compile(r"https?://[^\s<>\"\\^`{|}]+", re.IGNORECASE)
@@ -30,9 +36,41 @@ def addresses(events: Iterable[Event | NewEvent], taint: Label) -> frozenset[str
         if not event.admitted:
             continue
         untrusted = untrusted or event.label.untrusted
+        found |= set(_brought(event))
         if _counts(event, untrusted=untrusted):
             found |= set(_in(str(event.body.get("text", ""))))
     return frozenset(found)
+
+
+def typed(events: Iterable[Event | NewEvent], asker: str) -> tuple[str, ...]:
+    """Return the newest web addresses that a person typed, and those that a task brought along as typed by them.
+
+    They are read from messages that this person typed themselves, never from a task's text: that is a model's.
+    """
+    return newest(
+        address
+        for event in events
+        if event.type is EventType.USER_MESSAGE and event.admitted and event.actor == asker
+        for address in _typed(event)
+    )
+
+
+def newest(found: Iterable[str]) -> tuple[str, ...]:
+    """Return the last of these addresses, each once, as many as a task takes along."""
+    return tuple(dict.fromkeys(found))[-MOST:]
+
+
+def _typed(event: Event | NewEvent) -> Iterable[str]:
+    if event.body.get("origin") is not None:
+        return _brought(event)
+    return () if event.label.untrusted else (one for one in _in(str(event.body["text"])) if len(one) <= LONGEST)
+
+
+def _brought(event: Event | NewEvent) -> Iterable[str]:
+    """Return the addresses that a task brought along: the program read them from what its asker typed."""
+    origin = event.body.get("origin")
+    found = origin.get("typed") if isinstance(origin, dict) else None
+    return map(str, found) if isinstance(found, list) else ()
 
 
 def _counts(event: Event | NewEvent, *, untrusted: bool) -> bool:

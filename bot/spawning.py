@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from pydantic import JsonValue
+
 from bot import bounded
 from bot.errors import BusyError, NotFoundError, RequestError
 from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, Reservation, Slot
@@ -78,7 +80,7 @@ class Spawner:
                 dedupe=f"spawn/{key}",
                 sender=standing.asker,
                 label=standing.taint,
-                body={"text": task, "origin": {"as": "task", "session": standing.sid}, "hops": hops},
+                body={"text": task, "origin": _origin(standing), "hops": hops},
                 home=str(home),
                 principal=standing.principal,
                 creation=standing.taint,
@@ -91,6 +93,7 @@ class Spawner:
                     title=errand.title,
                     deliver_to=errand.deliver_to,
                     returns=errand.returns,
+                    asked_at=str(standing.home) if parent.lineage is None else parent.lineage.asked_at,
                 ),
                 reserved=reserved.until,
             )
@@ -113,6 +116,11 @@ class Spawner:
             found += more
             above = {slot.sid for slot in more}
         return tuple([slot.sid for slot in found if not await self._over(slot, heard=True)])
+
+    async def working(self, principal: str, sid: str) -> bool:
+        """Say whether anything that descends from a session goes on by itself; what asks people does not."""
+        states = [await self._store.state(child) for child in await self.below(principal, sid)]
+        return any(state is None or not state.asks for state in states)
 
     async def stop(self, principal: str, sid: str, *, interrupt: Callable[[str], None]) -> None:
         """Stop all that descends from a session; `interrupt` stops a turn run here."""
@@ -137,6 +145,14 @@ class Spawner:
         if state is None:
             return slot.lapsed
         return state.ended_at > 0 and not (heard and state.undelivered)
+
+
+def _origin(standing: Standing) -> dict[str, JsonValue]:
+    """Return where a task comes from, and the web addresses that its asker typed: facts, whatever the task says."""
+    origin: dict[str, JsonValue] = {"as": "task", "session": standing.sid}
+    if standing.typed:
+        origin["typed"] = list[JsonValue](standing.typed)
+    return origin
 
 
 def next_hop(state: SessionState, turn: str) -> int:

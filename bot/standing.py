@@ -19,7 +19,8 @@ class Standing:
     """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
 
     `asker` is the person who set this going: the principal himself, or somebody in the shared chat that it is.
-    `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`. `held` is what its
+    `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`, and `typed` those that its
+    asker typed, here or in the conversation that it was spawned from. `held` is what its
     generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
     session when it was looked up. `model` is the one that people chose, empty for the first of the configuration.
     """
@@ -36,6 +37,7 @@ class Standing:
     taint: Label
     now: int
     addresses: frozenset[str] = frozenset()
+    typed: tuple[str, ...] = ()
     held: tuple[Held, ...] = ()
     visibility: Label = PUBLIC
     model: str = ""

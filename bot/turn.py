@@ -18,11 +18,11 @@ import anyio.lowlevel
 from bot import events, principals
 from bot.errors import LeaseLostError, WithdrawnError
 from bot.ids import Ids
-from bot.quoting import addresses
+from bot.quoting import addresses, newest, typed
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.json import JsonObject
-from bot.sessions.kin import SESSION
+from bot.sessions.kin import SESSION, Lineage
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
 from bot.standing import Standing
@@ -78,10 +78,15 @@ class OpenTurn:
         self._ids = ids
         self._cursor = claim.state.seq
         self._noted: list[NewEvent] = []
-        lineage = claim.state.lineage
-        self._seconds = math.inf if lineage is None else max(lineage.deadline - claim.now, 0) / 1000
+        deadline = math.inf if self.lineage is None else self.lineage.deadline
+        self._seconds = max(deadline - claim.now, 0) / 1000
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """Where a background session comes from, None for a conversation."""
+        return self.claim.state.lineage
 
     @property
     def history(self) -> tuple[Event, ...]:
@@ -198,6 +203,7 @@ class OpenTurn:
             taint=written.taint,
             now=written.now,
             addresses=self.standing.addresses | heard,
+            typed=newest((*self.standing.typed, *typed(write.events, self.standing.asker))),
             held=(*self.standing.held, *events.held_in(write.events)),
         )
         if write.turn is not None and not final:

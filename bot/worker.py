@@ -25,7 +25,7 @@ from bot.ids import Ids
 from bot.intake.admission import Admission
 from bot.lease import LeaseKeeper
 from bot.outbox import Outbox
-from bot.quoting import addresses
+from bot.quoting import addresses, typed
 from bot.reload import Reloader
 from bot.sessions.deliveries import Delivery
 from bot.sessions.port import AuditStore, SessionStore, Wake
@@ -259,6 +259,7 @@ class Worker:
             taint=claim.state.taint,
             now=claim.now,
             addresses=addresses(claim.events, PUBLIC),
+            typed=typed(claim.events, asker),
             held=events.held_in(claim.events),
             visibility=claim.state.visibility,
             model=claim.state.model,

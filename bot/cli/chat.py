@@ -141,8 +141,8 @@ class _Conversation:
         if state.waiting_items or (state.turn is not None and not await self._waits_for_people(state)):
             return False
         deliveries = await self._app.store.deliveries(self._sid)
-        if not self._terminal and await self._app.spawner.below(state.principal, self._sid):
-            # On a pipe nobody is there to come back later for what it sent somebody off to do.
+        if not self._terminal and await self._app.spawner.working(state.principal, self._sid):
+            # On a pipe nobody is there to come back later for what it sent somebody off to do, but for its questions.
             return False
         serves = self._app.outbox.serves
         return not any(delivery.state in _UNSAID and serves(delivery.address) for delivery in deliveries)

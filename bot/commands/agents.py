@@ -127,7 +127,7 @@ async def _list(context: CommandContext) -> Reply:
 
 
 def _line(slot: Slot, state: SessionState) -> str:
-    status = state.status.value
+    status = "waits for an approval, see `/approvals`" if state.asks else state.status.value
     if state.ended_at:
         status = "ended" if state.last_turn is None else f"ended, {state.last_turn.reason}"
     title = f' "{state.lineage.title}"' if state.lineage is not None and state.lineage.title else ""
@@ -138,6 +138,7 @@ async def _cancel(context: CommandContext, slot: Slot) -> Reply:
     await context.store.stop(slot.sid, actor=context.caller.principal)
     context.interrupt(slot.sid)
     await context.spawner.stop(context.caller.principal, slot.sid, interrupt=context.interrupt)
+    await context.close(slot.sid)
     return Reply(f"stopping {slot.run} and whatever it spawned")
 
 

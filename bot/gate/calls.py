@@ -15,7 +15,7 @@ from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN
 from bot.gate.speech import Speech
 from bot.sessions.approvals import Approval
-from bot.sessions.kin import Child, Errand
+from bot.sessions.kin import SESSION, Child, Errand
 from bot.standing import Call, Standing, key
 from bot.tools.arguments import changed, checked, strings
 from bot.tools.base import Arguments, Declared, RefusedCallError, Scene, Tool
@@ -27,6 +27,10 @@ from policy.request import Effect, Hook, Request
 from policy.request import Tool as Facts
 
 NOBODY: Final = "nobody may approve this"
+NOBODY_ALONE: Final = (
+    "nobody may approve this: a background session asks whoever set it going, alone, in a private chat that is cleared "
+    "for what it has read; have the conversation itself make this call"
+)
 UNDECIDED: Final = "this call could not be decided"
 ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
 REFERRED: Final = "what is referred to"
@@ -152,7 +156,7 @@ class Calls(Speech):
                 decision if approval is None else self._crossed(standing, facts, request, declared, approval.rules)
             )
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(standing, decision, made.carried):
-            decision = self.refused(standing, NOBODY, decision)
+            decision = self.refused(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
             arguments = self._redacted(tool, scene, declared, decision, given)
@@ -245,6 +249,11 @@ class Calls(Speech):
             visibility=standing.visibility,
             model=standing.model,
         )
+
+
+def nobody(standing: Standing) -> str:
+    """Return why nobody is asked, and what to do where that can be told."""
+    return NOBODY_ALONE if standing.home.channel == SESSION else NOBODY
 
 
 def _check_route(tool: Tool, taken: Asked, scene: Scene) -> None:

@@ -26,7 +26,8 @@ class Approval:
     """A durable question, bound to exact arguments, label and principal.
 
     `binding` is the digest of (tool, arguments, taint, principal, generation); `call` the id of the tool
-    call it is for. `question` is what people are shown. `expires_at` is on the store's clock.
+    call it is for. `question` is what people are shown. `expires_at` is on the store's clock. `alone` tells that a
+    background session asks: its asker, who is `principal`, and nobody else.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Approval:
     expires_at: int
     state: ApprovalState = ApprovalState.PENDING
     resolved_by: str = ""
+    alone: bool = False
 
     @property
     def asked_in(self) -> str:

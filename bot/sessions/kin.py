@@ -43,6 +43,8 @@ class Lineage:
     `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
     answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` is the alias
     of whoever hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a text.
+    `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild: where its
+    person is asked first, if they are alone there.
     """
 
     parent: str
@@ -53,6 +55,7 @@ class Lineage:
     title: str = ""
     deliver_to: str = ""
     returns: tuple[Bounded, ...] = ()
+    asked_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

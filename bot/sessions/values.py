@@ -235,6 +235,11 @@ class SessionState:
         return self.given_title
 
     @property
+    def asks(self) -> bool:
+        """Whether its turn waits for people, without a worker."""
+        return self.status is Status.AWAITING_INPUT and self.turn is not None and self.turn.suspended
+
+    @property
     def kind(self) -> Kind:
         """What it is: a task has a parent."""
         return Kind.CHAT if self.lineage is None else Kind.TASK

@@ -220,13 +220,13 @@ def lineage(value: Lineage) -> bytes:
     """Write where a background session comes from."""
     numbers = (value.generation, value.depth, value.deadline)
     returns = [[field.name, field.kind.value, list(field.members)] for field in value.returns]
-    return dump([value.parent, value.run, *numbers, value.title, value.deliver_to, returns])
+    return dump([value.parent, value.run, *numbers, value.title, value.deliver_to, returns, value.asked_at])
 
 
 def _lineage(stored: bytes) -> Lineage:
-    parent, run, generation, depth, deadline, title, deliver_to, fields = json.loads(text(stored))
+    parent, run, generation, depth, deadline, title, deliver_to, fields, asked_at = json.loads(text(stored))
     returns = tuple([Bounded(name, Kind(kind), tuple(members)) for name, kind, members in fields])
-    return Lineage(parent, generation, run, depth, deadline, title, deliver_to, returns)
+    return Lineage(parent, generation, run, depth, deadline, title, deliver_to, returns, asked_at)
 
 
 def last_turn(value: LastTurn) -> bytes:

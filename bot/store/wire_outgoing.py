@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def approval_tail(value: Approval) -> bytes:
     """Write what never changes of an approval."""
     bound = [value.turn, value.call, value.tool, value.binding, str(value.label), value.principal]
-    return dump([bound, list(value.rules), value.question])
+    return dump([bound, list(value.rules), value.question, value.alone])
 
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
@@ -28,7 +28,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
     found, expires_at, by = ApprovalState(text(word)), int(expires), int(length)
     if expires_at <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
         found = ApprovalState.EXPIRED
-    bound, rules, question = cast("tuple[list[str], list[str], JsonObject]", json.loads(text(rest[by:])))
+    bound, rules, question, alone = cast("tuple[list[str], list[str], JsonObject, bool]", json.loads(text(rest[by:])))
     turn_id, call, tool, binding, labelled, principal = bound
     return Approval(
         id=text(name),
@@ -45,6 +45,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         expires_at=expires_at,
         state=found,
         resolved_by=text(rest[:by]),
+        alone=alone,
     )
 
 

@@ -219,7 +219,7 @@ class Stage:
         state = await self.app.store.state(sid)
         if state is None or self._serving is None:
             return True
-        if await self.app.spawner.below(state.principal, sid):
+        if await self.app.spawner.working(state.principal, sid):
             return False
         serves = self.app.outbox.serves
         if any(one.state in _UNSAID and serves(one.address) for one in await self.app.store.deliveries(sid)):
@@ -323,6 +323,8 @@ class Stage:
             asked = await self.approvals()
             text = text.replace("{approval}", asked[-1].id).replace("{first}", asked[0].id)
             text = text.replace("{question}", asked[-1].asked_in)
+        if "{asked}" in text:
+            text = text.replace("{asked}", await self._asked())
         if "{code}" in text:
             text = text.replace("{code}", re.findall(r"/release confirm (\w+)", self.shown)[-1])
         self._sent += 1
@@ -330,6 +332,15 @@ class Stage:
         files = tuple(Attachment(_told(content), _told(name)) for name, content in step.brings.items())
         dedupe = f"{step.by}-{self._sent}"
         await self.app.router.receive(Inbound(address, step.by, text, dedupe, authored=authored, files=files))
+
+    async def _asked(self) -> str:
+        """Wait until a background session asks, and return the id of its question."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                for state, approval in await self.app.store.questions():
+                    if state.lineage is not None:
+                        return approval.id
+                await asyncio.sleep(0.005)
 
     async def _held(self, chat: str) -> str:
         """Return the newest reference of a chat's session, of whatever generation."""

@@ -52,6 +52,7 @@ PEOPLE = {
 }
 
 
+LAW_9 = ("untrusted_cannot_command",)
 RULE = {"hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}
 
 
@@ -94,6 +95,8 @@ async def pending(person: Person) -> Approval:
         pytest.param(question(PUBLIC, "mine", "admins"), "admin", True, id="both of two rules"),
         pytest.param(question(PUBLIC, "gone"), "admin", False, id="a rule that is not in force"),
         pytest.param(replace(question(), rules=()), "admin", False, id="no rule at all"),
+        pytest.param(replace(question(PUBLIC, *LAW_9), alone=True), "owner", True, id="the asker, asked alone"),
+        pytest.param(replace(question(PUBLIC, *LAW_9), alone=True), "boss", False, id="another, who is not asked"),
     ],
 )
 def test_who_may_answer(asked: Approval, who: str, *, may: bool) -> None:

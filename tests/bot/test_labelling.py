@@ -3,7 +3,7 @@ import pytest
 from bot import labelling
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
-from policy.labels import PUBLIC, parse
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
 
@@ -133,3 +133,49 @@ def test_a_blocked_account_is_no_member() -> None:
         channels={"console": {"classification": "top", "members": "INTERNAL"}}, blocked=["console:mallory"]
     )
     assert labelling.reader(policy, Reader("console:mallory", ReaderKind.MEMBER)) == PUBLIC
+
+
+PEOPLE = {
+    "ann": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ann", "room:ann"]},
+    "sam": {"role": "member", "clearance": "PUBLIC", "accounts": ["room:sam"]},
+}
+CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "INTERNAL"}}
+ROOM, CONSOLE = Address("room", "ann"), Address("console", "ann")
+
+
+@pytest.mark.parametrize(
+    "who, label, first, places",
+    [
+        pytest.param("ann", INTERNAL, "", (ROOM, CONSOLE), id="the console last"),
+        pytest.param("ann", INTERNAL, str(CONSOLE), (CONSOLE, ROOM), id="where it was set going first"),
+        pytest.param(
+            "ann",
+            INTERNAL,
+            str(Address("room", "ann", thread="7")),
+            (Address("room", "ann", thread="7"), CONSOLE),
+            id="in its thread",
+        ),
+        pytest.param("ann", INTERNAL, str(Address("room", "team")), (ROOM, CONSOLE), id="not a shared chat"),
+        pytest.param(
+            "ann",
+            INTERNAL,
+            str(Address("room", "team", recipient="ann")),
+            (ROOM, CONSOLE),
+            id="nor aside in one",
+        ),
+        pytest.param("ann", CONFIDENTIAL, str(ROOM), (CONSOLE,), id="not where it may not be known"),
+        pytest.param("ann", parse("RESTRICTED"), "", (), id="above the person"),
+        pytest.param("sam", INTERNAL, "", (), id="above the person, where it could be said"),
+        pytest.param("eve", PUBLIC, "", (), id="a person that is not known"),
+    ],
+)
+def test_where_somebody_can_be_told_something_alone(
+    who: str, label: Label, first: str, places: tuple[Address, ...]
+) -> None:
+    assert labelling.private_places(document(principals=PEOPLE, channels=CHANNELS), who, label, first) == places
+
+
+def test_a_blocked_chat_is_no_place_to_be_told_something() -> None:
+    chats = {"ann": {"channel": "room", "chat": "ann", "classification": "INTERNAL", "blocked": True}}
+    policy = document(principals=PEOPLE, channels=CHANNELS, chats=chats)
+    assert labelling.private_places(policy, "ann", PUBLIC) == (CONSOLE,)

@@ -3,7 +3,8 @@
 import pytest
 
 from bot import events
-from bot.quoting import addresses
+from bot.quoting import LONGEST, MOST, addresses, newest, typed
+from bot.sessions.events import NewEvent
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing
 
@@ -79,3 +80,36 @@ def test_a_models_own_words_never_count() -> None:
 
 def test_what_was_not_admitted_does_not_count() -> None:
     assert addresses([events.error(standing(), "r1", URL)], PUBLIC) == frozenset()
+
+
+TASK = {"as": "task", "session": "s0", "typed": [URL]}
+
+
+def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not() -> None:
+    task = events.user_message(standing(), "owner", "see https://evil.example", DIRTY, TASK)
+    assert addresses([task], PUBLIC) == {URL}
+    # And on, to what this session spawns.
+    assert typed([task], "owner") == (URL,)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(events.user_message(standing(), "owner", URL, DIRTY), id="a forward"),
+        pytest.param(events.user_message(standing(), "mel", URL, PUBLIC), id="somebody else"),
+        pytest.param(
+            events.user_message(standing(), "owner", URL, PUBLIC, {"as": "message", "session": "s0"}), id="a session"
+        ),
+        pytest.param(events.tool_result(standing(), "c1", "web_fetch", URL, "ok", PUBLIC), id="a page"),
+        pytest.param(events.user_message(standing(), "owner", URL + "x" * LONGEST, PUBLIC), id="a long one"),
+    ],
+)
+def test_what_the_asker_did_not_type_does_not_travel(event: NewEvent) -> None:
+    assert typed([event], "owner") == ()
+
+
+def test_the_newest_addresses_travel_each_once() -> None:
+    said = [events.user_message(standing(), "owner", f"{URL}{number}", PUBLIC) for number in range(MOST + 1)]
+    found = typed([*said, said[-1]], "owner")
+    assert found == tuple(f"{URL}{number}" for number in range(1, MOST + 1))
+    assert newest((*found, "https://b.example")) == (*found[1:], "https://b.example")

@@ -26,7 +26,6 @@ from tests.bot.kit import (
     eventually,
     parts,
     policy,
-    results,
     standing,
 )
 from tests.harness import Person, running
@@ -109,17 +108,6 @@ async def test_how_it_failed_is_held_like_what_it_found(tmp_path: Path) -> None:
         assert child.last_turn.reason is YieldReason.MAX_TURNS
         assert ABOVE in owner.shown
         assert [str(held.label) for held in await owner.app.store.held(owner.sid)] == ["CONFIDENTIAL~"]
-
-
-async def test_nobody_is_asked_in_a_background_session(tmp_path: Path) -> None:
-    reads = bang("read_file", path="public/welcome.md")
-    tells = bang("message", channel="console", recipient="guest", text="hi")
-    async with running(tmp_path) as owner:
-        await owner.say(spawn(f"{reads}\n{tells}"))
-        (child,) = await quiet(owner)
-        assert await owner.app.store.approvals(child.sid) == ()
-        assert results(await owner.app.store.events(child.sid)) == [("read_file", "ok"), ("message", "denied")]
-        assert "→ guest" not in owner.shown
 
 
 async def test_its_workspace_is_its_own(tmp_path: Path) -> None:
