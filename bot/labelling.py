@@ -13,7 +13,8 @@ from bot.sessions.kin import SESSION
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.document import Document
-from policy.labels import PUBLIC, Integrity, Label, Level
+from policy.errors import LabelTextError, nearest
+from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Destination, Role
 
 MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
@@ -35,6 +36,18 @@ def bounded(taint: Label, asked: Label) -> Label:
     written endorse nothing.
     """
     return replace(taint, integrity=asked.integrity)
+
+
+def asked(document: Document, text: str) -> Label:
+    """Return the label up to which a call asks to be told: it raises the caller, whatever is found, and labels nothing.
+
+    Raises LabelTextError: the text is no label, or names a compartment there is not.
+    """
+    label = parse(text)
+    strange = sorted(label.compartments.difference(document.compartments))
+    if strange:
+        raise LabelTextError(f"unknown compartment `{strange[0]}`{nearest(strange[0], document.compartments)}")
+    return label
 
 
 def inbound(document: Document, address: Address, role: Role, *, authored: bool, shared: bool = False) -> Label:

@@ -104,9 +104,7 @@ class Files:
             if not file.problem:
                 place = self._root.workspace(standing.sid, standing.generation, *file.place)
                 try:
-                    await asyncio.to_thread(
-                        self._root.keep, place, file.content, item.label, ceiling=standing.ceiling, make_base=True
-                    )
+                    await asyncio.to_thread(self._root.keep, place, file.content, item.label)
                 except UnusableError:
                     file = replace(file, problem=NOT_KEPT)  # noqa: PLW2901 - as it is known now
             kept.append(file)

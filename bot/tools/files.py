@@ -1,4 +1,9 @@
-"""`read_file`, `list_files` and `write_file`: the shared file root and the session's own workspace."""
+"""`read_file`, `list_files` and `write_file`: the shared file root and the session's own workspace.
+
+What is above the floor of its folder is another file of its name, see `bot.tools.labelled_files`. A call meets the
+files up to what the session has read, joined with the floor: that is known before anything is touched, so neither the
+answer nor its label tells of a file above it (law `no_read_up`). `up_to` asks for more, or for less.
+"""
 
 import asyncio
 from functools import partial
@@ -6,8 +11,10 @@ from typing import Final
 
 from pydantic import Field
 
+from bot import labelling
 from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
-from bot.tools.labelled_files import AbsentError, FileRoot, Place, UnusableError
+from bot.tools.labelled_files import AbsentError, FileRoot, Found, Place, UnusableError, secrecy
+from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
 
@@ -16,6 +23,10 @@ ABSENT: Final = "there is no such file"
 
 UNUSABLE: Final = "that cannot be read as UTF-8 text of at most 1 MB"
 NOT_WRITTEN: Final = "that could not be written"
+ACCEPTED: Final = "accepted; this session may not know what that folder holds, so not whether it could be written"
+"""The answer to every write into a folder whose floor is above what the session has read."""
+
+NO_FILE: Final = "that names a folder, not a file in one"
 
 
 class PathArguments(Arguments):
@@ -24,10 +35,19 @@ class PathArguments(Arguments):
     path: str = Field(min_length=1, max_length=512, description="such as public/notes.md or workspace/draft.md")
 
 
+class ReadArguments(PathArguments):
+    """Arguments of `read_file`."""
+
+    up_to: str | None = Field(
+        default=None, max_length=2048, description="a label: the highest file of that name up to it, and not beyond"
+    )
+
+
 class FolderArguments(Arguments):
     """Arguments naming one folder, the root by default."""
 
     path: str = Field(default="", max_length=512, description="a folder such as public, empty for the root")
+    up_to: str | None = Field(default=None, max_length=2048, description="a label: the files up to it")
 
 
 class WriteArguments(PathArguments):
@@ -36,74 +56,96 @@ class WriteArguments(PathArguments):
     text: Content = Field(max_length=1_000_000, description="the whole new content")
 
 
-def _floor(place: Place, scene: Scene) -> Label:
-    """Return what anything read at a place at least is: the workspace holds only what the session wrote itself."""
-    return PUBLIC if place.workspace else scene.document.folder(place.folder).label
-
-
 def _sink(place: Place, scene: Scene) -> Label | None:
     """Return the clearance of a place as a sink: the workspace is the session's own and takes anything."""
     if place.workspace:
         return top(scene.document.compartments)
-    return scene.document.folder(place.folder).clearance
+    return scene.document.folders[place.folder].clearance
 
 
-def _known(label: Label, scene: Scene) -> bool:
-    """Say whether what has this label is there at all for the person, the model and the address it answers at."""
-    return label.flows_to(scene.ceiling) and scene.permits(label)
+def _asked(up_to: str | None, scene: Scene) -> Label | None:
+    """Return the label up to which a call wants to read, None if it does not say.
+
+    Raises RefusedCallError: it is no label of this configuration.
+    """
+    try:
+        return None if up_to is None else labelling.asked(scene.document, up_to)
+    except LabelTextError as error:
+        raise RefusedCallError(str(error)) from None
+
+
+def _declared(place: Place, up_to: str | None, scene: Scene) -> Declared:
+    """Declare the floor, and what is asked for beyond: whatever is there, the session is raised to that."""
+    return Declared(result=place.floor.join(_asked(up_to, scene) or PUBLIC))
+
+
+def _reader(place: Place, up_to: str | None, scene: Scene) -> Label:
+    """Return up to which label a call meets files."""
+    asked = _asked(up_to, scene)
+    return place.floor.join(scene.taint if asked is None else asked)
 
 
 class ReadFile:
     """Read one text file; its label is the folder's floor joined with its writer's."""
 
     name = "read_file"
-    description = "Read a text file. Folders have labels: what you read decides where you may speak afterwards."
+    description = (
+        "Read a text file. Folders have labels: what you read decides where you may speak afterwards. "
+        "A file above what you have read and its folder is not there unless you ask with up_to."
+    )
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
-    arguments = PathArguments
+    arguments = ReadArguments
 
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: PathArguments, scene: Scene) -> Declared:
-        """Declare the folder's floor: the writer's label is not known before the file is touched."""
-        return Declared(result=_floor(self._files.place(arguments.path, scene), scene))
+    def declare(self, arguments: ReadArguments, scene: Scene) -> Declared:
+        """Declare what the call may meet at most, before a file is touched.
 
-    async def run(self, arguments: PathArguments, scene: Scene) -> Result:
-        """Look at the label, ask, and only then read.
+        Raises RefusedCallError: the path names no file that could be there, or `up_to` no label.
+        """
+        place = self._files.place(arguments.path, scene)
+        if not place.name:
+            raise RefusedCallError(NO_FILE)
+        return _declared(place, arguments.up_to, scene)
+
+    async def run(self, arguments: ReadArguments, scene: Scene) -> Result:
+        """Look for the file, ask, and only then read.
 
         Somebody may write between the look and the read. A label is on disk before its text and never falls, so
         one that is the same afterwards is that of what was read.
         """
         place = self._files.place(arguments.path, scene)
-        floor = _floor(place, scene)
-        try:
-            after = floor.join(await asyncio.to_thread(self._files.label, place))
-            while True:
-                label = after
-                if not _known(label, scene):
-                    return Result(ABSENT, floor, failed=True)
-                text = await asyncio.to_thread(self._text, place)
-                after = floor.join(await asyncio.to_thread(self._files.label, place))
-                if after == label:
-                    return Result(UNUSABLE, label, failed=True) if text is None else Result(text, label)
-        except AbsentError:
-            return Result(ABSENT, floor, failed=True)
+        find = partial(self._files.find, place, _reader(place, arguments.up_to, scene))
+        after = await asyncio.to_thread(find)
+        while after is not None and scene.permits(after.label):
+            found = after
+            result = await asyncio.to_thread(self._result, found)
+            after = await asyncio.to_thread(find)
+            if after == found:
+                return result
+        return Result(ABSENT, place.floor, failed=True)
 
-    def _text(self, place: Place) -> str | None:
-        """Return a file's text, None if it is none; that too is told under the file's label."""
+    def _result(self, found: Found) -> Result:
+        """Return a file's text; that it is none is told under the file's label too."""
         try:
-            return self._files.read(place)
+            return Result(self._files.read(found.place), found.label)
         except UnusableError:
-            return None
+            return Result(UNUSABLE, found.label, failed=True)
+        except AbsentError:
+            return Result(ABSENT, found.label, failed=True)
 
 
 class ListFiles:
     """List one folder; names are labelled like what they name."""
 
     name = "list_files"
-    description = "List a folder of the file root, or of workspace/, the session's own folder."
+    description = (
+        "List a folder of the file root, or of workspace/, the session's own folder. A file above its folder's floor "
+        "is shown with its label; ask with up_to for more than you have read."
+    )
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
@@ -113,30 +155,28 @@ class ListFiles:
         self._files = files
 
     def declare(self, arguments: FolderArguments, scene: Scene) -> Declared:
-        """Declare the folder's floor; the names of the configured folders themselves are PUBLIC."""
+        """Declare what the call may meet at most; the names of the configured folders themselves are PUBLIC."""
         if not arguments.path.strip("/"):
-            return Declared(result=PUBLIC)
-        return Declared(result=_floor(self._files.place(arguments.path, scene), scene))
+            return Declared(result=_asked(arguments.up_to, scene) or PUBLIC)
+        return _declared(self._files.place(arguments.path, scene), arguments.up_to, scene)
 
     async def run(self, arguments: FolderArguments, scene: Scene) -> Result:
-        """List what the principal and the context may know of; the rest is as if it were not there."""
+        """List what the call may meet and what may enter the context; the rest is as if it were not there."""
         if not arguments.path.strip("/"):
             return Result("\n".join(f"{name}/" for name in (*sorted(scene.document.folders), "workspace")))
         place = self._files.place(arguments.path, scene)
-        floor = _floor(place, scene)
+        reader, label = _reader(place, arguments.up_to, scene), place.floor
         try:
-            label = floor.join(await asyncio.to_thread(self._files.label, place)) if place.parts else floor
-            if not _known(label, scene):
-                return Result(ABSENT, floor, failed=True)
-            entries = await asyncio.to_thread(self._files.list, place)
+            entries = await asyncio.to_thread(self._files.list, place, reader)
         except AbsentError:
-            return Result(ABSENT, floor, failed=True)
+            return Result(ABSENT, label, failed=True)
         names = list[str]()
         for name, stored in entries:
             joined = label.join(stored)
-            if _known(joined, scene):
+            if scene.permits(joined):
                 label = joined
-                names.append(name)
+                at_floor = place.workspace or name.endswith("/") or stored.flows_to(place.floor)
+                names.append(name if at_floor else f"{name} ({secrecy(stored)})")
         return Result("\n".join(names) or "(empty)", label)
 
 
@@ -157,16 +197,20 @@ class WriteFile:
         """Declare the folder as the sink; only writing where others read is consequential."""
         place = self._files.place(arguments.path, scene)
         if not place.name:
-            raise RefusedCallError("that names a folder, not a file in one")
+            raise RefusedCallError(NO_FILE)
         return Declared(clearance=_sink(place, scene), consequential=not place.workspace)
 
     async def run(self, arguments: WriteArguments, scene: Scene) -> Result:
-        """Write label and text; a failure may tell of what is there, so it carries the folder's floor."""
+        """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.
+
+        Below the floor nothing is told of what became of it, and whoever may not know of what is there replaces none.
+        """
         place = self._files.place(arguments.path, scene)
-        configured = place.workspace or place.folder in scene.document.folders
-        write = partial(self._files.write, ceiling=scene.ceiling, make_base=configured)
+        replaces = place.floor.flows_to(scene.ceiling)
+        write = partial(self._files.write, place, arguments.text, scene.taint, replaces=replaces)
         try:
-            await asyncio.to_thread(write, place, arguments.text, scene.taint)
+            await asyncio.to_thread(write)
         except UnusableError:
-            return Result(NOT_WRITTEN, _floor(place, scene), failed=True)
-        return Result("written")
+            if place.floor.flows_to(scene.taint):
+                return Result(NOT_WRITTEN, place.floor, failed=True)
+        return Result("written" if place.floor.flows_to(scene.taint) else ACCEPTED)

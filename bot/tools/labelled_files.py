@@ -1,9 +1,14 @@
 """Files with a label beside each: the file root shared by all sessions, and workspaces.
 
-A file the agent wrote has its writer's label in a side file under `.labels`, written and synced before
-the text, so that a crash can leave a label too high but never one too low. The label belongs to the
-content on this disk, which is why it is not in the store. A file without one was put there by the
-operator; its folder's floor, which the tools join in, speaks for it. Symbolic links and `..` are refused.
+A file that is written at its folder's floor is on disk under its own name, where the operator's files are. A file above
+the floor is another file of that name: each level with its compartments has a tree of its own, in the folder `.above`
+of the base. A session that may not know of a tree meets nothing of it, neither files nor names nor folders (law
+`no_read_up`).
+
+A file the agent wrote has its writer's label in a side file under `.labels` of its tree, written and synced before
+the text, so that a crash can leave a label too high but never one too low. The label belongs to the content on this
+disk, which is why it is not in the store. A file without one was put there by the operator; its folder's floor speaks
+for it. Symbolic links and `..` are refused.
 """
 
 import errno
@@ -15,12 +20,12 @@ import stat
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
 from bot.tools.base import RefusedCallError, Scene
-from policy.errors import LabelTextError
+from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 from policy.reading import WORKSPACE
 
@@ -28,7 +33,12 @@ LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
 
 _LABELS: Final = ".labels"
+_ABOVE: Final = ".above"
+_LABEL: Final = ".label"
+"""In a tree above the floor: its level and compartments."""
+
 _LOCK: Final = ".lock"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG})
 
 
@@ -42,17 +52,36 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path taken apart: the base folder on disk, the policy folder's name, and the parts below the base."""
+    """A path taken apart: the base folder on disk, the policy folder's name, and the parts below the base.
+
+    `floor` is the least label of what is read there. `tree` are the folders between base and parts, none for what is
+    at the floor.
+    """
 
     base: Path
     folder: str
     parts: tuple[str, ...]
     workspace: bool
+    floor: Label = PUBLIC
+    tree: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The path below the base, empty for the base itself."""
         return "/".join(self.parts)
+
+    @property
+    def root(self) -> Path:
+        """The top folder of the tree."""
+        return self.base.joinpath(*self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is there: which of those of its name, and its label with the floor joined in."""
+
+    place: Place
+    label: Label
 
 
 class FileRoot:
@@ -70,7 +99,8 @@ class FileRoot:
     def place(self, path: str, scene: Scene) -> Place:
         """Take a path apart.
 
-        Raises RefusedCallError: it is absolute, climbs, or has a part that may not be named.
+        Raises RefusedCallError: it is absolute, climbs, has a part that may not be named, or begins with a folder that
+        is not configured. The names of the configured ones are public.
         """
         parts = PurePosixPath(path).parts
         if path.startswith("/") or not parts or any(not _plain(part) for part in parts):
@@ -79,20 +109,27 @@ class FileRoot:
             )
         if parts[0] == WORKSPACE:
             return self.workspace(scene.sid, scene.generation, *parts[1:])
-        return Place(self._shared / parts[0], parts[0], parts[1:], workspace=False)
+        folders = scene.document.folders
+        if parts[0] not in folders:
+            raise RefusedCallError(f"there is no folder `{parts[0]}`{nearest(parts[0], (*folders, WORKSPACE))}")
+        floor = folders[parts[0]].label
+        return Place(self._shared / parts[0], parts[0], parts[1:], workspace=False, floor=floor)
 
     def workspace(self, sid: str, generation: int, *parts: str) -> Place:
         """Return a place in the workspace of a session's generation; the parts are names of our own."""
         return Place(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
-    def label(self, place: Place) -> Label:
-        """Return the label of a file's or folder's writer, PUBLIC where the operator put it.
+    def find(self, place: Place, reader: Label) -> Found | None:
+        """Return the highest file of a name that a reader may know of, None if there is none.
 
-        Raises AbsentError: there is no such file.
+        Of two that neither is above the other, the order of labels' texts decides. A workspace has one reader, who
+        may know of all that is in it.
         """
-        with _open(place, os.O_RDONLY):
-            pass
-        return self._stored(place.base, place.parts)
+        for found in self._readable(place, reader):
+            with suppress(AbsentError), _open(found.place, os.O_RDONLY) as descriptor:
+                if stat.S_ISREG(os.fstat(descriptor.number).st_mode):
+                    return found
+        return None
 
     def read(self, place: Place) -> str:
         """Return a file's text.
@@ -118,27 +155,28 @@ class FileRoot:
             raise UnusableError
         return content
 
-    def list(self, place: Place) -> tuple[tuple[str, Label], ...]:
-        """Return the names in a folder with their writers' labels; folders end with `/`.
+    def list(self, place: Place, reader: Label) -> tuple[tuple[str, Label], ...]:
+        """Return the names in a folder that a reader may know of, with their labels; folders end with `/`.
 
-        Raises AbsentError: there is no such folder; a workspace nobody wrote to is empty.
+        Every file of a name is listed, a folder once. A base that nobody wrote to is empty.
+
+        Raises AbsentError: there is no such folder.
         """
-        try:
-            with _open(place, os.O_RDONLY | os.O_DIRECTORY) as descriptor, os.scandir(descriptor.number) as entries:
-                found = sorted(
-                    (entry.name, entry.is_dir(follow_symlinks=False))
-                    for entry in entries
-                    if _plain(entry.name) and not entry.is_symlink()
-                )
-        except AbsentError:
-            if place.workspace and not place.parts:
-                return ()
-            raise
-        return tuple(
-            (f"{name}/" if folder else name, self._stored(place.base, (*place.parts, name))) for name, folder in found
-        )
+        entries, there = dict[tuple[str, str], Label](), not place.parts
+        # The lowest first: a folder has the label of the lowest one of its name.
+        for folder in reversed(self._readable(place, reader)):
+            with suppress(AbsentError), _open(folder.place, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+                there = True
+                for name in _names(descriptor):
+                    label = folder.label.join(self._stored(folder.place.root, (*place.parts, name.rstrip("/"))))
+                    if place.workspace or label.flows_to(reader):
+                        entries.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
+        if not there:
+            raise AbsentError
+        found = ((name, label) for (name, _), label in entries.items())
+        return tuple(sorted(found, key=lambda one: (one[0], _height(one[1]))))
 
-    def write(self, place: Place, text: str, label: Label, *, ceiling: Label, make_base: bool) -> None:
+    def write(self, place: Place, text: str, label: Label, *, replaces: bool = True) -> None:
         """Write a text file, as `keep` does.
 
         Raises UnusableError: it cannot be written, or is larger than LIMIT bytes.
@@ -146,28 +184,29 @@ class FileRoot:
         content = text.encode("utf-8", errors="replace")
         if len(content) > LIMIT:
             raise UnusableError
-        self.keep(place, content, label, ceiling=ceiling, make_base=make_base)
+        self.keep(place, content, label, replaces=replaces)
 
-    def keep(self, place: Place, content: bytes, label: Label, *, ceiling: Label, make_base: bool) -> None:
+    def keep(self, place: Place, content: bytes, label: Label, *, replaces: bool = True) -> None:
         """Write a file whose content has this label, which is joined with the label of what it replaces.
 
-        The label's side file is on disk before the content is, and the names of new folders get it too. What is
-        labelled above `ceiling` is not replaced. With `make_base` the base folder is made when it is missing.
+        It replaces the file of its own level and compartments alone, and with `replaces` unset none. The label's side
+        file is on disk before the content is, and the names of new folders get it too.
 
         Raises UnusableError: it cannot be written.
         """
         if not place.parts:
             raise UnusableError
         try:
-            if make_base:
-                place.base.mkdir(parents=True, exist_ok=True)
-            folder = Place(place.base, place.folder, (), place.workspace)
-            with _open(folder, os.O_RDONLY | os.O_DIRECTORY) as base, _alone(base.number):
-                if not self._stored(place.base, place.parts).flows_to(ceiling):
+            place.base.mkdir(parents=True, exist_ok=True)
+            there = self._tree_for(place, label)
+            with _made(there) as root, _alone(root.number):
+                if there.tree:
+                    _put(root, _LABEL, secrecy(place.floor.join(label)))
+                if not replaces and _exists(there):
                     raise UnusableError
                 for depth in range(1, len(place.parts) + 1):
-                    self._keep_label(place, place.parts[:depth], label)
-                _write_below(base.number, place.parts, content)
+                    self._keep_label(there, place.parts[:depth], label)
+                _write_below(root.number, place.parts, content)
         except (OSError, AbsentError):
             raise UnusableError from None
 
@@ -178,40 +217,84 @@ class FileRoot:
             if old.name.isdecimal() and int(old.name) < before:
                 shutil.rmtree(old, ignore_errors=True)
 
-    def _stored(self, base: Path, parts: tuple[str, ...]) -> Label:
+    def _readable(self, place: Place, reader: Label) -> tuple[Found, ...]:
+        """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""
+        found = [Found(place, place.floor)]
+        if not place.workspace:
+            trees = (replace(place, tree=(_ABOVE, name)) for name in _entries(place.base / _ABOVE))
+            found += [Found(tree, place.floor.join(self._of_tree(tree))) for tree in trees]
+        found = [replace(one, label=one.label.join(self._stored(one.place.root, place.parts))) for one in found]
+        if not place.workspace:
+            found = [one for one in found if one.label.flows_to(reader)]
+        return tuple(sorted(found, key=lambda one: (_height(one.label), not one.place.tree), reverse=True))
+
+    def _tree_for(self, place: Place, label: Label) -> Place:
+        """Return where what has this label is written: under its own name if it is at the floor, else in its tree.
+
+        What was written before a floor was lowered is above it now. Beside that, also what is at the floor has a tree.
+        """
+        here = place.floor.join(label)
+        if place.workspace or (
+            here.flows_to(place.floor) and self._stored(place.base, place.parts).flows_to(place.floor)
+        ):
+            return place
+        return replace(place, tree=(_ABOVE, hashlib.sha256(secrecy(here).encode("ascii")).hexdigest()))
+
+    def _of_tree(self, tree: Place) -> Label:
+        """Return the level and compartments of a tree; one that does not say them is not readable."""
+        return self._read_label(tree.root / _LABEL, self._unreadable)
+
+    def _stored(self, root: Path, parts: tuple[str, ...]) -> Label:
+        """Return the join of the labels that writers left beside a path of a tree, PUBLIC where the operator put it."""
         label = PUBLIC
         for depth in range(1, len(parts) + 1):
-            try:
-                label = label.join(parse(_side(base, parts[:depth]).read_text(encoding="ascii").strip()))
-            except FileNotFoundError:
-                continue
-            except (OSError, UnicodeDecodeError, LabelTextError):
-                return self._unreadable
+            label = label.join(self._read_label(_side(root, parts[:depth]), PUBLIC))
         return label
+
+    def _read_label(self, file: Path, missing: Label) -> Label:
+        try:
+            return parse(file.read_text(encoding="ascii").strip())
+        except FileNotFoundError:
+            return missing
+        except (OSError, UnicodeDecodeError, LabelTextError):
+            return self._unreadable
 
     def _keep_label(self, place: Place, parts: tuple[str, ...], label: Label) -> None:
         """Join a label into a side file; a folder that exists already keeps the label its name has."""
-        if len(parts) < len(place.parts) and place.base.joinpath(*parts).is_dir():
+        if len(parts) < len(place.parts) and place.root.joinpath(*parts).is_dir():
             return
-        side = _side(place.base, parts)
-        kept = label.join(self._stored(place.base, parts)) if side.exists() else label
+        side = _side(place.root, parts)
+        kept = label.join(self._stored(place.root, parts)) if side.exists() else label
         side.parent.mkdir(exist_ok=True)
-        fresh = side.with_suffix(".new")
-        with fresh.open("w", encoding="ascii") as file:
-            file.write(f"{kept}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(side)
+        with _Descriptor(os.open(side.parent, os.O_RDONLY | os.O_DIRECTORY)) as labels:
+            _put(labels, side.name, str(kept))
+
+
+def secrecy(label: Label) -> str:
+    """Return the text of a label's level and compartments: what decides who may know of a file."""
+    return str(label).removesuffix("~")
+
+
+def _height(label: Label) -> tuple[int, int, str]:
+    """Return what files of one name are ordered by: whatever a label flows to is not below it."""
+    return label.level, len(label.compartments), secrecy(label)
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []
 
 
 def _plain(part: str) -> bool:
     return not part.startswith(".") and part.isprintable() and len(part.encode(errors="replace")) <= 255  # noqa: PLR2004 - NAME_MAX
 
 
-def _side(base: Path, parts: tuple[str, ...]) -> Path:
-    """Return where a name's label is kept: names that some file system takes for one share it."""
+def _side(root: Path, parts: tuple[str, ...]) -> Path:
+    """Return where a name's label is kept in a tree: names that some file system takes for one share it."""
     name = unicodedata.normalize("NFC", unicodedata.normalize("NFD", "/".join(parts)).casefold())
-    return base / _LABELS / hashlib.sha256(name.encode(errors="replace")).hexdigest()
+    return root / _LABELS / hashlib.sha256(name.encode(errors="replace")).hexdigest()
 
 
 class _Descriptor:
@@ -243,12 +326,12 @@ def _open(place: Place, flags: int) -> _Descriptor:
 
     Raises AbsentError: some part is missing, a link, or not what the flags ask for.
     """
+    parts = (*place.tree, *place.parts)
     try:
-        current = _Descriptor(os.open(place.base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
-        for depth, part in enumerate(place.parts, start=1):
-            last = depth == len(place.parts)
+        current = _Descriptor(os.open(place.base, _FOLDER))
+        for depth, part in enumerate(parts, start=1):
             with current as parent:
-                wanted = (flags if last else os.O_RDONLY | os.O_DIRECTORY) | os.O_NOFOLLOW | os.O_NONBLOCK
+                wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK if depth == len(parts) else _FOLDER
                 current = _Descriptor(os.open(part, wanted, dir_fd=parent.number))
     except OSError as error:
         if error.errno in _ABSENT:
@@ -257,19 +340,64 @@ def _open(place: Place, flags: int) -> _Descriptor:
     return current
 
 
-def _write_below(base: int, parts: tuple[str, ...], content: bytes) -> None:
-    """Write a file below an open folder, making folders on the way, by writing beside and renaming."""
-    current = _Descriptor(os.dup(base))
-    for part in parts[:-1]:
+def _exists(place: Place) -> bool:
+    """Say whether something of a place's name is there, a link too."""
+    try:
+        with _open(replace(place, parts=place.parts[:-1]), os.O_RDONLY | os.O_DIRECTORY) as folder:
+            os.stat(place.parts[-1], dir_fd=folder.number, follow_symlinks=False)
+    except (AbsentError, FileNotFoundError):
+        return False
+    return True
+
+
+def _names(folder: _Descriptor) -> list[str]:
+    """Return the names in an open folder that may be told; those of folders end with `/`."""
+    with os.scandir(folder.number) as entries:
+        return [
+            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+            for entry in entries
+            if _plain(entry.name) and not entry.is_symlink()
+        ]
+
+
+def _made(place: Place) -> _Descriptor:
+    """Open the top folder of a place's tree, and make it if it is not there."""
+    return _below(_Descriptor(os.open(place.base, _FOLDER)), place.tree)
+
+
+def _below(folder: _Descriptor, names: tuple[str, ...]) -> _Descriptor:
+    """Open a folder below an open one, which is closed, making folders on the way."""
+    current = folder
+    for name in names:
         with current as parent:
             with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=parent.number)
-            current = _Descriptor(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent.number))
-    with current as parent:
-        fresh = f".{hashlib.sha256(parts[-1].encode(errors='replace')).hexdigest()[:16]}.new"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=parent.number)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(fresh, parts[-1], src_dir_fd=parent.number, dst_dir_fd=parent.number)
+                os.mkdir(name, dir_fd=parent.number)
+            current = _Descriptor(os.open(name, _FOLDER, dir_fd=parent.number))
+    return current
+
+
+def _write_below(base: int, parts: tuple[str, ...], content: bytes) -> None:
+    """Write a file below an open folder, making folders on the way."""
+    with _below(_Descriptor(os.dup(base)), parts[:-1]) as folder:
+        _replace(folder, parts[-1], content)
+
+
+def _put(folder: _Descriptor, name: str, text: str) -> None:
+    """Write a line into a file of our own, unless it is there already."""
+    content = f"{text}\n".encode("ascii")
+    with suppress(OSError), _Descriptor(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder.number)) as file:
+        if os.read(file.number, len(content) + 1) == content:
+            return
+    _replace(folder, name, content)
+
+
+def _replace(folder: _Descriptor, name: str, content: bytes) -> None:
+    """Put a file into an open folder by writing beside and renaming; it is on disk when this returns."""
+    fresh = f".{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:16]}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder.number), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(fresh, name, src_dir_fd=folder.number, dst_dir_fd=folder.number)
+    os.fsync(folder.number)

@@ -114,7 +114,8 @@ class Then(_Data):
     `shown`, `hidden`: texts on the console, ever; `last`, `last_hidden`: since the last step began.
     `guest`: the texts the guest really got, in order. `deliveries`: `chat state`. `decisions`: `about VERDICT rules`
     of this generation's log; `results`: `tool outcome LABEL`. `refused`: how many were turned away at the door.
-    `unchanged`: taint, files, deliveries and approvals are as when the step `mark` was made.
+    `files`: texts on disk, `above`: those of the files of that name above their folder's floor, `labels`: what stands
+    beside either. `unchanged`: taint, files, deliveries and approvals are as when the step `mark` was made.
     `load`: what is said about a configuration that cannot be put in force. `same`: console texts of the last two
     steps must be the same byte for byte. `fetched`: what the web server was asked for, in order. `offered`: what a
     model is offered beside the built-in tools, `name: description`.
@@ -133,6 +134,7 @@ class Then(_Data):
     approvals: list[str] | None = None
     inputs: list[str] | None = None
     files: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    above: dict[str, str | None] = Field(default_factory=dict[str, str | None])
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     called: dict[str, int] = Field(default_factory=dict[str, int])
     audited: list[str] = Field(default_factory=list[str])

@@ -89,6 +89,8 @@ async def _outside(stage: Stage, then: Then) -> None:
         path = stage.path(name)
         found = await asyncio.to_thread(_text, path)
         assert found == text, f"{name}: {found!r}"
+    for name, text in then.above.items():
+        _same(await asyncio.to_thread(stage.above, name), text)
     for name, label in then.labels.items():
         _same(await asyncio.to_thread(stage.label, name), label)
     rows = [record for chain in _known(stage) async for record in stage.app.chains.records(chain)]

@@ -32,6 +32,7 @@ from channels.message import Address, Attachment, Inbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
+from tests.bot.kit import scene
 from tests.harness import HOME
 from tests.sim import mcp_server
 from tests.sim.web import Web, web
@@ -51,6 +52,7 @@ _WORDS = MappingProxyType(
         "rlo": "\u202e",
     }
 )
+_DAMAGED = "NO-SUCH-LEVEL"
 _SERVER = "mcp-server"
 _PATIENCE = 15.0
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
@@ -280,13 +282,25 @@ class Stage:
         return self.folder / "data" / FILES / name
 
     def label(self, name: str) -> str | None:
-        """Return the label that stands beside a file."""
-        side = self._side(name)
-        return side.read_text("ascii").strip() if side.exists() else None
+        """Return the label that stands beside a file, or beside the file of that name above its folder's floor."""
+        side = next((side for side in self._sides(name) if side.exists()), None)
+        return None if side is None else side.read_text("ascii").strip()
+
+    def above(self, name: str) -> str | None:
+        """Return the text of the file of a name that is above its folder's floor."""
+        base, rest = self._taken_apart(name)
+        texts = [path.read_text("utf-8") for path in base.glob(f".above/*/{rest}")]
+        return "\n".join(texts) if texts else None
 
     def put(self, name: str, file: GivenFile) -> None:
-        """Put a file there, as a session with that label would have or as the operator does."""
+        """Put a file there, as a session with that label does or as the operator does."""
         path = self.path(name)
+        if file.label is not None and file.label != _DAMAGED:
+            content = file.text.encode() if file.raw is None else bytes(file.raw)
+            inside = f"{name}/inside" if file.folder else name
+            place = self.app.files.place(inside, scene(document=self.app.gate.document))
+            self.app.files.keep(place, content, parse(file.label))
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         if file.folder:
             path.mkdir(exist_ok=True)
@@ -297,13 +311,18 @@ class Stage:
         else:
             path.write_text(file.text, encoding="utf-8")
         if file.label is not None:
-            side = self._side(name)
+            side = self._sides(name)[0]
             side.parent.mkdir(parents=True, exist_ok=True)
-            side.write_text(f"{file.label}\n", encoding="ascii")
+            side.write_text(file.label, encoding="ascii")
 
-    def _side(self, name: str) -> Path:
+    def _sides(self, name: str) -> list[Path]:
+        base, rest = self._taken_apart(name)
+        side = Path(".labels") / sha256(rest.encode()).hexdigest()
+        return [base / side, *base.glob(f".above/*/{side}")]
+
+    def _taken_apart(self, name: str) -> tuple[Path, str]:
         folder, _, rest = name.partition("/")
-        return self.folder / "data" / FILES / folder / ".labels" / sha256(rest.encode()).hexdigest()
+        return self.folder / "data" / FILES / folder, rest
 
     def on_disk(self) -> dict[str, bytes]:
         """Return every file of the file root and the workspaces."""

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,9 @@ async def test_a_text_file_is_read_kept_and_labelled(tmp_path: Path) -> None:
         }
         assert await ann.kept("workspace/incoming/1-1-plan.md") == b"first\nsecond"
         place = await ann.place("workspace/incoming/1-1-plan.md")
-        assert await asyncio.to_thread(ann.app.files.label, place) == DIRTY
+        found = await asyncio.to_thread(ann.app.files.find, place, DIRTY)
+        assert found is not None
+        assert found.label == DIRTY
         state = await ann.app.store.state(ann.sid)
         assert state is not None
         admitted = [event.label for event in await ann.events() if event.admitted]
@@ -303,8 +304,7 @@ async def test_a_file_that_a_crashed_turn_kept_is_kept_once(tmp_path: Path) -> N
     async with sending(tmp_path, serve=False) as ann:
         await ann.says("look", ann.attachment("a.txt", b"content"), wait=False)
         place = await ann.place("workspace/incoming/1-1-a.txt")
-        keep = partial(ann.app.files.keep, ceiling=ann.app.config.policy.top, make_base=True)
-        await asyncio.to_thread(keep, place, b"half of it", DIRTY)
+        await asyncio.to_thread(ann.app.files.keep, place, b"half of it", DIRTY)
         serving = asyncio.create_task(ann.app.serve())
         await ann.settled()
         assert await ann.kept("workspace/incoming/1-1-a.txt") == b"content"

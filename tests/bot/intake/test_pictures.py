@@ -1,7 +1,6 @@
 """Pictures are shown to models that see them, as they were sent, and as many as a request carries."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,7 @@ async def test_what_the_agent_put_in_a_pictures_place_is_not_shown(tmp_path: Pat
     async with sending(tmp_path, parts=parts(model=model)) as ann:
         await ann.sends(("photo.jpg", PNG))
         place = await ann.place("workspace/incoming/1-1-photo.jpg")
-        keep = partial(ann.app.files.keep, ceiling=ann.app.config.policy.top, make_base=False)
-        await asyncio.to_thread(keep, place, PNG[::-1], parse("PUBLIC"))
+        await asyncio.to_thread(ann.app.files.keep, place, PNG[::-1], parse("PUBLIC"))
         await ann.says("again")
         assert shown(model.asked[1]) == []
         assert "kept as workspace/incoming/1-1-photo.jpg" in model.read()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from bot.tools.base import RefusedCallError
 from bot.tools.files import (
     ABSENT,
+    ACCEPTED,
     NOT_WRITTEN,
     UNUSABLE,
     FolderArguments,
     ListFiles,
-    PathArguments,
+    ReadArguments,
     ReadFile,
     WriteArguments,
     WriteFile,
@@ -46,14 +48,18 @@ def root(tmp_path: Path) -> FileRoot:
 
 
 def put(root: FileRoot, path: str, label: Label, text: str = "text") -> None:
-    """Write as another session would at the same moment: in a thread of its own."""
+    """Write as another session would at the same moment."""
+    meanwhile_done(partial(root.write, root.place(path, scene()), text, label))
+
+
+def meanwhile_done(what: Callable[[], None]) -> None:
+    """Do something as somebody else would at the same moment: in a thread of its own."""
     pool = ThreadPoolExecutor(1)
-    write = partial(root.write, ceiling=TOP, make_base=True)
-    writing = pool.submit(write, root.place(path, scene()), text, label)
-    while not writing.done():  # a wait would be taken for a call that blocks the loop, and rightly
+    doing = pool.submit(what)
+    while not doing.done():  # a wait would be taken for a call that blocks the loop, and rightly
         os.sched_yield()
     pool.shutdown(wait=False)
-    assert writing.exception() is None
+    assert doing.exception() is None
 
 
 def internal(label: Label) -> bool:
@@ -64,8 +70,8 @@ def dirty(label: Label) -> bool:
     return label == DIRTY
 
 
-def path(name: str) -> PathArguments:
-    return PathArguments(path=name)
+def path(name: str, up_to: str | None = None) -> ReadArguments:
+    return ReadArguments(path=name, up_to=up_to)
 
 
 def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -> None:
@@ -73,29 +79,71 @@ def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -
     assert tool.declare(path("confidential/none.md"), scene()).result == parse("CONFIDENTIAL~")
     assert tool.declare(path("public/none.md"), scene()).result == DIRTY
     assert tool.declare(path("workspace/none.md"), scene()).result == PUBLIC
-    assert tool.declare(path("nowhere/none.md"), scene()).result == TOP
-    with pytest.raises(RefusedCallError):
-        tool.declare(path("../x"), scene())
+    assert tool.declare(path("public/none.md", "INTERNAL"), scene()).result == parse("INTERNAL~")
+
+
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("../x", "a path is relative"),
+        ("publik/x.md", "no folder `publik`, did you mean `public`"),
+        ("nope.txt", "no folder `nope.txt`, known are `confidential`, `internal`, `public`, `workspace`"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: FileRoot, name: str, why: str) -> None:
+    for tool, arguments in (
+        (ReadFile(root), path(name)),
+        (ListFiles(root), FolderArguments(path=name)),
+        (WriteFile(root), WriteArguments(path=name, text="x")),
+    ):
+        with pytest.raises(RefusedCallError, match=why):
+            tool.declare(arguments, scene())  # pyright: ignore[reportArgumentType] - each tool its own
+
+
+def test_a_folder_is_no_file_before_any_label(root: FileRoot) -> None:
+    for name in ("confidential", "workspace", "public/"):
+        with pytest.raises(RefusedCallError, match="a folder, not a file"):
+            ReadFile(root).declare(path(name), scene())
+
+
+def test_up_to_is_a_label_of_this_configuration(root: FileRoot) -> None:
+    for wrong, why in (("SECRET", "unknown level"), ("PUBLIC{hr}", "unknown compartment `hr`"), ("x", "not a label")):
+        with pytest.raises(RefusedCallError, match=why):
+            ReadFile(root).declare(path("public/x.md", wrong), scene())
+        with pytest.raises(RefusedCallError, match=why):
+            ListFiles(root).declare(FolderArguments(up_to=wrong), scene())
 
 
 async def test_a_file_is_read_with_floor_and_writers_label_joined(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    read = await ReadFile(root).run(path("public/x.md"), scene())
+    read = await ReadFile(root).run(path("public/x.md"), scene(RESTRICTED))
     assert (read.text, read.label, read.failed) == ("text", parse("RESTRICTED~"), False)
 
 
 async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    below = scene(ceiling=INTERNAL)
-    forbidden = await ReadFile(root).run(path("public/x.md"), below)
-    absent = await ReadFile(root).run(path("public/none.md"), below)
+    forbidden = await ReadFile(root).run(path("public/x.md"), scene())
+    absent = await ReadFile(root).run(path("public/none.md"), scene())
     assert forbidden == absent
     assert (absent.text, absent.label, absent.failed) == (ABSENT, DIRTY, True)
 
 
+async def test_up_to_chooses_among_the_files_of_a_name(root: FileRoot) -> None:
+    for label in (PUBLIC, INTERNAL, RESTRICTED):
+        put(root, "public/x.md", label, str(label))
+    for taint, up_to, text in (
+        (PUBLIC, None, "PUBLIC"),
+        (CONFIDENTIAL, None, "INTERNAL"),
+        (PUBLIC, "CONFIDENTIAL", "INTERNAL"),
+        (PUBLIC, "RESTRICTED", "RESTRICTED"),
+        (RESTRICTED, "PUBLIC", "PUBLIC"),
+    ):
+        assert (await ReadFile(root).run(path("public/x.md", up_to), scene(taint))).text == text
+
+
 async def test_what_may_not_enter_is_not_read(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    withheld = await ReadFile(root).run(path("public/x.md"), scene(permits=internal))
+    withheld = await ReadFile(root).run(path("public/x.md"), scene(RESTRICTED, permits=internal))
     assert (withheld.text, withheld.label, withheld.failed) == (ABSENT, DIRTY, True)
 
 
@@ -109,20 +157,31 @@ async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(r
         asked.append(label)
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), scene(CONFIDENTIAL, permits=meanwhile))
     assert (read.text, read.label) == ("secret", parse("CONFIDENTIAL~"))
     assert asked == [DIRTY, parse("CONFIDENTIAL~")]
 
 
-async def test_a_file_written_between_look_and_read_is_withheld_if_it_may_not_enter(root: FileRoot) -> None:
+async def test_a_file_written_above_between_look_and_read_is_not_met(root: FileRoot) -> None:
     put(root, "public/x.md", PUBLIC, "harmless")
 
-    def meanwhile(label: Label) -> bool:
+    def meanwhile(_label: Label) -> bool:
         put(root, "public/x.md", CONFIDENTIAL, "secret")
-        return label.flows_to(INTERNAL)
+        return True
 
     read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
-    assert (read.text, read.label) == (ABSENT, DIRTY)
+    assert (read.text, read.label) == ("harmless", DIRTY)
+
+
+async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: FileRoot, tmp_path: Path) -> None:
+    put(root, "public/x.md", PUBLIC)
+
+    def meanwhile(_label: Label) -> bool:
+        meanwhile_done((tmp_path / "files/public/x.md").unlink)
+        return True
+
+    read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
+    assert (read.text, read.failed) == (ABSENT, True)
 
 
 async def test_what_is_no_text_is_told_at_the_folders_floor(root: FileRoot, tmp_path: Path) -> None:
@@ -139,18 +198,27 @@ async def test_the_root_lists_the_configured_folders_and_the_workspace(root: Fil
         assert listed.text.split() == ["confidential/", "internal/", "public/", "workspace/"]
 
 
-async def test_a_listing_hides_what_is_above_the_ceiling_and_what_may_not_enter(root: FileRoot) -> None:
+async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRoot) -> None:
     put(root, "public/a.md", PUBLIC)
     put(root, "public/b.md", CONFIDENTIAL)
-    put(root, "public/c.md", INTERNAL)
+    put(root, "public/a.md", INTERNAL)
     tool, folder = ListFiles(root), FolderArguments(path="public")
     assert tool.declare(folder, scene()).result == DIRTY
-    everything = await tool.run(folder, scene())
-    assert (everything.text.split(), everything.label) == (["a.md", "b.md", "c.md"], parse("CONFIDENTIAL~"))
-    below = await tool.run(folder, scene(ceiling=INTERNAL))
-    assert (below.text.split(), below.label) == (["a.md", "c.md"], parse("INTERNAL~"))
-    least = await tool.run(folder, scene(permits=dirty))
+    everything = await tool.run(folder, scene(CONFIDENTIAL))
+    assert everything.text.split("\n") == ["a.md", "a.md (INTERNAL)", "b.md (CONFIDENTIAL)"]
+    assert everything.label == parse("CONFIDENTIAL~")
+    below = await tool.run(FolderArguments(path="public", up_to="INTERNAL"), scene())
+    assert (below.text.split("\n"), below.label) == (["a.md", "a.md (INTERNAL)"], parse("INTERNAL~"))
+    least = await tool.run(folder, scene(CONFIDENTIAL, permits=dirty))
     assert (least.text.split(), least.label) == (["a.md"], DIRTY)
+    assert await tool.run(folder, scene()) == least
+
+
+async def test_a_configured_folder_that_nobody_wrote_to_is_empty(root: FileRoot, tmp_path: Path) -> None:
+    """Whether it is on disk tells that somebody above wrote there, so it does not matter."""
+    (tmp_path / "files/public").rmdir()
+    empty = await ListFiles(root).run(FolderArguments(path="public"), scene())
+    assert (empty.text, empty.label, empty.failed) == ("(empty)", DIRTY, False)
 
 
 async def test_an_empty_and_a_missing_folder(root: FileRoot) -> None:
@@ -170,7 +238,6 @@ def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
 
     assert declared("internal/x.md") == (INTERNAL, True)
     assert declared("workspace/x.md") == (TOP, False)
-    assert declared("nowhere/x.md") == (None, True)
     for folder in ("public", "workspace", "public/"):
         with pytest.raises(RefusedCallError, match="a folder, not a file"):
             declared(folder)
@@ -181,13 +248,35 @@ async def test_stored_things_keep_their_label(root: FileRoot) -> None:
     arguments = WriteArguments(path="confidential/x.md", text="mine")
     done = await WriteFile(root).run(arguments, scene(parse("CONFIDENTIAL~")))
     assert (done.text, done.label, done.failed) == ("written", PUBLIC, False)
-    stored = await asyncio.to_thread(root.label, root.place("confidential/x.md", scene()))
-    assert stored == parse("CONFIDENTIAL~")
+    found = await asyncio.to_thread(root.find, root.place("confidential/x.md", scene()), CONFIDENTIAL)
+    assert found is not None
+    assert found.label == parse("CONFIDENTIAL~")
 
 
 async def test_a_write_that_fails_tells_it_at_the_folders_floor(root: FileRoot) -> None:
-    failed = await WriteFile(root).run(WriteArguments(path="nowhere/x.md", text="x"), scene())
-    assert (failed.text, failed.label, failed.failed) == (NOT_WRITTEN, TOP, True)
+    put(root, "internal/a", INTERNAL)
+    failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), scene(INTERNAL))
+    assert (failed.text, failed.label, failed.failed) == (NOT_WRITTEN, parse("INTERNAL~"), True)
+
+
+async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root: FileRoot) -> None:
+    put(root, "internal/a", INTERNAL)
+    tool = WriteFile(root)
+    failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), scene())
+    done = await tool.run(WriteArguments(path="internal/b.md", text="x"), scene())
+    assert failed == done
+    assert (done.text, done.label, done.failed) == (ACCEPTED, PUBLIC, False)
+    read = await ReadFile(root).run(path("internal/b.md"), scene())
+    assert (read.text, read.label) == ("x", parse("INTERNAL~"))
+
+
+async def test_who_may_not_know_of_a_folder_replaces_nothing_there(root: FileRoot) -> None:
+    put(root, "internal/a.md", INTERNAL, "theirs")
+    for name in ("a.md", "b.md"):
+        done = await WriteFile(root).run(WriteArguments(path=f"internal/{name}", text="mine"), scene(ceiling=PUBLIC))
+        assert done.text == ACCEPTED
+    for name, text in (("a.md", "theirs"), ("b.md", "mine")):
+        assert (await ReadFile(root).run(path(f"internal/{name}"), scene())).text == text
 
 
 async def test_what_was_written_after_reading_is_refused_below_and_labelled_above(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bot.tools.base import RefusedCallError, Scene
 from bot.tools.labelled_files import LIMIT, AbsentError, FileRoot, Place, UnusableError
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import CONFIDENTIAL, INTERNAL, RESTRICTED, TOP, folder_of_files, scene
+from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, folder_of_files, scene
 
 
 @pytest.fixture
@@ -24,9 +24,21 @@ def disk(root: FileRoot, path: str) -> Path:
     return found.base.joinpath(*found.parts)
 
 
-def write(root: FileRoot, place: Place, text: str, label: Label, ceiling: Label = TOP) -> None:
-    """Write as the tool does for somebody with this clearance."""
-    root.write(place, text, label, ceiling=ceiling, make_base=place.workspace)
+def write(root: FileRoot, place: Place, text: str, label: Label) -> None:
+    """Write as the tool does for a session that has read this."""
+    root.write(place, text, label)
+
+
+def met(root: FileRoot, place: Place, reader: Label = TOP) -> tuple[str, Label]:
+    """Return the file of a name that a reader meets, with its label."""
+    found = root.find(place, reader)
+    assert found is not None
+    return root.read(found.place), found.label
+
+
+def tilde(label: Label) -> Label:
+    """Return a label as it is read from a folder that is UNTRUSTED, as the shipped ones are."""
+    return label.join(DIRTY)
 
 
 def put(root: FileRoot, path: str, text: str, where: Scene | None = None) -> Place:
@@ -74,43 +86,119 @@ def test_a_path_is_taken_apart_without_touching_anything(root: FileRoot) -> None
 def test_what_was_written_is_read_with_its_writers_label(root: FileRoot) -> None:
     place = root.place("public/new/deep/x.md", scene())
     write(root, place, "hello ünïcode", CONFIDENTIAL)
-    assert root.read(place) == "hello ünïcode"
-    assert root.label(place) == CONFIDENTIAL
+    assert met(root, place) == ("hello ünïcode", tilde(CONFIDENTIAL))
     # and so do the names of the folders that were made for it
-    assert root.list(root.place("public", scene())) == (("new/", CONFIDENTIAL),)
+    assert root.list(root.place("public", scene()), CONFIDENTIAL) == (("new/", tilde(CONFIDENTIAL)),)
+    assert root.list(root.place("public", scene()), INTERNAL) == ()
+    with pytest.raises(AbsentError):
+        root.list(root.place("public/new", scene()), INTERNAL)
 
 
-def test_a_file_that_is_written_again_keeps_the_higher_label(root: FileRoot) -> None:
+def test_a_file_at_the_floor_is_on_disk_under_its_name_and_one_above_is_not(root: FileRoot) -> None:
+    place = root.place("public/x.md", scene())
+    write(root, place, "plain", PUBLIC)
+    write(root, place, "secret", CONFIDENTIAL)
+    assert disk(root, "public/x.md").read_text() == "plain"
+    assert met(root, place, INTERNAL) == ("plain", DIRTY)
+    assert met(root, place, CONFIDENTIAL) == ("secret", tilde(CONFIDENTIAL))
+
+
+def test_each_level_with_its_compartments_has_a_file_of_its_own(root: FileRoot) -> None:
+    place = root.place("public/x.md", scene())
+    labels = [parse(text) for text in ("CONFIDENTIAL{acme}", "CONFIDENTIAL{hr}", "INTERNAL{acme,hr}", "INTERNAL")]
+    for label in labels:
+        write(root, place, str(label), label)
+    for label in labels:
+        assert met(root, place, label) == (str(label), tilde(label))
+    # Of two that neither is above the other the same one is met by everybody who may know of both.
+    assert met(root, place, parse("CONFIDENTIAL{acme,hr}"))[0] == "CONFIDENTIAL{hr}"
+    assert [name for name, _ in root.list(root.place("public", scene()), parse("INTERNAL{acme,hr}"))] == ["x.md"] * 2
+
+
+def test_integrity_makes_no_file_of_its_own_and_is_kept(root: FileRoot) -> None:
+    place = replace(root.place("public/x.md", scene()), floor=PUBLIC)
+    for label in (INTERNAL, tilde(INTERNAL), INTERNAL):
+        write(root, place, str(label), label)
+    assert met(root, place) == ("INTERNAL", tilde(INTERNAL))
+
+
+def test_a_writer_below_neither_meets_nor_replaces_a_file_above(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
     write(root, place, "secret", CONFIDENTIAL)
-    write(root, place, "harmless", PUBLIC)
-    assert root.label(place) == CONFIDENTIAL
+    assert root.find(place, INTERNAL) is None
+    write(root, place, "mine", PUBLIC)
+    assert met(root, place, INTERNAL) == ("mine", DIRTY)
+    assert met(root, place, CONFIDENTIAL) == ("secret", tilde(CONFIDENTIAL))
 
 
-def test_a_file_above_the_writer_is_not_replaced(root: FileRoot) -> None:
+def test_a_folder_above_is_not_in_the_way_of_a_file_below(root: FileRoot) -> None:
+    write(root, root.place("public/a/b", scene()), "secret", CONFIDENTIAL)
+    write(root, root.place("public/a", scene()), "mine", PUBLIC)
+    assert met(root, root.place("public/a", scene())) == ("mine", DIRTY)
+    folder = root.list(root.place("public", scene()), CONFIDENTIAL)
+    assert folder == (("a", DIRTY), ("a/", tilde(CONFIDENTIAL)))
+
+
+def test_who_may_not_replace_writes_only_what_is_not_there(root: FileRoot) -> None:
+    for name in ("x.md", "new/y.md"):
+        root.write(root.place(f"internal/{name}", scene()), "first", PUBLIC, replaces=False)
+        with pytest.raises(UnusableError):
+            root.write(root.place(f"internal/{name}", scene()), "second", PUBLIC, replaces=False)
+        assert met(root, root.place(f"internal/{name}", scene()))[0] == "first"
+
+
+def test_what_a_lowered_floor_leaves_above_is_hidden_and_in_nobodys_way(root: FileRoot) -> None:
+    high = replace(root.place("public/a/x.md", scene()), floor=CONFIDENTIAL)
+    write(root, high, "secret", CONFIDENTIAL)
+    low = replace(high, floor=PUBLIC)
+    assert root.find(low, PUBLIC) is None
+    assert root.list(replace(low, parts=()), PUBLIC) == ()
+    for text in ("mine", "mine again"):
+        write(root, low, text, PUBLIC)
+        assert met(root, low, PUBLIC) == (text, PUBLIC)
+    assert met(root, low, CONFIDENTIAL) == ("secret", CONFIDENTIAL)
+    assert root.list(replace(low, parts=("a",)), PUBLIC) == (("x.md", PUBLIC),)
+
+
+def test_a_raised_floor_raises_all_that_is_there(root: FileRoot) -> None:
     place = root.place("public/x.md", scene())
-    write(root, place, "secret", CONFIDENTIAL)
-    with pytest.raises(UnusableError):
-        write(root, place, "mine", PUBLIC, ceiling=INTERNAL)
-    assert (root.read(place), root.label(place)) == ("secret", CONFIDENTIAL)
+    write(root, place, "internal", INTERNAL)
+    write(root, place, "public", PUBLIC)
+    raised = replace(place, floor=parse("PUBLIC{hr}"))
+    assert root.find(raised, INTERNAL) is None
+    assert met(root, raised, parse("INTERNAL{hr}")) == ("internal", parse("INTERNAL{hr}"))
 
 
-def test_a_configured_folder_that_is_missing_is_made(root: FileRoot) -> None:
-    place = root.place("new/x.md", scene())
-    with pytest.raises(UnusableError):
-        root.write(place, "x", PUBLIC, ceiling=TOP, make_base=False)
-    root.write(place, "x", PUBLIC, ceiling=TOP, make_base=True)
-    assert root.read(place) == "x"
+def test_a_tree_that_does_not_say_its_label_is_top(root: FileRoot) -> None:
+    place = root.place("public/x.md", scene())
+    write(root, place, "secret", INTERNAL)
+    (tree,) = (place.base / ".above").iterdir()
+    (tree / ".label").unlink()
+    assert root.find(place, RESTRICTED.join(DIRTY)) is not None
+    assert root.find(place, CONFIDENTIAL) is None
+    write(root, place, "again", INTERNAL)
+    assert met(root, place, INTERNAL) == ("again", tilde(INTERNAL))
+
+
+def test_a_base_that_is_missing_is_made(root: FileRoot, tmp_path: Path) -> None:
+    place = root.place("public/x.md", scene())
+    place.base.rmdir()
+    assert root.list(replace(place, parts=()), PUBLIC) == ()
+    write(root, place, "secret", INTERNAL)
+    assert root.list(replace(place, parts=()), PUBLIC) == ()
+    write(root, place, "x", PUBLIC)
+    assert met(root, place, PUBLIC) == ("x", DIRTY)
+    assert sorted(path.name for path in (tmp_path / "files/public").iterdir()) == [".above", ".labels", ".lock", "x.md"]
 
 
 def test_a_file_of_the_operator_has_no_label_of_its_own(root: FileRoot) -> None:
-    assert root.label(put(root, "public/x.md", "x")) == PUBLIC
+    assert met(root, put(root, "public/x.md", "x")) == ("x", DIRTY)
 
 
 def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRoot) -> None:
-    write(root, root.place("public/new/x.md", scene()), "x", INTERNAL)
-    beside = put(root, "public/new/y.md", "y")
-    assert root.label(beside) == INTERNAL
+    write(root, root.place("workspace/new/x.md", scene()), "x", INTERNAL)
+    beside = put(root, "workspace/new/y.md", "y")
+    assert met(root, beside) == ("y", INTERNAL)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC"])
@@ -119,9 +207,10 @@ def test_unknown_is_worst_for_a_damaged_label(root: FileRoot, damage: bytes) -> 
     write(root, place, "x", PUBLIC)
     (side,) = (place.base / ".labels").iterdir()
     side.write_bytes(damage)
-    assert root.label(place) == TOP
+    assert root.find(place, CONFIDENTIAL) is None
+    assert met(root, place) == ("x", TOP)
     write(root, place, "again", PUBLIC)
-    assert root.label(place) == TOP
+    assert met(root, place, CONFIDENTIAL) == ("again", DIRTY), "beside what cannot be read"
 
 
 def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> None:
@@ -130,24 +219,24 @@ def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> Non
     (side,) = (place.base / ".labels").iterdir()
     side.unlink()
     side.mkdir()
-    assert root.label(place) == TOP
+    assert met(root, place) == ("x", TOP)
 
 
 def test_names_that_one_file_system_takes_for_one_share_their_label(root: FileRoot) -> None:
-    write(root, root.place("public/a\u00e9.md", scene()), "x", CONFIDENTIAL)
-    for name in ("public/AE\u0301.md", "public/Ae\u0301.MD"):
-        assert root.label(put(root, name, "x")) == CONFIDENTIAL
+    write(root, root.place("workspace/a\u00e9.md", scene()), "x", CONFIDENTIAL)
+    for name in ("workspace/AE\u0301.md", "workspace/Ae\u0301.MD"):
+        assert met(root, put(root, name, "x")) == ("x", CONFIDENTIAL)
 
 
 def test_a_crash_between_label_and_text_leaves_the_label_too_high_never_too_low(root: FileRoot) -> None:
-    place = put(root, "public/x.md", "before")
+    place = put(root, "workspace/x.md", "before")
     # the folder may not be written to, its labels may: what a full disk looks like
     (place.base / ".labels").mkdir()
     place.base.joinpath("x.md").unlink()
     place.base.joinpath("x.md").mkdir()  # so the rename onto it fails
     with pytest.raises(UnusableError):
         write(root, place, "after", CONFIDENTIAL)
-    assert [label for _, label in root.list(root.place("public", scene()))] == [CONFIDENTIAL]
+    assert [label for _, label in root.list(root.place("workspace", scene()), TOP)] == [CONFIDENTIAL]
 
 
 def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
@@ -158,11 +247,10 @@ def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
     for path in ("public/link", "public/up/secret"):
         with pytest.raises(AbsentError):
             root.read(root.place(path, scene()))
-        with pytest.raises(AbsentError):
-            root.label(root.place(path, scene()))
+        assert root.find(root.place(path, scene()), TOP) is None
     with pytest.raises(AbsentError):
-        root.list(root.place("public/up", scene()))
-    assert root.list(root.place("public", scene())) == ()
+        root.list(root.place("public/up", scene()), TOP)
+    assert root.list(root.place("public", scene()), TOP) == ()
     with pytest.raises(UnusableError):
         write(root, root.place("public/up/new", scene()), "x", PUBLIC)
     assert not (tmp_path / "new").exists()
@@ -185,9 +273,10 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(root: FileRoot, tmp_path: Pat
     public.symlink_to(elsewhere)
     with pytest.raises(AbsentError):
         root.read(root.place("public/x.md", scene()))
-    with pytest.raises(UnusableError):
-        write(root, root.place("public/y.md", scene()), "x", PUBLIC)
-    assert not (elsewhere / "y.md").exists()
+    for label in (PUBLIC, CONFIDENTIAL):
+        with pytest.raises(UnusableError):
+            write(root, root.place("public/y.md", scene()), "x", label)
+    assert [path.name for path in elsewhere.iterdir()] == ["x.md"]
 
 
 def test_what_is_no_text_file_cannot_be_read(root: FileRoot) -> None:
@@ -206,7 +295,7 @@ def test_what_is_no_text_file_cannot_be_read(root: FileRoot) -> None:
             root.read(root.place(f"public/{name}", scene()))
 
 
-@pytest.mark.parametrize("path", ["public/none.md", "public/none/x", "nowhere/x", "public/x.md/y", "public"])
+@pytest.mark.parametrize("path", ["public/none.md", "public/none/x", "workspace/x", "public/x.md/y", "public"])
 def test_what_is_missing_is_missing(root: FileRoot, path: str) -> None:
     put(root, "public/x.md", "x")
     with pytest.raises(AbsentError):
@@ -229,7 +318,7 @@ def test_half_characters_are_written_as_marks(root: FileRoot) -> None:
     assert root.read(place) == "a?b"
 
 
-@pytest.mark.parametrize("path", ["public", "nowhere/x.md", "public/taken/x.md"])
+@pytest.mark.parametrize("path", ["public", "public/taken/x.md"])
 def test_what_cannot_be_written_is_not(root: FileRoot, path: str) -> None:
     put(root, "public/taken", "a file, not a folder")
     with pytest.raises(UnusableError):
@@ -242,7 +331,7 @@ def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -
     for other in (replace(scene(), sid="s2"), replace(scene(), generation=2)):
         with pytest.raises(AbsentError):
             root.read(root.place("workspace/x.md", other))
-        assert root.list(root.place("workspace", other)) == ()
+        assert root.list(root.place("workspace", other), TOP) == ()
 
 
 def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
@@ -259,7 +348,7 @@ def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
 
 def test_a_missing_folder_of_a_workspace_is_missing(root: FileRoot) -> None:
     with pytest.raises(AbsentError):
-        root.list(root.place("workspace/none", scene()))
+        root.list(root.place("workspace/none", scene()), TOP)
 
 
 def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> None:
@@ -268,19 +357,33 @@ def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> 
         (folder / name).write_text("x")
     (folder / "sub").mkdir()
     write(root, root.place("public/z.md", scene()), "x", INTERNAL)
-    assert root.list(root.place("public", scene())) == (
-        ("a.md", PUBLIC),
-        ("b.md", PUBLIC),
-        ("sub/", PUBLIC),
-        ("z.md", INTERNAL),
+    write(root, root.place("public/sub/x.md", scene()), "x", INTERNAL)
+    assert root.list(root.place("public", scene()), INTERNAL) == (
+        ("a.md", DIRTY),
+        ("b.md", DIRTY),
+        ("sub/", DIRTY),
+        ("z.md", tilde(INTERNAL)),
     )
 
 
 @pytest.mark.anyio
 async def test_writers_at_once_leave_a_label_that_covers_all_of_them(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("workspace/x.md", scene())
     labels = [parse(text) for text in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")]
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
             tasks.create_task(asyncio.to_thread(write, root, place, str(n), labels[n % 4]))
-    assert await asyncio.to_thread(root.label, place) == RESTRICTED
+    found = await asyncio.to_thread(root.find, place, TOP)
+    assert found is not None
+    assert found.label == RESTRICTED
+
+
+@pytest.mark.anyio
+async def test_writers_at_several_levels_at_once_are_in_nobodys_way(root: FileRoot) -> None:
+    place = root.place("public/x.md", scene())
+    labels = [parse(text) for text in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")]
+    async with asyncio.TaskGroup() as tasks:
+        for n in range(40):
+            tasks.create_task(asyncio.to_thread(write, root, place, str(labels[n % 4]), labels[n % 4]))
+    for label in labels:
+        assert await asyncio.to_thread(met, root, place, label) == (str(label), tilde(label))
