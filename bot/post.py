@@ -1,24 +1,22 @@
 """Between sessions: what one session's outbox holds for another is handed over to that one's inbox.
 
 Delivered once, whoever tries it how often: the key is the sender's, and the target's store knows it. Whether it may
-enter is decided in the target's own step, against what that has read by then. What may not is held there, and a
-parent gets a constant in its place, which tells that something came and nothing of it.
+enter is decided in the target's own step, against what that has read by then. What may not is held there, and nobody
+hears of it who may not know it. That a background session rose above its parent, that hears before (`announce` in
+`prelude.lua`), and nothing afterwards.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bot.errors import BusyError
-from bot.sessions.deliveries import Delivery
-from bot.sessions.kin import MOST_HOPS, Arrival, KinStore, Parcel
+from bot.sessions.deliveries import Delivery, risen_key
+from bot.sessions.kin import Arrival, KinStore, Parcel
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from channels.message import Address, OutboundKind
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-ABOVE: Final = "a background session reported; what it tells is above what was read here, so it is held, see `/held`"
-"""What a parent hears of a result that it may not know."""
 
 TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD})
 """What became of what a session took; everything else is a final failure."""
@@ -42,9 +40,8 @@ class Post:
             # Nobody is left who could be told.
             return Arrival.ABSENT
         lineage, upwards = sender.lineage, goes_up(sender, address)
-        result = upwards and delivery.kind != OutboundKind.MESSAGE
-        origin: dict[str, JsonValue] = {"as": "result" if result else "message", "session": delivery.sid}
-        notice: dict[str, JsonValue] = {"text": ABOVE, "origin": {"as": "notice"}, "hops": MOST_HOPS}
+        report = upwards and delivery.kind != OutboundKind.MESSAGE
+        origin: dict[str, JsonValue] = {"as": _kind(sender, delivery, report=report), "session": delivery.sid}
         parcel = Parcel(
             sid=address.chat,
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
@@ -52,7 +49,7 @@ class Post:
             sender=delivery.asker or sender.principal,
             label=delivery.label,
             body={"text": text, "origin": origin, "hops": delivery.hops},
-            notice=notice if upwards else None,
+            report=report,
         )
         try:
             return await self._store.receive(parcel)
@@ -63,6 +60,14 @@ class Post:
 def dedupe(delivery: Delivery) -> str:
     """Return the key under which the session that it is for knows a delivery."""
     return f"session/{delivery.sid}/{delivery.generation}/{delivery.key}"
+
+
+def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> str:
+    """Return as what the session that it is for hears a delivery."""
+    if not report:
+        return "message"
+    risen = sender.lineage is not None and delivery.key == risen_key(sender.lineage.run)
+    return "notice" if risen else "result"
 
 
 def goes_up(sender: SessionState, address: Address) -> bool:

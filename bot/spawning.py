@@ -94,6 +94,7 @@ class Spawner:
                     deliver_to=errand.deliver_to,
                     returns=errand.returns,
                     asked_at=str(standing.home) if parent.lineage is None else parent.lineage.asked_at,
+                    known=parent.taint,
                 ),
                 reserved=reserved.until,
             )

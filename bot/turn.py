@@ -41,6 +41,10 @@ class Sender(Protocol):
         """Say whether an address belongs to a channel of this process."""
         ...
 
+    async def collect(self, sid: str) -> None:
+        """Say what waits in a session's outbox."""
+        ...
+
 
 class StopRequestedError(Exception):
     """A person asked the turn to stop."""
@@ -169,8 +173,18 @@ class OpenTurn:
 
     def _write(self, **change: Any) -> Write:  # noqa: ANN401 - as above
         events = (*self._noted, *change.pop("events", ()))
-        deliver = tuple(map(self._asked_for, change.pop("deliver", ())))
+        deliver = tuple(self._silent(self._asked_for(new)) for new in change.pop("deliver", ()))
         return Write(op=self._ids.op(), cursor=self._cursor, events=events, deliver=deliver, **change)
+
+    def _silent(self, new: NewDelivery) -> NewDelivery:
+        """Let what a background session tells its parent be as high as all for which it rose above that.
+
+        It may have read none of it: whether a rule kept it out is not for its parent either.
+        """
+        state = self.claim.state
+        if not state.risen or new.address != state.home:
+            return new
+        return replace(new, label=new.label.join(state.visibility))
 
     def _asked_for(self, new: NewDelivery) -> NewDelivery:
         """Let what is said to one alone say whom it is for, an answer too, and what goes to another session its asker.
@@ -211,6 +225,9 @@ class OpenTurn:
             self.record = write.turn
         if written.stop and not final:
             self.interrupt(StopRequestedError())
+        if written.risen:
+            # Before what raised it is read: when the notice comes depends on nothing that this is told then.
+            await self._sender.collect(self.claim.sid)
         mine = (new for new in write.deliver if ours and new.key not in written.behind)
         return tuple(self._claimed(new, written.now) for new in mine)
 

@@ -47,7 +47,7 @@ _ORIGINS: Final = MappingProxyType(
     {
         "result": "result of background session",
         "message": "message from session",
-        "notice": "notice",
+        "notice": "notice about background session",
     }
 )
 

@@ -14,6 +14,18 @@ OURS: Final = ("*",)
 """Stands for every rule that asks people: they ask about an agent's words, and a question or notice is not its."""
 
 
+RISEN: Final = "it has read more than this session; its report will be held, see `/held`"
+"""What a parent is told, once, of a background session that rises above it; after that it hears nothing more of it."""
+
+RISEN_KEY: Final = "-risen"
+"""How the idempotency key of that notice ends, behind the run's id."""
+
+
+def risen_key(run: str) -> str:
+    """Return the idempotency key of the notice of a background session that rises above its parent."""
+    return f"{run}{RISEN_KEY}"
+
+
 class DeliveryState(StrEnum):
     """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
 

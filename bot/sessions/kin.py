@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from bot.sessions.json import JsonObject
 from bot.sessions.records import AuditRow
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 
 SESSION: Final = "session"
 """The channel of addresses that are sessions: what is said there, another session hears, and no person."""
@@ -45,6 +45,8 @@ class Lineage:
     of whoever hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a text.
     `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild: where its
     person is asked first, if they are alone there.
+    `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
+    does; from then on nothing of it.
     """
 
     parent: str
@@ -56,6 +58,7 @@ class Lineage:
     deliver_to: str = ""
     returns: tuple[Bounded, ...] = ()
     asked_at: str = ""
+    known: Label = PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,8 @@ class Slot:
 class Parcel:
     """What one session sends another: an item for the inbox of a session that is there already.
 
-    `generation` is the target's when it was sent. With `notice` that body enters the inbox in place of an item that
-    must be held.
+    `generation` is the target's when it was sent. A `report` is what a background session tells its parent at its end,
+    and that it rose above it: for that there is always room.
     """
 
     sid: str
@@ -123,7 +126,7 @@ class Parcel:
     sender: str
     label: Label
     body: JsonObject
-    notice: JsonObject | None = None
+    report: bool = False
 
 
 class Arrival(StrEnum):

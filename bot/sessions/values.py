@@ -245,6 +245,11 @@ class SessionState:
         return Kind.CHAT if self.lineage is None else Kind.TASK
 
     @property
+    def risen(self) -> bool:
+        """Whether it is a background session that has read what its parent had not when it was spawned."""
+        return self.lineage is not None and not self.visibility.flows_to(self.lineage.known)
+
+    @property
     def visibility(self) -> Label:
         """What a reader must be cleared for to learn that the session exists (law `no_read_up`)."""
         return self.taint.join(self.creation).join(self.inbox_label)
@@ -304,7 +309,8 @@ class Written:
     """What a write left behind: the log head, the taint, the clock, and the audit head.
 
     `behind` are the keys of deliveries that the sender was not given, since older ones to their address wait. `waiting`
-    is how many inputs wait, and `mode` how the session takes them, as of then.
+    is how many inputs wait, and `mode` how the session takes them, as of then. `risen` tells that with this write a
+    background session rose above its parent, for whom a notice is in the outbox.
     """
 
     seq: int
@@ -315,3 +321,4 @@ class Written:
     behind: frozenset[str] = frozenset()
     waiting: int = 0
     mode: QueueMode = QueueMode.COLLECT
+    risen: bool = False

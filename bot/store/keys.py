@@ -13,6 +13,7 @@ encoding is injective.
 | `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → delivery   | write put settle… |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
+| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe keys of what is or was held, apart from `idem`, which others' readers can measure | receive decide_… |
 | `lg:{<sid>}:observed`   | stream | a day after the last  | texts of its chat that were not said to us    | observe reset     |
 | `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
 | `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
@@ -106,6 +107,7 @@ class SessionKeys:
     approvals: str
     audit: str
     held: str
+    held_ids: str
     observed: str
     observed_ids: str
     prefix: str
@@ -122,7 +124,19 @@ class SessionKeys:
 def session_keys(sid: str) -> SessionKeys:
     """Return the keys of a session."""
     prefix = f"lg:{{{encode(sid)}}}:"
-    names = ("state", "log", "inbox", "idem", "outbox", "approvals", "audit", "held", "observed", "observed-ids")
+    names = (
+        "state",
+        "log",
+        "inbox",
+        "idem",
+        "outbox",
+        "approvals",
+        "audit",
+        "held",
+        "held-ids",
+        "observed",
+        "observed-ids",
+    )
     return SessionKeys(*(prefix + name for name in names), prefix=prefix)
 
 

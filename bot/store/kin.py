@@ -45,24 +45,25 @@ class Kin(Filing):
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._options
         body = dump(parcel.body, sort=True)
         args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._ids.op()]
-        args += [raw(parcel.sender), str(parcel.label), bodies.put(body), parcel.generation, limits.inbox_limit]
-        args += [self._ids.approval(), limits.held_limit, dump(parcel.notice) if parcel.notice else ""]
+        args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
+        args += [limits.inbox_limit, self._ids.approval(), limits.held_limit]
         large = [keys.body(text(ref)) for ref in bodies.large]
         reply = await self._link.script(
             Script.RECEIVE,
-            [keys.state, keys.inbox, keys.idem, keys.held, *large],
+            [keys.state, keys.inbox, keys.idem, keys.held, keys.held_ids, *large],
             [*args, *bodies.large.values()],
-            self._ready_hint(parcel.sid),
-            ("SADD", OPEN, raw(parcel.sid)),
         )
         if reply[0] == b"busy":
             raise BusyError
-        await self._refile([parcel.sid])
-        word = text(reply[1])
-        if reply[0] == b"ok" and reply[2]:
-            await self._link.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
         # What became of it since, if it came before, is not the sender's matter here: it was delivered.
-        return Arrival(word) if word in set(Arrival) else Arrival.WAITING
+        arrival = Arrival(text(reply[1])) if text(reply[1]) in set(Arrival) else Arrival.WAITING
+        if arrival is Arrival.HELD:
+            # No hint of the session itself: it would be looked at and filed anew, which its readers could tell.
+            await self._link.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
+        if arrival is Arrival.WAITING:
+            await self._link.commands(self._ready_hint(parcel.sid), ("SADD", OPEN, raw(parcel.sid)))
+            await self._refile([parcel.sid])
+        return arrival
 
     async def held(self, sid: str) -> tuple[Held, ...]:
         """Return what a session holds, oldest first."""
@@ -84,7 +85,7 @@ class Kin(Filing):
     async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
         """Let a held item in, or drop it."""
         keys, limits = session_keys(sid), self._options
-        names = [keys.state, keys.inbox, keys.idem, keys.held, keys.audit, keys.op(op)]
+        names = [keys.state, keys.inbox, keys.idem, keys.held, keys.held_ids, keys.outbox, keys.audit, keys.op(op)]
         args: list[Arg] = [raw(held), int(accept), self._ids.op(), limits.keep_ms, limits.inbox_limit]
 
         async def run(rows: list[Arg]) -> list[Reply]:
@@ -112,5 +113,5 @@ def _parts(record: bytes) -> tuple[int, bytes, str, bytes]:
     head, _, rest = record.partition(b"\n")
     version, at, label, *lengths = head.split()
     wire.check_version(version)
-    dedupe, sender, digest = map(int, lengths)
+    dedupe, sender, digest, _ = map(int, lengths)
     return int(at), label, text(rest[dedupe : dedupe + sender]), rest[dedupe + sender + digest :]

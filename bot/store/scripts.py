@@ -1,16 +1,23 @@
 """The scripts' texts: each file behind the shared prelude, and the prelude behind what Python already says.
 
 Levels, lifecycle and schema version are written into the text from their Python values, so a script cannot
-disagree with the rest of the program. This module does not run anything.
+disagree with the rest of the program. So is what a parent is told of a background session that rises above it. This
+module does not run anything.
 """
 
 import hashlib
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 
+from bot.sessions.deliveries import OURS, RISEN, RISEN_KEY
+from bot.sessions.kin import MOST_HOPS, SESSION
 from bot.sessions.lifecycle import MOVES
 from bot.sessions.values import SCHEMA
+from bot.store.keys import encode
+from channels.message import OutboundKind
 from policy.labels import Level
 
 
@@ -85,7 +92,18 @@ def constants() -> str:
     )
     return (
         f"local SCHEMA = {SCHEMA}\nlocal LEVELS = {{{levels}}}\nlocal NAMES = {{{names}}}\nlocal MOVES = {{{moves}}}\n"
+        f"local NOTICE = {{{', '.join(f'{name} = {value}' for name, value in _notice())}}}\n"
     )
+
+
+def _notice() -> Iterator[tuple[str, str]]:
+    """Yield what a parent is told of a background session that rises above it, as Lua writes it."""
+    yield "key", f"'{RISEN_KEY}'"
+    yield "kind", f"'{OutboundKind.NOTICE.value}'"
+    yield "channel", f"'{encode(SESSION)}'"
+    yield "approved", "{" + ", ".join(f"'{rule}'" for rule in OURS) + "}"
+    yield "hops", str(MOST_HOPS)
+    yield "text", f"[==[{json.dumps(RISEN)}]==]"
 
 
 def _text(text: str) -> ScriptText:

@@ -63,7 +63,7 @@ class Sessions(Filing, Questions):
         likely = (known[0], known[1].join(item.label))
         reply = await self._link.script(
             Script.ACCEPT,
-            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, *_body_keys(keys, bodies)],
+            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, keys.outbox, *_body_keys(keys, bodies)],
             [*args, *bodies.large.values()],
             self._ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),
@@ -156,13 +156,23 @@ class Sessions(Filing, Questions):
             # The hints went along with what was not written.
             await self._refile([claim.sid])
             _refuse(reply)
-        _, seq, taint, now, n, digest, stop, ready, behind, waiting, mode = reply
+        _, seq, taint, now, n, digest, stop, ready, behind, waiting, mode, risen = reply
         self._saw_now(now)
         head = (int(n), text(digest))
         self._saw_head(claim.sid, head)
         await self._mark_ready(claim.sid, ready)
         kept = frozenset(map(text, behind))
-        return Written(int(seq), wire.label(taint), now, head, bool(stop), kept, int(waiting), wire.mode(mode))
+        return Written(
+            seq=int(seq),
+            taint=wire.label(taint),
+            now=now,
+            audit=head,
+            stop=bool(stop),
+            behind=kept,
+            waiting=int(waiting),
+            mode=wire.mode(mode),
+            risen=bool(risen),
+        )
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
         """Return where a session belongs after a write: what it admits is all that can raise its visibility."""
@@ -196,7 +206,7 @@ class Sessions(Filing, Questions):
         """Start a new generation."""
         keys = session_keys(sid)
         names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit, keys.op(op)]
-        names += [keys.held, keys.observed]
+        names += [keys.held, keys.observed, keys.held_ids]
 
         async def run(rows: list[Arg]) -> list[Reply]:
             keep = (self._options.keep_ms, self._options.keep_dead_ms)
@@ -227,7 +237,10 @@ class Sessions(Filing, Questions):
 
     async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
-        (known,) = await self._link.commands(("HGET", session_keys(sid).idem, raw(dedupe)))
+        keys, key = session_keys(sid), raw(dedupe)
+        known, held = await self._link.commands(("HGET", keys.idem, key), ("HEXISTS", keys.held_ids, key))
+        if held:
+            return Outcome(ItemStatus.HELD)
         return None if known is None else wire.reading(lambda: wire.outcome(known))
 
     async def state(self, sid: str) -> SessionState | None:

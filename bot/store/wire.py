@@ -216,17 +216,20 @@ def _turn(stored: bytes) -> Turn:
     return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), usage, hops, tuple(joined))
 
 
+_KIN: Final = ("parent", "generation", "run", "depth", "deadline", "title", "deliver_to", "asked_at")
+"""The parts of a lineage that are written as they are."""
+
+
 def lineage(value: Lineage) -> bytes:
     """Write where a background session comes from."""
-    numbers = (value.generation, value.depth, value.deadline)
     returns = [[field.name, field.kind.value, list(field.members)] for field in value.returns]
-    return dump([value.parent, value.run, *numbers, value.title, value.deliver_to, returns, value.asked_at])
+    return dump({**{name: getattr(value, name) for name in _KIN}, "returns": returns, "known": str(value.known)})
 
 
 def _lineage(stored: bytes) -> Lineage:
-    parent, run, generation, depth, deadline, title, deliver_to, fields, asked_at = json.loads(text(stored))
-    returns = tuple([Bounded(name, Kind(kind), tuple(members)) for name, kind, members in fields])
-    return Lineage(parent, generation, run, depth, deadline, title, deliver_to, returns, asked_at)
+    written = json.loads(text(stored))
+    returns = tuple([Bounded(name, Kind(kind), tuple(members)) for name, kind, members in written["returns"]])
+    return Lineage(**{name: written[name] for name in _KIN}, returns=returns, known=parse(written["known"]))
 
 
 def last_turn(value: LastTurn) -> bytes:

@@ -194,8 +194,7 @@ async def test_its_question_expires_at_its_deadline_and_it_ends(tmp_path: Path) 
         stored = await command(owner.app.store, "HGET", keys(child.sid).approvals, asked.id)
         late = re.sub(rb"^(\d+ \w+ \d+) \d+", rb"\1 1", stored)
         kin = json.loads(await command(owner.app.store, "HGET", keys(child.sid).state, "kin"))
-        kin[4] = 1
-        await command(owner.app.store, "HSET", keys(child.sid).state, "kin", json.dumps(kin))
+        await command(owner.app.store, "HSET", keys(child.sid).state, "kin", json.dumps({**kin, "deadline": 1}))
         await command(owner.app.store, "HSET", keys(child.sid).approvals, asked.id, late)
         over = await ended(owner, child.sid)
         assert over.last_turn is not None

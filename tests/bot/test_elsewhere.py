@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bot.errors import ElsewhereError
-from bot.post import ABOVE
-from bot.sessions.deliveries import Delivery
+from bot.sessions.deliveries import RISEN, Delivery
 from channels.base import Audience
 from channels.message import Address
 from policy.labels import Label
@@ -54,6 +53,12 @@ async def test_a_process_without_the_channel_leaves_what_it_says_to_one_that_has
     async with running(tmp_path, CONFIG) as owner:
         read = bang("read_file", path="internal/handbook.md")
         await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
+
+        async def told() -> bool:
+            return RISEN in owner.shown
+
+        await eventually(told)
+        await owner.settled()
         await owner.say("/taint raise INTERNAL")
         await owner.say(bang("message", channel="telegram", recipient="team", text="hello there"))
         # The result of the other may come while this waits for an answer.
@@ -89,9 +94,10 @@ async def test_what_nobody_may_hear_there_is_not_left_to_anybody(tmp_path: Path)
         await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
 
         async def reported() -> bool:
-            return ABOVE in owner.shown
+            return bool(await owner.app.store.held(owner.sid))
 
         await eventually(reported)
+        assert RISEN in owner.shown
         assert await left(owner) == []
 
 

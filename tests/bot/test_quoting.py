@@ -1,6 +1,7 @@
 """Which web addresses count as given by somebody else than the model."""
 
 import pytest
+from pydantic import JsonValue
 
 from bot import events
 from bot.quoting import LONGEST, MOST, addresses, newest, typed
@@ -82,7 +83,7 @@ def test_what_was_not_admitted_does_not_count() -> None:
     assert addresses([events.error(standing(), "r1", URL)], PUBLIC) == frozenset()
 
 
-TASK = {"as": "task", "session": "s0", "typed": [URL]}
+TASK: dict[str, JsonValue] = {"as": "task", "session": "s0", "typed": [URL]}
 
 
 def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not() -> None:

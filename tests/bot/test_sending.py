@@ -12,8 +12,8 @@ from pydantic_ai.settings import ModelSettings
 from bot.agent.offline import OfflineModel
 from bot.commands.held import NOTHING
 from bot.errors import NotFoundError
-from bot.post import ABOVE, Post
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.post import Post
+from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import MOST_HOPS, Arrival
 from bot.sessions.values import Write
@@ -222,11 +222,18 @@ async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) ->
     async with running(tmp_path, policy(**POLICY)) as owner:
         task = "\n".join((send("parent", "half way"), READS, send("parent", "the deal is on")))
         await owner.say(bang("sessions_spawn", task=task))
-        assert await hears(owner, 3) == ["half way", ABOVE, ABOVE]
+        assert await hears(owner, 2) == ["half way", RISEN]
+
+        async def held() -> list[str]:
+            return [str(item.body["text"]) for item in await owner.app.store.held(owner.sid)]
+
+        async def both() -> bool:
+            return len(await held()) == 2
+
+        await eventually(both)
+        assert (await held())[0] == "the deal is on"
+        assert len(heard(await owner.events())) == 2
         assert (await owner.state()).taint == PUBLIC
-        texts = [str(item.body["text"]) for item in await owner.app.store.held(owner.sid)]
-        assert texts[0] == "the deal is on"
-        assert len(texts) == 2
 
 
 @pytest.mark.parametrize("hook, tools", [("PRE_TOOL_CALL", ["sessions_send"]), ("PRE_OUTPUT", [])])

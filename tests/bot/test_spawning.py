@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ from pydantic import JsonValue
 
 from bot.bounded import FAILED
 from bot.errors import BusyError, NotFoundError
-from bot.post import ABOVE
+from bot.sessions.deliveries import RISEN
 from bot.sessions.events import EventType
-from bot.sessions.kin import Caps, Errand, Slot
+from bot.sessions.kin import Arrival, Caps, Errand, Parcel, Slot
 from bot.sessions.values import SessionState, Status, Turn, Write, YieldReason
 from bot.spawning import DepthError, HopsError
 from bot.store.keys import slots_key
+from bot.tools.base import Declared, Result, Scene
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker import TOO_LATE
 from channels.message import Address
@@ -94,7 +96,7 @@ async def test_a_result_above_its_parent_is_held_and_a_constant_comes_instead(tm
         (child,) = await quiet(owner)
         assert str(child.taint) == "CONFIDENTIAL~"
         assert str((await owner.state()).taint) == "PUBLIC"
-        assert f"[notice, not your user]\n  {ABOVE}" in owner.shown
+        assert f"[notice about background session {child.sid}, not your user]\n  {RISEN}" in owner.shown
         assert "pipeline" not in owner.shown.replace("confidential/pipeline.md", "").lower()
         (held,) = await owner.app.store.held(owner.sid)
         assert (str(held.label), held.sender) == ("CONFIDENTIAL~", "owner")
@@ -106,8 +108,107 @@ async def test_how_it_failed_is_held_like_what_it_found(tmp_path: Path) -> None:
         (child,) = await quiet(owner)
         assert child.last_turn is not None
         assert child.last_turn.reason is YieldReason.MAX_TURNS
-        assert ABOVE in owner.shown
+        assert RISEN in owner.shown
         assert [str(held.label) for held in await owner.app.store.held(owner.sid)] == ["CONFIDENTIAL~"]
+
+
+async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) -> None:
+    sends = bang("sessions_send", session_id="parent", content="x")
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        for n in range(50):
+            sent = Parcel(owner.sid, 1, f"p{n}", "owner", CONFIDENTIAL, {"text": "x"})
+            assert await owner.app.store.receive(sent) is Arrival.HELD
+        before = await owner.state()
+        await owner.say(spawn(f"{READS}\n{sends}"))
+        (child,) = await quiet(owner)
+        arrivals = [one.arrival for one in await owner.app.store.deliveries(child.sid)]
+        assert arrivals == [Arrival.WAITING, Arrival.FULL, Arrival.HELD]
+        result = (await owner.app.store.held(owner.sid))[-1]
+        assert "Veldhaven" in str(result.body["text"])
+        after = await owner.state()
+        assert (after.taint, after.waiting_items) == (before.taint, 0)
+        assert str(RISEN) in owner.shown
+
+
+async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path: Path) -> None:
+    seen = list[bool]()
+
+    async def look(_arguments: object, scene: Scene) -> Result:
+        state = await people[0].app.store.state(scene.sid)
+        assert state is not None
+        assert state.lineage is not None
+        parent = await people[0].app.store.outcome(people[0].sid, f"session/{scene.sid}/1/{state.lineage.run}-risen")
+        seen.append(parent is not None)
+        return Result("secret", CONFIDENTIAL, failed=True)
+
+    people = list[Person]()
+    probe = Probe(label=CONFIDENTIAL, declared=Declared(result=CONFIDENTIAL), does=look)
+    async with running(tmp_path, parts=parts(probe)) as owner:
+        people.append(owner)
+        await owner.say(spawn(f"{bang('probe')}\n{bang('probe')}"))
+        await quiet(owner)
+        assert seen == [True, True]
+        # It was told of also though what it read failed.
+        assert owner.shown.count(RISEN) == 1
+
+
+async def test_one_whose_task_a_rule_keeps_out_is_silent_all_the_same(tmp_path: Path) -> None:
+    """That it rose by why it exists alone, and read nothing, is nothing its parent could tell."""
+    rules = [{"id": "no-deals", "hook": "PRE_CONTEXT_INJECTION", "pattern": "deal", "action": "BLOCK"}]
+    async with running(tmp_path, policy(rules=rules, patterns={"deal": "Veldhaven"})) as owner:
+        notice = await owner.say(bang("read_file", path="confidential/pipeline.md", _hold=True))
+        (ref,) = set(re.findall(r"held-[a-z0-9]{16}", notice))
+        await owner.say(bang("sessions_spawn", task={"$ref": ref}))
+        (child,) = await quiet(owner)
+        assert child.taint == PUBLIC
+        assert child.risen
+        assert owner.shown.count(RISEN) == 1
+        # What else is put to it is answered at what it is known for, not at what it has read.
+        sent = Parcel(
+            child.sid,
+            1,
+            "p",
+            "owner",
+            PUBLIC,
+            {"text": bang("sessions_send", session_id="parent", content="x")},
+            report=True,
+        )
+        await owner.app.store.receive(sent)
+        await quiet(owner)
+        arrivals = [one.arrival for one in await owner.app.store.deliveries(child.sid)]
+        assert arrivals == [Arrival.WAITING, Arrival.HELD, Arrival.HELD, Arrival.HELD]
+
+
+async def test_a_result_that_waits_in_one_that_ended_sets_it_going_when_a_person_lets_it_in(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(spawn(READS)))
+
+        async def middle() -> SessionState:
+            found = [state for state in await children(owner) if state.lineage and state.lineage.depth == 1]
+            return found[0]
+
+        async def both() -> bool:
+            state = await middle()
+            return bool(state.ended_at and await owner.app.store.held(state.sid)) and not state.undelivered
+
+        await eventually(both)
+        between = await middle()
+        assert between.taint == PUBLIC
+        (held,) = await owner.app.store.held(between.sid)
+        before = owner.shown.count(f"session {between.sid}")
+        await owner.say(f"/held accept {held.id}", wait=False)
+
+        async def read() -> bool:
+            state = await middle()
+            return str(state.taint) == "CONFIDENTIAL~" and state.ended_at > 0 and not state.undelivered
+
+        await eventually(read)
+        await quiet(owner)
+        # One notice more, and what it makes of it is held.
+        assert f"[notice about background session {between.sid}" in owner.shown
+        assert len(await owner.app.store.held(owner.sid)) == 1
+        assert before
 
 
 async def test_its_workspace_is_its_own(tmp_path: Path) -> None:
@@ -263,7 +364,7 @@ async def test_what_came_through_too_many_sessions_spawns_nothing(tmp_path: Path
 async def late(owner: Person, sid: str, deadline: int) -> None:
     """Change a background session's deadline."""
     kin = json.loads(await command(owner.app.store, "HGET", keys(sid).state, "kin"))
-    await command(owner.app.store, "HSET", keys(sid).state, "kin", json.dumps([*kin[:4], deadline, *kin[5:]]))
+    await command(owner.app.store, "HSET", keys(sid).state, "kin", json.dumps({**kin, "deadline": deadline}))
 
 
 async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:

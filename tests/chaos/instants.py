@@ -18,8 +18,7 @@ from bot.agent.window import estimated
 from bot.app import App, open_app
 from bot.audit import Intact
 from bot.errors import BusyError
-from bot.post import ABOVE
-from bot.sessions.deliveries import DeliveryState
+from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import SESSION
 from bot.sessions.queueing import QueueMode
@@ -211,9 +210,9 @@ async def spawned(made: Installation, chat: str, trap: Trap, *, high: bool) -> b
     heard = [
         str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE and "origin" in event.body
     ]
-    heard = [text for text in heard if text == ABOVE or "read_file" in text]
+    heard = [text for text in heard if text == RISEN or "read_file" in text]
     held = await made.app.store.held(made.app.session_id(Address("console", chat)))
-    assert (len(heard), ABOVE in heard, len(held)) == ((1, False, 0) if high else (1, True, 1))
+    assert (len(heard), RISEN in heard, len(held)) == ((1, False, 0) if high else (1, True, 1))
     parent = await made.app.store.state(made.app.session_id(Address("console", chat)))
     assert parent is not None
     assert str(parent.taint) == ("CONFIDENTIAL~" if high else "PUBLIC")

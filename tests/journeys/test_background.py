@@ -28,7 +28,7 @@ def test_what_may_not_come_back_does_not(machine: Machine) -> None:
     tell = call("message", channel="console", recipient="guest", text="we open at nine")
     ended = machine.chat(call("sessions_spawn", task=read), tell, "/taint")
     assert "Veldhaven" not in ended.out
-    assert "what it tells is above what was read here" in ended.out
+    assert "it has read more than this session" in ended.out
     assert "→ guest: we open at nine" in ended.out
     assert "  taint PUBLIC" in ended.out
 

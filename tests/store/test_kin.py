@@ -1,15 +1,18 @@
 """Sessions among themselves: a child and its task are one step, items are held or let in, slots are never leaked."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from bot.errors import BusyError, NotFoundError
-from bot.sessions.kin import Arrival, Caps
-from bot.sessions.values import ItemStatus, Outcome, Status, Write
+from bot.sessions.deliveries import OURS, RISEN, Delivery, NewDelivery, risen_key
+from bot.sessions.kin import MOST_HOPS, Arrival, Caps
+from bot.sessions.values import ItemStatus, Outcome, Status, Turn, Write
+from bot.store.keys import READY, list_key
 from bot.store.redis_store import RedisStore
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Integrity, Label, parse
 from tests.store.world import (
     SECRET,
     child,
@@ -100,20 +103,142 @@ async def test_what_does_not_flow_is_held_and_nothing_tells_of_it(store: RedisSt
     assert (held.sender, held.label, held.body) == ("ann", SECRET, {"text": "handed over"})
 
 
-async def test_in_place_of_a_held_item_a_constant_may_enter(store: RedisStore) -> None:
-    sid = fresh()
-    await store.accept(item(sid))
-    sent = parcel(sid, SECRET, notice=True)
-    assert await store.receive(sent) is Arrival.WAITING
-    assert await store.receive(sent) is Arrival.WAITING
-    claim = await claimed(store, sid)
-    assert [(entry.label, entry.body) for entry in claim.items[1:]] == [(PUBLIC, {"text": "something came"})]
-    assert claim.state.visibility == PUBLIC
-    (held,) = await store.held(sid)
-    await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
-    state = await store.state(sid)
+async def test_what_is_held_leaves_every_other_key_as_it_was(store: RedisStore) -> None:
+    """Nor is anything noted that a listing, a receipt or a sweep of lower readers could measure."""
+    sid, who = fresh(), fresh()
+    await store.accept(replace(item(sid), principal=who))
+    await store.sweep()
+
+    async def kept() -> dict[str, object]:
+        every: dict[str, object] = await dump(store, sid)
+        every = {key: value for key, value in every.items() if "held" not in key}
+        return every | {
+            "listed": await command(store, "ZRANGE", list_key(who, "PUBLIC"), 0, -1, "WITHSCORES"),
+            "ready": await command(store, "ZSCORE", READY, sid),
+        }
+
+    before = await kept()
+    for report in (True, False):
+        await store.receive(parcel(sid, SECRET, dedupe=f"p{report}", report=report))
+    assert await kept() == before
+
+
+@pytest.mark.parametrize("last", ["taken", "reported"])
+async def test_a_report_is_taken_by_a_full_session_and_by_one_that_has_ended(store: RedisStore, last: str) -> None:
+    new = child("parent")
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    await store.record(claim, opening(claim, dedupe="task"))
+    await store.commit(claim, ending(claim.state.seq + 1, 1))
+    assert await store.receive(parcel(new.sid, SECRET, dedupe=last)) is Arrival.ENDED
+    before = await store.state(new.sid)
+    assert await store.receive(parcel(new.sid, SECRET, report=True)) is Arrival.HELD
+    assert await store.state(new.sid) == before
+    (held,) = await store.held(new.sid)
+    if last == "reported":
+        assert await store.receive(parcel(new.sid, dedupe="p2", report=True)) is Arrival.WAITING
+    await store.decide_held(new.sid, held.id, accept=True, op=fresh(), audit=())
+    state = await store.state(new.sid)
     assert state is not None
-    assert state.waiting_items == 3
+    assert (state.ended_at, state.waiting_items) == (0, 2 if last == "reported" else 1)
+
+
+def noticed(deliveries: Sequence[Delivery]) -> list[tuple[str, str, Label]]:
+    return [(one.key, one.text, one.label) for one in deliveries]
+
+
+READS = (
+    # What the parent had read, what the child reads one after another, and the label of the notice if there is one.
+    ("PUBLIC", ["PUBLIC~"], None),
+    ("PUBLIC", ["INTERNAL", "CONFIDENTIAL{hr}"], "PUBLIC"),
+    ("PUBLIC", ["PUBLIC~", "PUBLIC{hr}"], "PUBLIC~"),
+    ("CONFIDENTIAL~", ["INTERNAL", "CONFIDENTIAL~"], None),
+    ("CONFIDENTIAL", ["INTERNAL", "PUBLIC{hr}", "RESTRICTED"], "INTERNAL"),
+    ("CONFIDENTIAL{hr}", ["PUBLIC{hr}", "CONFIDENTIAL", "CONFIDENTIAL{acme}"], "CONFIDENTIAL{hr}"),
+    ("CONFIDENTIAL{hr}", ["PUBLIC{hr}", "CONFIDENTIAL"], None),
+)
+
+
+@pytest.mark.parametrize("known, reads, told", READS)
+async def test_one_that_rises_above_its_parent_is_told_of_once(
+    store: RedisStore, known: str, reads: list[str], told: str | None
+) -> None:
+    new = child("parent")
+    assert new.lineage is not None
+    lineage = replace(new.lineage, known=parse(known))
+    new = replace(new, lineage=lineage)
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    seq, rose, above = claim.state.seq, list[bool](), False
+    for number, label in enumerate(reads):
+        write = Write(fresh(), seq, events=(event(parse(label)),))
+        if number % 2 == 0:
+            write = replace(write, deliver=(NewDelivery(f"d{number}", str(new.home), "x", PUBLIC),))
+        written = await store.record(claim, write, sender="me")
+        assert await store.record(claim, write, sender="me") == written
+        seq, taint = written.seq, written.taint
+        rose.append(written.risen)
+        above = above or not taint.flows_to(parse(known))
+        state = await store.state(new.sid)
+        assert state is not None
+        assert state.risen is above
+    assert sum(rose) == (told is not None)
+    notices = [one for one in await store.deliveries(new.sid) if one.key == risen_key(lineage.run)]
+    if told is None:
+        assert notices == []
+    else:
+        assert noticed(notices) == [(risen_key(lineage.run), RISEN, parse(told))]
+        (notice,) = notices
+        assert (notice.address, notice.kind, notice.approved, notice.hops) == (new.home, "notice", OURS, MOST_HOPS)
+
+
+async def test_the_notice_goes_before_what_the_same_write_says(store: RedisStore) -> None:
+    new = child("parent")
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    said = NewDelivery("said", new.home, "x", SECRET)
+    written = await store.record(
+        claim, Write(fresh(), claim.state.seq, events=(event(SECRET),), deliver=(said,)), sender="me"
+    )
+    assert written.behind == {"said"}
+    assert next(one.key for one in await store.take(new.sid, "me", ("session",))).endswith("-risen")
+
+
+async def test_one_that_is_spawned_above_its_parent_is_told_of_from_the_start(store: RedisStore) -> None:
+    new = child("parent", label=SECRET)
+    assert new.lineage is not None
+    await store.accept(new)
+    assert noticed(await store.deliveries(new.sid)) == [(risen_key(new.lineage.run), RISEN, PUBLIC)]
+    claim = await claimed(store, new.sid)
+    written = await store.record(claim, Write(fresh(), claim.state.seq, events=(event(SECRET),)))
+    assert not written.risen
+    assert len(await store.deliveries(new.sid)) == 1
+
+
+async def test_one_that_a_person_lets_something_into_is_told_of(store: RedisStore) -> None:
+    new = child("parent")
+    assert new.lineage is not None
+    await store.accept(new)
+    await store.receive(parcel(new.sid, SECRET))
+    (held,) = await store.held(new.sid)
+    assert await store.deliveries(new.sid) == ()
+    op = fresh()
+    for _ in range(2):
+        await store.decide_held(new.sid, held.id, accept=True, op=op, audit=())
+    assert noticed(await store.deliveries(new.sid)) == [(risen_key(new.lineage.run), RISEN, PUBLIC)]
+    state = await store.state(new.sid)
+    assert state is not None
+    assert state.risen
+
+
+async def test_in_a_shared_chat_the_notice_is_for_whoever_asked(store: RedisStore) -> None:
+    new = replace(child("parent"), sender="bea")
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    turn = Turn("t", 1, "task", "bea", claim.now)
+    await store.record(claim, Write(fresh(), claim.state.seq, take=1, turn=turn, events=(event(SECRET),)))
+    (notice,) = await store.deliveries(new.sid)
+    assert notice.asker == "bea"
 
 
 async def test_an_accepted_item_enters_with_its_label(store: RedisStore) -> None:
@@ -139,7 +264,7 @@ async def test_a_refused_item_is_gone(store: RedisStore) -> None:
     with pytest.raises(NotFoundError):
         await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
     assert (await claimed(store, sid)).state.waiting_items == 1
-    assert ItemStatus.REJECTED.encode() in await command(store, "HGET", keys(sid).idem, "p1")
+    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
 
 
 async def test_a_session_that_is_gone_or_over_takes_nothing(store: RedisStore) -> None:
@@ -202,12 +327,20 @@ async def test_a_held_item_that_a_reset_dropped_was_held(store: RedisStore) -> N
     assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
 
 
-async def test_only_so_much_is_held(store: RedisStore) -> None:
+async def test_only_so_much_is_held_of_a_label(store: RedisStore) -> None:
+    """What is held of one label takes no place of another's, and none of a report's."""
     sid = fresh()
     await store.accept(item(sid))
+    reported = [await store.receive(parcel(sid, SECRET, dedupe=f"r{n}", report=True)) for n in range(51)]
+    assert set(reported) == {Arrival.HELD}
     came = [await store.receive(parcel(sid, SECRET, dedupe=f"p{n}")) for n in range(51)]
     assert set(came[:50]) == {Arrival.HELD}
     assert came[50] is Arrival.FULL
+    untrusted = replace(SECRET, integrity=Integrity.UNTRUSTED)
+    assert await store.receive(parcel(sid, untrusted, dedupe="q")) is Arrival.FULL
+    for n, label in enumerate(("INTERNAL", "CONFIDENTIAL", "RESTRICTED{acme,hr}")):
+        assert await store.receive(parcel(sid, parse(label), dedupe=f"o{n}")) is Arrival.HELD
+    assert await store.receive(parcel(sid, SECRET, dedupe="r", report=True)) is Arrival.HELD
 
 
 async def test_large_items_are_held_whole(store: RedisStore) -> None:

@@ -1,7 +1,7 @@
 """The scripts between sessions against a model in plain Python: slots within caps, and what arrives from others."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bot.errors import BusyError, NotFoundError
+from bot.sessions.deliveries import RISEN_KEY
 from bot.sessions.kin import Arrival, Caps, Slot
 from bot.sessions.values import Write
 from bot.store.opening import open_store
@@ -54,7 +55,8 @@ class Slots:
 class Target:
     """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
 
-    What was held once is held for ever for its sender, whatever a person decided.
+    What was held once is held for ever for its sender, whatever a person decided. `reports` are those of what it
+    spawned, `above` tells that it once had read what its parent, which had read nothing, had not.
     """
 
     task: bool
@@ -66,6 +68,8 @@ class Target:
     ended: bool = False
     waiting: list[str] = field(default_factory=list[str])
     held: dict[str, Label] = field(default_factory=dict[str, Label])
+    reports: set[str] = field(default_factory=set[str])
+    above: bool = False
     known: dict[str, str] = field(default_factory=dict[str, str])
     were_held: set[str] = field(default_factory=set[str])
 
@@ -74,38 +78,46 @@ class Target:
         self.waiting.append(dedupe)
         self.known[dedupe] = "waiting"
         self.typed = self.typed.join(label)
+        self.rise()
 
-    def receive(self, dedupe: str, label: Label, generation: int, *, notice: bool) -> Arrival | None:
+    def rise(self) -> None:
+        """Note whether it is above its parent by now."""
+        self.above = self.above or not self.typed.join(self.taint).flows_to(PUBLIC)
+
+    def receive(self, dedupe: str, label: Label, generation: int, *, report: bool) -> Arrival | None:
         """Return what becomes of something sent, None for busy."""
         if not self.exists:
             return Arrival.ABSENT
-        if dedupe not in self.known:
+        if dedupe not in {*self.known, *self.were_held}:
             fits = label.flows_to(self.taint)
-            if (refusal := self._refusal(generation, fits=fits, notice=notice)) is not Arrival.WAITING:
+            refusal = self._refusal(generation, label, fits=fits) if not report else self._gone(generation)
+            if refusal is not Arrival.WAITING:
                 return refusal
-            self.ended = False
             if fits:
+                self.ended = False
                 self.put(dedupe, label)
-            elif notice:
-                self.put(dedupe, PUBLIC)
-                self.held[f"{dedupe}/held"] = label
             else:
-                self.known[dedupe] = "held"
                 self.were_held.add(dedupe)
                 self.held[dedupe] = label
+                self.reports |= {dedupe} if report else set()
         return Arrival.HELD if dedupe in self.were_held else Arrival.WAITING
 
-    def _refusal(self, generation: int, *, fits: bool, notice: bool) -> Arrival | None:
-        """Return why something new is not taken, WAITING if it is."""
+    def _gone(self, generation: int) -> Arrival:
+        """Return why not even a report is taken, WAITING if it is."""
         if generation != self.generation:
             return Arrival.RESET
-        if self.archived:
-            return Arrival.ARCHIVED
-        if self.ended and not notice:
+        return Arrival.ARCHIVED if self.archived else Arrival.WAITING
+
+    def _refusal(self, generation: int, label: Label, *, fits: bool) -> Arrival | None:
+        """Return why something new is not taken that is no report, WAITING if it is, None for busy."""
+        if (gone := self._gone(generation)) is not Arrival.WAITING:
+            return gone
+        if self.ended:
             return Arrival.ENDED
-        if (fits or notice) and len(self.waiting) >= LIMITS.inbox_limit:
-            return None
-        return Arrival.FULL if not fits and len(self.held) >= LIMITS.held_limit else Arrival.WAITING
+        if fits:
+            return None if len(self.waiting) >= LIMITS.inbox_limit else Arrival.WAITING
+        alike = [one for one, held in self.held.items() if held.flows_to(label) and label.flows_to(held)]
+        return Arrival.FULL if len(set(alike) - self.reports) >= LIMITS.held_limit else Arrival.WAITING
 
     def drop(self, dedupes: list[str], status: str) -> None:
         """Give inputs their terminal status, as far as they are inputs already."""
@@ -196,15 +208,16 @@ class Machine(RuleBasedStateMachine):
 
     def receive(self, data: st.DataObject) -> None:
         sid, target = self.target(data)
-        again = target.known and data.draw(st.booleans())
+        known = sorted({*target.known, *target.were_held})
+        again = known and data.draw(st.booleans())
         if not again:
             self.sent += 1
-        dedupe = data.draw(st.sampled_from(sorted(target.known))) if again else f"p{self.sent}"
-        label, notice = data.draw(LABELS), data.draw(st.booleans())
+        dedupe = data.draw(st.sampled_from(known)) if again else f"p{self.sent}"
+        label, report = data.draw(LABELS), data.draw(st.booleans())
         generation = target.generation + data.draw(st.sampled_from((0, 0, 0, -1, 1)))
-        sent = parcel(sid, label, dedupe=dedupe, generation=generation, notice=notice)
+        sent = parcel(sid, label, dedupe=dedupe, generation=generation, report=report)
         before, seen = self.run(dump(self.store, sid)), self.run(self.store.state(sid))
-        expected = target.receive(dedupe, label, generation, notice=notice)
+        expected = target.receive(dedupe, label, generation, report=report)
         if expected is None:
             with pytest.raises(BusyError):
                 self.run(self.store.receive(sent))
@@ -215,13 +228,14 @@ class Machine(RuleBasedStateMachine):
             assert self.run(dump(self.store, sid)) == before, "what is not taken leaves nothing"
         if expected is Arrival.HELD:
             assert self.run(self.store.state(sid)) == seen, "no reader of the session hears of what is held"
+            assert _but_held(self.run(dump(self.store, sid))) == _but_held(before), "nor is anything else left"
 
     def decide(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.held)
         held = data.draw(st.sampled_from(self.run(self.store.held(sid))))
         dedupe = self._dedupe(sid, held.id)
         accept, op = data.draw(st.booleans()), fresh()
-        if accept and (target.archived or target.ended):
+        if accept and (target.archived or (target.ended and dedupe not in target.reports)):
             error: type[Exception] | None = NotFoundError
         else:
             error = BusyError if accept and len(target.waiting) >= LIMITS.inbox_limit else None
@@ -234,11 +248,9 @@ class Machine(RuleBasedStateMachine):
                 self.run(decided)
         if error is None:
             label = target.held.pop(dedupe)
-            target.were_held.add(dedupe)
             if accept:
+                target.ended = False
                 target.put(dedupe, label)
-            else:
-                target.drop([dedupe], "rejected")
 
     def _dedupe(self, sid: str, held: str) -> str:
         """Return the key under which a held item came."""
@@ -260,6 +272,7 @@ class Machine(RuleBasedStateMachine):
         claim = self.run(claimed(self.store, sid, idle=True))
         self.run(self.store.record(claim, Write(fresh(), claim.state.seq, events=(event(label),), release=True)))
         target.taint = target.taint.join(label)
+        target.rise()
 
     def stop(self, data: st.DataObject) -> None:
         """A background session that nothing runs in has ended with that."""
@@ -271,7 +284,7 @@ class Machine(RuleBasedStateMachine):
     def reset(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
         self.run(self.store.reset(sid, op=fresh(), actor="ann", audit=()))
-        target.drop([*target.waiting, *target.held], "cancelled")
+        target.drop(target.waiting, "cancelled")
         target.waiting, target.held = [], {}
         target.generation, target.taint, target.typed = target.generation + 1, PUBLIC, PUBLIC
 
@@ -311,6 +324,12 @@ class Machine(RuleBasedStateMachine):
             )
 
     @invariant()
+    def its_parent_is_told_once_when_it_rises(self) -> None:
+        for sid, target in self.targets.items():
+            told = [one.key.endswith(RISEN_KEY) for one in self.run(self.store.deliveries(sid))]
+            assert told == [True] * (target.task and target.above)
+
+    @invariant()
     def nothing_that_arrives_raises(self) -> None:
         for sid in self.targets:
             log = self.run(self.store.events(sid))
@@ -318,6 +337,10 @@ class Machine(RuleBasedStateMachine):
             if state is not None:
                 read = [one.label for one in log if one.admitted and one.generation == state.generation]
                 assert state.taint == join_all((PUBLIC, *read))
+
+
+def _but_held(kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kept.items() if ":held" not in key}
 
 
 ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (

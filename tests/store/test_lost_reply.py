@@ -37,6 +37,7 @@ from tests.store.world import (
     KEY,
     SECRET,
     answer,
+    child,
     claimed,
     command,
     ending,
@@ -354,7 +355,43 @@ async def taking_what_was_sent(store: RedisStore) -> Callable[[RedisStore], Awai
 async def holding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
     await store.accept(item(sid))
-    return lambda store: store.receive(parcel(sid, SECRET, notice=True))
+    return lambda store: store.receive(parcel(sid, SECRET, report=True))
+
+
+async def rising(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new = child("parent")
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    write = Write(fresh(), claim.state.seq, events=(event(SECRET),))
+
+    async def rise(store: RedisStore) -> object:
+        written = await store.record(claim, write)
+        return written, len(await store.deliveries(new.sid))
+
+    return rise
+
+
+async def spawning_above(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new = child("parent", label=SECRET)
+
+    async def spawn(store: RedisStore) -> object:
+        accepted = await store.accept(new)
+        return accepted, len(await store.deliveries(new.sid))
+
+    return spawn
+
+
+async def letting_a_child_rise(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new, op = child("parent"), fresh()
+    await store.accept(new)
+    await store.receive(parcel(new.sid, SECRET))
+    (held,) = await store.held(new.sid)
+
+    async def decide(store: RedisStore) -> object:
+        await store.decide_held(new.sid, held.id, accept=True, op=op, audit=(row(),))
+        return len(await store.deliveries(new.sid))
+
+    return decide
 
 
 async def deciding_held(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -448,6 +485,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RAISE_TAINT, recording),
     (Script.RAISE_TAINT, recording_everything),
     (Script.RAISE_TAINT, taking_what_was_sent),
+    (Script.RAISE_TAINT, rising),
+    (Script.ACCEPT, spawning_above),
+    (Script.DECIDE_HELD, letting_a_child_rise),
     (Script.COMMIT, committing),
     (Script.RENEW, renewing),
     (Script.RELEASE, releasing),

@@ -126,10 +126,9 @@ def child(parent: str, *, label: Label = PUBLIC, reserved: int = 2**45) -> NewIt
     return replace(item(fresh(), "task", label, creation=label), lineage=descent(parent), reserved=reserved)
 
 
-def parcel(sid: str, label: Label = PUBLIC, *, dedupe: str = "p1", generation: int = 1, notice: bool = False) -> Parcel:
+def parcel(sid: str, label: Label = PUBLIC, *, dedupe: str = "p1", generation: int = 1, report: bool = False) -> Parcel:
     """Return what another session sends."""
-    instead = {"text": "something came"} if notice else None
-    return Parcel(sid, generation, dedupe, "ann", label, {"text": "handed over"}, instead)
+    return Parcel(sid, generation, dedupe, "ann", label, {"text": "handed over"}, report)
 
 
 async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:

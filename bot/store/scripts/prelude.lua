@@ -1,5 +1,6 @@
 -- Shared by every script. The loader puts before it, from the Python values, so that nothing is said twice:
---   SCHEMA (number), LEVELS (name -> rank), NAMES (rank -> name), MOVES (status -> set of statuses).
+--   SCHEMA (number), LEVELS (name -> rank), NAMES (rank -> name), MOVES (status -> set of statuses),
+--   NOTICE (what a parent is told: key, kind, channel, approved, hops, text).
 -- A script first reads and checks, then writes: nothing is written when it answers anything but `ok`.
 -- ARGV is read in order with `arg`; every script's header names that order.
 
@@ -231,19 +232,21 @@ end
 
 -- Held items -------------------------------------------------------------------------------------------
 -- What another session sent and this one's readers may not know of yet. Nothing else of the session tells of them.
--- field: `v at label #dedupe #sender #digest\n` dedupe sender digest body
+-- field: `v at label #dedupe #sender #digest report\n` dedupe sender digest body; report is 1 for that of a background
+-- session, which has a place of its own
 
 local function held_item(record)
-  local at, label, a, b, c, start = string.match(record, '^%d+ (%d+) (%S+) (%d+) (%d+) (%d+)\n()')
+  local label, a, b, c, report, start = string.match(record, '^%d+ %d+ (%S+) (%d+) (%d+) (%d+) (%d)\n()')
   local sender = start + tonumber(a)
   local digest = sender + tonumber(b)
   local body = digest + tonumber(c)
-  return {label = label, dedupe = string.sub(record, start, sender - 1), sender = string.sub(record, sender, digest - 1),
+  return {label = label, report = report == '1', dedupe = string.sub(record, start, sender - 1), sender = string.sub(record, sender, digest - 1),
     digest = string.sub(record, digest, body - 1), body = string.sub(record, body)}
 end
 
 local function put_held(key, id, now, item)
-  local head = table.concat({SCHEMA, now, item.label, #item.dedupe, #item.sender, #item.digest}, ' ')
+  local head = table.concat({SCHEMA, now, item.label, #item.dedupe, #item.sender, #item.digest,
+    item.report and 1 or 0}, ' ')
   redis.call('HSET', key, id, head .. '\n' .. item.dedupe .. item.sender .. item.digest .. item.body)
 end
 
@@ -456,6 +459,28 @@ local function forget_deliveries(key, keep, keep_dead)
       redis.call('HPEXPIRE', key, letter and keep_dead or keep, 'NX', 'FIELDS', 1, d.key)
     end
   end
+end
+
+-- Background sessions ----------------------------------------------------------------------------------
+
+-- What a reader must be cleared for to learn that the session exists.
+local function visibility()
+  return join(join(S.taint or 'PUBLIC', S.made or 'PUBLIC'), S.typed or 'PUBLIC')
+end
+
+-- Tell the parent of a background session, once, if that rises above it here: what the parent had read at the spawn does
+-- not cover what this session has read from now on. The notice is as high as the session was `before`; `asker` is who
+-- set this going. Returns 1 if there is one. The caller saves.
+local function announce(outbox, now, before, asker)
+  if not S.kin then return 0 end
+  local kin = cjson.decode(S.kin)
+  if not flows(before, kin.known) or flows(visibility(), kin.known) then return 0 end
+  local facts = {S.home, before, NOTICE.kind, '', NOTICE.approved, NOTICE.hops, 0, asker ~= S.who and asker or ''}
+  -- As Python writes them, since the outbox compares addresses as they are written.
+  local written = string.gsub(cjson.encode(facts), '\\/', '/')
+  add_delivery(outbox, kin.run .. NOTICE.key, now, {state = 'pending', attempt = 0, till = 0, op = '-',
+    channel = NOTICE.channel, sender = '', tail = written .. '\n' .. NOTICE.text})
+  return 1
 end
 
 -- Pace -------------------------------------------------------------------------------------------------

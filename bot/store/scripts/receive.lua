@@ -1,42 +1,49 @@
 -- Take what another session sent, once: into the inbox if its label flows to what this session has read by now,
--- otherwise among the held items, of which nobody hears who is not cleared for them. Instead of a held one a constant
--- notice may enter the inbox. Nothing is created: a session that is gone or was reset takes nothing. One that has ended
--- takes the results of what it spawned, which have a notice, and nothing else.
--- KEYS: state, inbox, idem, held, [body]
--- ARGV: dedupe, digest, nonce, sender, label, body, generation, limit, held id, most held, notice or '', [large body]
--- Answers: ok status held · failed code · busy
+-- otherwise among the held items, of which nobody hears who is not cleared for them: nothing else of this session
+-- changes. Nothing is created: a session that is gone or was reset takes nothing. One that has ended takes the reports of
+-- what it spawned and nothing else. A report has a place of its own everywhere; anything else has one of those that the
+-- inbox has, or that are held of one level and compartments.
+-- KEYS: state, inbox, idem, held, held ids, [body]
+-- ARGV: dedupe, digest, nonce, sender, label, body, report, generation, limit, held id, most held of a label,
+--       [large body]
+-- Answers: ok status · failed code · busy
 
-local item = {dedupe = arg(), digest = arg(), nonce = arg(), sender = arg(), label = arg(), body = arg(), seq = 0}
-local generation, limit, id, most, notice = arg(), num(), arg(), num(), arg()
+local item = {dedupe = arg(), digest = arg(), nonce = arg(), sender = arg(), label = arg(), body = arg(),
+  report = arg() == '1', seq = 0}
+local generation, limit, id, most = arg(), num(), arg(), num()
+
+-- Whether as many items of this label are held as may.
+local function full()
+  local taken = 0
+  for _, record in ipairs(redis.call('HVALS', KEYS[4])) do
+    local kept = held_item(record)
+    if not kept.report and flows(kept.label, item.label) and flows(item.label, kept.label) then taken = taken + 1 end
+  end
+  return taken >= most
+end
+
 if not read_state(KEYS[1]) then return {'failed', 'absent'} end
+if redis.call('HEXISTS', KEYS[5], item.dedupe) == 1 then return {'ok', 'held'} end
 local known = redis.call('HGET', KEYS[3], item.dedupe)
 if known then
   local status, seq = string.match(known, '^%d+ %d+ (%l+) %S+ %S+ ?(%S*)$')
-  return {'ok', seq == '-' and 'held' or status, 1}
+  return {'ok', seq == '-' and 'held' or status}
 end
 if S.gen ~= generation then return {'failed', 'reset'} end
 if S.status == 'archived' then return {'failed', 'archived'} end
-if S.done and notice == '' then return {'failed', 'ended'} end
-local fits = flows(item.label, S.taint or 'PUBLIC')
-if (fits or notice ~= '') and count('wait') >= limit then return {'busy'} end
-if not fits and redis.call('HLEN', KEYS[4]) >= most then return {'failed', 'full'} end
-
+if S.done and not item.report then return {'failed', 'ended'} end
 local now = now_ms()
-drop('done')
-if KEYS[5] then redis.call('SET', KEYS[5], arg()) end
-if fits then
+if flows(item.label, S.taint or 'PUBLIC') then
+  if not item.report and count('wait') >= limit then return {'busy'} end
+  if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
+  drop('done')
   put_item(KEYS[2], KEYS[3], now, item)
   save(KEYS[1])
-  return {'ok', 'waiting', 0}
+  return {'ok', 'waiting'}
 end
-local kept = {label = item.label, dedupe = item.dedupe, sender = item.sender, digest = item.digest, body = item.body}
-if notice == '' then
-  redis.call('HSET', KEYS[3], item.dedupe, table.concat({SCHEMA, 0, 'held', item.nonce, item.digest, '-'}, ' '))
-else
-  kept.dedupe = item.dedupe .. '/held'
-  item.label, item.body = 'PUBLIC', notice
-  put_item(KEYS[2], KEYS[3], now, item)
-  save(KEYS[1])
-end
-put_held(KEYS[4], id, now, kept)
-return {'ok', notice == '' and 'held' or 'waiting', 1}
+if not item.report and full() then return {'failed', 'full'} end
+if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
+redis.call('HSET', KEYS[5], item.dedupe, SCHEMA)
+redis.call('PERSIST', KEYS[5])
+put_held(KEYS[4], id, now, item)
+return {'ok', 'held'}

@@ -1,5 +1,5 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
--- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, held, observed
+-- KEYS: state, log, inbox, idem, outbox, approvals, audit, op, held, observed, held ids
 -- ARGV: actor, keep ms, keep ms of dead letters, audit rows
 -- Answers: ok state · none · head n hash · move before after
 
@@ -18,8 +18,8 @@ for field, dedupe in pairs(taken_items()) do
   drop(field)
 end
 forget_inputs(KEYS[4], keep)
-for _, record in ipairs(redis.call('HVALS', KEYS[9])) do mark(KEYS[4], held_item(record).dedupe, 'cancelled', keep) end
 redis.call('DEL', KEYS[9], KEYS[10])
+redis.call('PEXPIRE', KEYS[11], keep)
 
 local flat = redis.call('HGETALL', KEYS[6])
 for i = 1, #flat, 2 do

@@ -10,7 +10,7 @@
 --       audit rows, see prelude
 --       count of events, each: type, actor, label, visibility, admitted, turn, body
 --       large bodies, in the order of their keys
--- Answers: ok seq taint now an ah stop ready behind waiting mode · stale · reset · cursor · head n hash · use · item · taken · move a b
+-- Answers: ok seq taint now an ah stop ready behind waiting mode risen · stale · reset · cursor · head n hash · use · item · taken · move a b
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
@@ -94,6 +94,13 @@ local function raise_taint(w)
   if taint ~= before then set('taint', taint) end
 end
 
+-- For whom the turn is that writes, the session's own principal outside one.
+local function asker_of(w)
+  local turn = w.turn ~= '' and w.turn or S.turn
+  if not turn then return S.who end
+  return cjson.decode(string.match(turn, '\n(.*)$'))[3]
+end
+
 local function move_items(w)
   if w.item then
     redis.call('LPOP', KEYS[3])
@@ -167,6 +174,7 @@ local function write(release)
   refusal = refuse_write(w, now)
   if refusal then return refusal end
 
+  local before = visibility()
   raise_taint(w)
   local stop = S.stop and 1 or 0
   for i = 9, #KEYS do redis.call('SET', KEYS[i], arg()) end
@@ -180,6 +188,8 @@ local function write(release)
     put_approval(KEYS[6], a.id, {state = 'pending', gen = S.gen, expires = a.expires, tail = a.tail}, '')
   end
   move_items(w)
+  -- Before what is said with it: the parent hears that first.
+  local risen = announce(KEYS[5], now, before, asker_of(w))
   put_out(w, now)
   move_turn(w, now)
   choose_model(w)
@@ -193,5 +203,5 @@ local function write(release)
   end
   save(KEYS[1])
   return answer(KEYS[8], {'ok', S.seq, S.taint or 'PUBLIC', now, S.an or '0', S.ah or '', stop,
-    wakes(KEYS[6], now), w.behind, count('wait'), S.mode or ''})
+    wakes(KEYS[6], now), w.behind, count('wait'), S.mode or '', risen})
 end
