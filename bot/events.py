@@ -143,6 +143,7 @@ def decided(
         "rules": rules,
         "before": str(decision.label_before),
         "after": str(decision.label_after),
+        "asker": standing.asker,
         "text": text,
     }
     return _told(standing, EventType.POLICY_DECISION, "gate", body, label)

@@ -150,11 +150,37 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
     there still counts. A session has no audience: nobody reads there but that session.
     """
     clearance = classification(document, address, shared=audience.shared)
-    if clearance is not None and address.channel != SESSION:
-        for one in audience.readers:
-            clearance = clearance.meet(reader(document, one))
-        chat = document.chat(address.channel, address.workspace, address.chat)
-        vouched = audience.shared and chat is not None and chat.members_vouched
-        if not vouched and (not audience.complete or not audience.readers):
-            clearance = None
-    return Destination(str(address), address.channel, clearance, shared=audience.shared)
+    if address.channel == SESSION:
+        return Destination(str(address), address.channel, clearance, shared=audience.shared)
+    chat = document.chat(address.channel, address.workspace, address.chat)
+    known = reduce(Label.meet, (reader(document, one) for one in audience.readers), document.top)
+    vouched = None
+    if not (audience.shared and chat is not None and chat.members_vouched) and (
+        not audience.complete or not audience.readers
+    ):
+        if audience.shared and chat is not None and clearance is not None:
+            vouched = clearance.meet(known)
+        known, clearance = PUBLIC, None
+    return Destination(
+        str(address),
+        address.channel,
+        clearance if clearance is None else clearance.meet(known),
+        shared=audience.shared,
+        readers=PUBLIC if chat is not None and chat.blocked else known,
+        vouched=vouched,
+    )
+
+
+def asked_anew(document: Document, address: Address, role: Role, there: Destination) -> tuple[Label, Label | None]:
+    """Return the label of what a person types at an address, and the one it had if that was classified for its readers.
+
+    The second is None where it is no lower, or where something else than the classification says it. In a background
+    session nobody types, so nothing is asked anew.
+    """
+    if address.channel == SESSION:
+        return document.top, None
+    fresh = inbound(document, address, role, authored=True, shared=there.shared)
+    chat = document.chat(address.channel, address.workspace, address.chat)
+    if chat is None or chat.inbound is not None or there.readers is None or fresh.flows_to(there.readers):
+        return fresh, None
+    return fresh, replace(there.readers, integrity=fresh.integrity).meet(fresh)

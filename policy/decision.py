@@ -5,7 +5,7 @@ A decision is never a boolean: `Verdict` has no truth value, so that `if verdict
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from policy.labels import Label
 
@@ -37,9 +37,15 @@ class Remedy(StrEnum):
     PRIVATE_CHAT = "private_chat"
     OTHER_MODEL = "other_model"
     RECLASSIFY = "reclassify"
+    VOUCH = "vouch"
+    CLASSIFY_LOWER = "classify_lower"
     DECLARE_TOOL = "declare_tool"
     GRANT_SECRET = "grant_secret"
     FIX_RULE = "fix_rule"
+
+
+OTHER_WAYS: Final = frozenset({Remedy.RELEASE, Remedy.FIX_RULE, Remedy.DECLARE_TOOL, Remedy.GRANT_SECRET})
+"""Remedies that do not make the same request again, or that an operator carries out in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ def combined(first: Decision, second: Decision) -> Decision:
 
     The labels are the first's, as the second crossing reads nothing; a BLOCK by either changes no label. A
     rule that speaks at both is reported once, where it is stricter. Remedies are those of the deciding
-    crossing; if both decide, a reset is one only if it helps at both.
+    crossing; if both decide, only those that help at both, and those that go another way than this request.
     """
     verdict = max(first.verdict, second.verdict)
     deciding = [decision for decision in (first, second) if decision.verdict is verdict]
@@ -104,7 +110,7 @@ def combined(first: Decision, second: Decision) -> Decision:
         remedies=tuple(
             remedy
             for remedy in offered
-            if remedy is not Remedy.RESET or all(remedy in decision.remedies for decision in deciding)
+            if remedy in OTHER_WAYS or all(remedy in decision.remedies for decision in deciding)
         ),
         redact=tuple(dict.fromkeys((*first.redact, *second.redact))),
         policy=first.policy,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from policy.decision import Decision, Outcome, Remedy, Verdict
 from policy.fixed import LAWS, outgoing
-from policy.labels import PUBLIC, Label
+from policy.labels import Label
 from policy.redact import Redactor
+from policy.remedies import TRIALS, taken
 from policy.request import Hook, Request
 from policy.rules import Candidates, Rule, RuleIndex, remedies
 from policy.variables import Facts
@@ -96,13 +97,11 @@ class Engine:
 
     def _decide(self, request: Request, now: datetime) -> Decision:
         before = request.taint
-        verdict, outcomes, after, offered, redact = self._judge(request, before, now)
+        verdict, outcomes, after, proposed, redact = self._judge(request, before, now)
         if verdict >= _REQUIRE_APPROVAL:
-            if self._is_milder_after_a_reset(request, now, verdict):
-                offered = (Remedy.RESET, *offered)
-            if not self.releases:
-                offered = tuple(remedy for remedy in offered if remedy is not Remedy.RELEASE)
-            return Decision(verdict, outcomes, before, after, tuple(dict.fromkeys(offered)), redact, self.digest)
+            every = dict.fromkeys((Remedy.RESET, *proposed))
+            offered = tuple(remedy for remedy in every if self._works(remedy, request, now, verdict))
+            return Decision(verdict, outcomes, before, after, offered, redact, self.digest)
         return Decision(verdict, outcomes, before, after, (), redact, self.digest)
 
     def _judge(self, request: Request, taint: Label, now: datetime) -> _Judgement:
@@ -152,9 +151,13 @@ class Engine:
         )
         return outcomes, [said for _, said in awake], tuple(sorted(redact))
 
-    def _is_milder_after_a_reset(self, request: Request, now: datetime, verdict: Verdict) -> bool:
-        """Say whether the same request from an empty session would meet a milder verdict."""
-        taint = request.taint
-        if request.hook is _SESSION_RESET or taint is PUBLIC or taint == PUBLIC:
+    def _works(self, remedy: Remedy, request: Request, now: datetime, verdict: Verdict) -> bool:
+        """Say whether the same request would meet a milder verdict once a remedy was taken."""
+        if remedy is Remedy.RELEASE:
+            return self.releases
+        if remedy not in TRIALS:
+            return True
+        if remedy is Remedy.RESET and request.hook is _SESSION_RESET:
             return False
-        return self._judge(request, PUBLIC, now)[0] < verdict
+        again = taken(remedy, request, self.top)
+        return again is not None and again != request and self._judge(again, again.taint, now)[0] < verdict

@@ -11,7 +11,7 @@ from typing import Final
 from policy.decision import Decision, Remedy, Verdict
 from policy.labels import Label
 
-ABOVE: Final = "above your clearance"
+ABOVE: Final = "more than may be told here"
 
 _VERDICTS: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
@@ -31,6 +31,9 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
         Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
+        Remedy.VOUCH: "ask an admin to answer for the members of that chat: `/classify CHAT vouch`",
+        Remedy.CLASSIFY_LOWER: "ask an admin to classify this chat for the people who read here, then start anew with"
+        " `/reset`: `/classify LEVEL`",
         Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",

@@ -6,7 +6,7 @@ remedies it offers. `LAWS` gives each hook the label that would result there and
 it. The taint is an argument of its own so that a request can be judged as if after a reset. An approval lifts
 `untrusted_cannot_command` and nothing else here, a confirmation lifts `reset_is_confirmed` alone, and a person's
 release `no_write_down` for one output.
-Whether a reset would help is not a rule's to know: the engine finds out by deciding again.
+A rule proposes remedies; whether one would help is not its to know: the engine finds out by deciding again.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,19 +96,24 @@ _FLOWS = _allow("no_write_down")
 _OUTPUT_DOWN = _block(
     "no_write_down",
     "this holds more than its readers may know",
+    Remedy.PRIVATE_CHAT,
     Remedy.OTHER_DESTINATION,
+    Remedy.CLASSIFY_LOWER,
+    Remedy.VOUCH,
     Remedy.RECLASSIFY,
 )
 _CALL_DOWN = _block(
     "no_write_down",
     "this session has read more than may be known where the tool writes or sends",
     Remedy.OTHER_DESTINATION,
+    Remedy.VOUCH,
     Remedy.RECLASSIFY,
 )
 _CARRIED_DOWN = _block(
     "no_write_down",
     "what this refers to is more than may be known where the tool writes or sends",
     Remedy.OTHER_DESTINATION,
+    Remedy.VOUCH,
     Remedy.RECLASSIFY,
 )
 # Where the text may be said at home, a person there can be shown it and release it.

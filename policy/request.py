@@ -82,13 +82,17 @@ class Destination:
     """Where something would be said.
 
     `clearance` is the effective clearance of the address: its classification meet every reader's;
-    `None` when unknown, which reads as PUBLIC.
+    `None` when unknown, which reads as PUBLIC. `readers` is the most that any classification could let be said there,
+    as people read there who may know no more; None if nothing but the classification limits it. `vouched` is the
+    clearance that an admin's word for its members would give it, None where that changes nothing.
     """
 
     address: str
     channel: str
     clearance: Label | None
     shared: bool = False
+    readers: Label | None = None
+    vouched: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,11 @@ class Request:
     does; the gate sets it from a record of what that person was shown, for an output alone. `secret` is what a tool
     wants to use. `held` tells that what would be read is kept out of the context, `carried` is the join of the
     labels of everything a call or a text takes along by reference, without the context holding it.
+
+    The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
+    asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
+    is no way out. `home_shared` tells that several people read at home, `home_readers` what `readers` tells of a
+    destination.
     """
 
     hook: Hook
@@ -127,3 +136,7 @@ class Request:
     released: str = ""
     held: bool = False
     carried: Label = PUBLIC
+    fresh: Label = PUBLIC
+    lowered: Label | None = None
+    home_shared: bool = False
+    home_readers: Label | None = None

@@ -90,6 +90,7 @@ class Calls:
         """Take one call through; append it to `asked` if it waits for people."""
         async with turn.lock:
             prepared = self._gate.prepare(turn.standing, call, turn.approvals)
+            prepared = await self._gate.foresee(turn.standing, prepared)
             if call.id in context.decided and not prepared.repeatable:
                 await self._interrupted(turn, context, prepared)
                 return

@@ -7,16 +7,23 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot import events
+from bot import events, principals
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import BusyError
 from bot.quoting import addresses
+from bot.sessions.events import Event
 from bot.sessions.json import JsonObject
+from bot.sessions.listing import Listed
 from bot.sessions.log import backwards
 from bot.sessions.records import AuditRow
+from bot.sessions.values import SessionState
+from channels.message import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Label
+
+MOST_THREADS: Final = 50
+"""How many of a chat's threads are looked through, those that changed last."""
 
 NOTHING_REFUSED: Final = "nothing was refused in this conversation"
 
@@ -25,20 +32,41 @@ _REFUSED: Final = frozenset({"BLOCK", "REQUIRE_APPROVAL"})
 
 
 async def why(context: CommandContext, argument: str) -> Reply:
-    """Explain the last denial."""
+    """Explain the last denial; in a shared chat the caller's own, in whichever thread it was."""
     if argument:
         raise UsageError("")
-    state = await context.state()
-    if state is not None:
-        reader = (await context.standing(state)).reader
-        async for event in backwards(context.store, state):
-            # One that tells of what was held is shown only where that may be known (law `no_read_up`).
-            told = events.decision_in(event)
-            if told is None or told.get("verdict") not in _REFUSED:
-                continue
-            if event.label.flows_to(reader.join(state.visibility)):
-                return Reply(_explained(told), event.label.join(state.visibility))
-    return Reply(NOTHING_REFUSED)
+    own = await context.state()
+    states = () if own is None else (own,)
+    reader, asker = (await context.standing(own)).reader, ""
+    if await context.in_shared_chat():
+        asker = context.caller.principal
+        listed = Listed(principals.of_chat(context.address), reader, limit=MOST_THREADS)
+        threads = (await context.store.listed(listed)).sessions
+        states += tuple(state for state in threads if state.sid != context.sid and _is_here(context, state))
+    found = [denial for state in states if (denial := await _last_denial(context, state, reader, asker)) is not None]
+    if not found:
+        return Reply(NOTHING_REFUSED)
+    event, label = max(found, key=lambda denial: denial[0].ts)
+    return Reply(_explained(events.decision_in(event) or {}), label)
+
+
+def _is_here(context: CommandContext, state: SessionState) -> bool:
+    """Say whether a session is of the chat at hand, in any of its threads."""
+    return Address.parse(state.home).place == context.address.place
+
+
+async def _last_denial(
+    context: CommandContext, state: SessionState, reader: Label, asker: str
+) -> tuple[Event, Label] | None:
+    """Return the last event of a session that refused something, to `asker` if one is named, with what it tells."""
+    async for event in backwards(context.store, state):
+        told = events.decision_in(event)
+        if told is None or told.get("verdict") not in _REFUSED or (asker and told.get("asker") != asker):
+            continue
+        # One that tells of what was held is shown only where that may be known (law `no_read_up`).
+        if event.label.flows_to(reader.join(state.visibility)):
+            return event, event.label.join(state.visibility)
+    return None
 
 
 async def simulate(context: CommandContext, argument: str) -> Reply:

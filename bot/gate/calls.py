@@ -15,14 +15,15 @@ from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN
 from bot.gate.speech import Speech
 from bot.sessions.approvals import Approval
+from bot.sessions.deliveries import OURS
 from bot.sessions.kin import SESSION, Child, Errand
 from bot.standing import Call, Standing, key
 from bot.tools.arguments import changed, checked, strings
-from bot.tools.base import Arguments, Declared, RefusedCallError, Scene, Tool
+from bot.tools.base import Arguments, Declared, Foresees, RefusedCallError, Scene, Tool
 from bot.tools.references import Asked, asked
 from policy import explain
 from policy.decision import Decision, Verdict, combined
-from policy.labels import PUBLIC, Label
+from policy.labels import Label
 from policy.request import Effect, Hook, Request
 from policy.request import Tool as Facts
 
@@ -71,15 +72,36 @@ class Calls(Speech):
         tool = self._tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
 
+    async def foresee(self, standing: Standing, prepared: Prepared) -> Prepared:
+        """Decide on what a call would say once more, against who reads there now (hook PRE_OUTPUT).
+
+        So neither people nor a model are promised what would be withheld: a call that would be is refused before
+        anybody is asked about it. What the call refers to is not looked at, as that tells of it.
+        """
+        if prepared.accepted is None or prepared.open is not None or prepared.decision.verdict is Verdict.BLOCK:
+            return prepared
+        tool, arguments = prepared.accepted
+        says = tool.declare(arguments, self._scene(standing, prepared)).says
+        if says is None:
+            return prepared
+        lifted = prepared.approved or asking(prepared.decision)
+        spoken = self.speak(standing, await self.prospect(says[0]), says[1], approved=lifted)
+        if spoken.decision.verdict is not Verdict.BLOCK:
+            return prepared
+        return replace(prepared, decision=combined(prepared.decision, spoken.decision))
+
     async def simulate(
         self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:
-        """Report what `prepare` decides about a call, as far as `reader` may know; nothing is written or run."""
-        prepared = self.prepare(standing, Call("simulated", name, arguments))
+        """Report what is decided about a call, as far as `reader` may know; nothing is written or run."""
+        prepared = await self.foresee(standing, self.prepare(standing, Call("simulated", name, arguments)))
         report = cast("dict[str, JsonValue]", explain.as_dict(prepared.told, reader))
         if prepared.accepted is not None and prepared.told.verdict is not Verdict.BLOCK:
+            tool, given = prepared.accepted
             depends = [] if prepared.open is None else [REFERRED]
-            report["depends"] = [*depends, *_DEPENDS.get(prepared.accepted[0].effect, ())]
+            if isinstance(tool, Foresees):
+                depends += await tool.foresee(given, self._scene(standing, prepared))
+            report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
     def _prepared(self, standing: Standing, call: Call, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
@@ -155,7 +177,9 @@ class Calls(Speech):
             decision = (
                 decision if approval is None else self._crossed(standing, facts, request, declared, approval.rules)
             )
-        if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(standing, decision, made.carried):
+        if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(
+            standing, decision, made.carried, request.content
+        ):
             decision = self.refused(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
@@ -203,11 +227,16 @@ class Calls(Speech):
             raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return arguments
 
-    def _may_be_asked(self, standing: Standing, decision: Decision, carried: Label) -> bool:
-        """Say whether anybody may answer a question that shows what the call carries, here where it is asked."""
+    def _may_be_asked(self, standing: Standing, decision: Decision, carried: Label, said: str) -> bool:
+        """Say whether anybody may answer a question that shows what the call carries, here where it is asked.
+
+        Nobody may where the question itself may not be said.
+        """
         leaving = standing.taint.join(carried)
-        if carried != PUBLIC and not leaving.flows_to(standing.destination.clearance or PUBLIC):
-            return False
+        if standing.home.channel != SESSION:
+            question = self.speak(standing, standing.destination, said, approved=OURS, carried=carried)
+            if question.decision.verdict is not Verdict.ALLOW:
+                return False
         return someone_may_answer(self.document, decision, replace(standing, taint=leaving))
 
     def _scene(self, standing: Standing, made: Prepared) -> Scene:

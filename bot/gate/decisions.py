@@ -270,7 +270,8 @@ class Decisions:
         return PUBLIC if known is None else standing.ceiling.meet(known)
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
-        home = standing.home
+        home, there = standing.home, standing.destination
+        fresh, _ = labelling.asked_anew(self.document, home, standing.role, there)
         return Request(
             hook=hook,
             principal=standing.principal,
@@ -279,8 +280,11 @@ class Decisions:
             taint=standing.taint,
             ceiling=self._ceiling(standing),
             provider=self.document.provider(self.model(standing)),
-            home=standing.destination.clearance or PUBLIC,
+            home=there.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
+            fresh=fresh,
+            home_shared=there.shared,
+            home_readers=there.readers,
         )
 
     def _lifting(self, request: Request, now: int, approved: tuple[str, ...]) -> Decision:

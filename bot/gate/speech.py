@@ -35,8 +35,13 @@ class Speech(Decisions):
 
         `approved` are the rules people lifted for it, `carried` is the label of what it holds by reference.
         """
+        _, lowered = labelling.asked_anew(self.document, standing.home, standing.role, destination)
         request = replace(
-            self._request(Hook.PRE_OUTPUT, standing), destination=destination, content=text, carried=carried
+            self._request(Hook.PRE_OUTPUT, standing),
+            destination=destination,
+            content=text,
+            carried=carried,
+            lowered=lowered if destination.address == str(standing.home) else None,
         )
         decision = self._lifting(request, standing.now, approved)
         return Spoken(decision, self.cleaned(text, decision), destination)

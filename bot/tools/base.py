@@ -7,7 +7,7 @@ its result, and the outbox says it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -153,6 +153,15 @@ class Result:
     deliver: tuple[NewDelivery, ...] = ()
     summary: Summary | None = None
     usage: Usage = field(default_factory=Usage)
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A tool that can tell beforehand more of what would become of a call than its decision does."""
+
+    async def foresee(self, arguments: Any, scene: Scene) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
+        """Return what the outcome depends on, as far as the caller may know; nothing changes."""
+        ...
 
 
 class Tool(Protocol):

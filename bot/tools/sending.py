@@ -23,6 +23,8 @@ from policy.request import Effect
 PARENT: Final = "parent"
 OVER: Final = "that session has ended, nothing can be sent to it"
 FIELDS_ONLY: Final = "this session tells other sessions nothing but the fields it was given to answer with"
+ABOVE_TARGET: Final = "a person: the text is above what that session has read, so it is held until they let it in"
+UNLESS_PARENT_ROSE: Final = "the parent: the text is held unless that session has read as much by then"
 ITSELF: Final = "a session does not send to itself"
 
 
@@ -57,6 +59,18 @@ class SessionsSend:
             return Declared(clearance=scene.ceiling, says=(scene.home, arguments.content))
         there = Address(SESSION, arguments.session_id, scene.principal)
         return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content))
+
+    async def foresee(self, arguments: SendArguments, scene: Scene) -> list[str]:
+        """Tell whether the text would be let in as things are; a target that may not be known of is absent."""
+        if arguments.session_id == PARENT:
+            own = await self._sessions.state(scene.sid)
+            lets_in = own is not None and scene.taint.flows_to(own.creation)
+            return [] if lets_in else [UNLESS_PARENT_ROSE]
+        target = await visible(self._sessions, arguments.session_id, scene.principal, scene.reader)
+        why = _refusal(target, scene.sid)
+        if target is None or why:
+            return [f"the target: {why}"]
+        return [] if scene.taint.flows_to(target.taint) else [ABOVE_TARGET]
 
     async def run(self, arguments: SendArguments, scene: Scene) -> Result:
         """Hand the text to the outbox; absent, another's and too high are one answer."""

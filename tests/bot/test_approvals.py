@@ -9,7 +9,6 @@ import pytest
 from bot import approvals
 from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
-from bot.endings import NOBODY_ASKED
 from bot.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
@@ -454,7 +453,7 @@ async def test_a_question_that_may_not_be_said_here_is_not_asked(tmp_path: Path)
     config = policy(principals={"owner": OWNER, "boss": BOSS}, rules=[hide, ask])
     async with running(tmp_path, config) as owner:
         shown = await owner.say(bang("write_file", path="workspace/x", text="4111 1111 1111 1111"))
-        assert NOBODY_ASKED in shown
+        assert "refused" in shown
         assert "4111" not in shown
         assert not unanswered(await owner.events())
         assert not await owner.app.store.approvals(owner.sid)

@@ -184,7 +184,7 @@ async def test_a_decision_names_no_label_above_its_reader(tmp_path: Path) -> Non
         outside = Person(owner.app, owner.output, Address("console", "guest"))
         await outside.say(bang("read_file", path="confidential/pipeline.md"))
         shown = await outside.say("/export")
-        assert '"before":"PUBLIC","after":"above your clearance"' in shown
+        assert '"before":"PUBLIC","after":"more than may be told here"' in shown
         assert "CONFIDENTIAL" not in shown
 
 

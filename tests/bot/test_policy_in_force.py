@@ -338,7 +338,7 @@ async def test_deny_overrides_for_a_person_whose_clearance_was_lowered_elsewhere
             after = (await other.events())[log:]
             assert not [event for event in after if event.type is EventType.TOOL_RESULT]
             assert (await other.state()).taint == parse("CONFIDENTIAL~")
-            assert "above your clearance" in said
+            assert "more than may be told here" in said
             assert "start anew with `/reset`" in said
 
 

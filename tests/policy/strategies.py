@@ -90,6 +90,8 @@ destinations = st.builds(
     channel=st.sampled_from((*CHANNELS, "unheard_of")),
     clearance=maybe_labels,
     shared=st.booleans(),
+    readers=maybe_labels,
+    vouched=maybe_labels,
 )
 
 
@@ -121,6 +123,10 @@ def requests(
         released=st.sampled_from(("", "", "ann")),
         held=st.booleans(),
         carried=st.just(PUBLIC) | labels,
+        fresh=st.just(PUBLIC) | labels,
+        lowered=maybe_labels,
+        home_shared=st.booleans(),
+        home_readers=maybe_labels,
     )
 
 

@@ -1,5 +1,7 @@
 """A decision is not a boolean."""
 
+from dataclasses import replace
+
 import pytest
 
 from policy.decision import Decision, Outcome, Remedy, Verdict, combined
@@ -61,6 +63,8 @@ def test_a_remedy_of_two_crossings_works_for_both() -> None:
     assert combined(CALL, OUTPUT).remedies == (Remedy.OTHER_DESTINATION,)
     assert combined(CALL, CALL).remedies == (Remedy.RESET, Remedy.APPROVER)
     blocked = Decision(Verdict.BLOCK, CALL.outcomes, PUBLIC, PUBLIC, (Remedy.RESET, Remedy.RECLASSIFY))
-    assert combined(blocked, OUTPUT).remedies == (Remedy.RECLASSIFY, Remedy.OTHER_DESTINATION)
+    assert combined(blocked, OUTPUT).remedies == ()
+    assert combined(blocked, replace(OUTPUT, remedies=(Remedy.RECLASSIFY,))).remedies == (Remedy.RECLASSIFY,)
+    assert combined(replace(blocked, remedies=(Remedy.RELEASE,)), OUTPUT).remedies == (Remedy.RELEASE,)
     quiet = Decision(Verdict.ALLOW, (), PUBLIC, PUBLIC)
     assert combined(quiet, blocked).remedies == (Remedy.RESET, Remedy.RECLASSIFY)

@@ -95,7 +95,7 @@ def test_remedies_are_offered_exactly_when_the_request_is_stopped(request: Reque
 def test_a_reset_is_offered_only_if_it_helps(request: Request, rules: tuple[Rule, ...]) -> None:
     one = engine(*rules)
     decision = one.decide(request, NOW)
-    helps = one.decide(replace(request, taint=PUBLIC), NOW).verdict < decision.verdict
+    helps = one.decide(replace(request, taint=request.fresh), NOW).verdict < decision.verdict
     stopped = decision.verdict >= Verdict.REQUIRE_APPROVAL
     assert (Remedy.RESET in decision.remedies) == (stopped and helps and request.hook is not Hook.SESSION_RESET)
 
@@ -199,11 +199,11 @@ def test_a_rule_that_looks_at_the_content_offers_its_remedies() -> None:
     assert (decision.rules, decision.remedies) == (("ask",), (Remedy.APPROVER,))
 
 
-def test_a_configured_rule_leaves_the_remedies_of_a_fixed_one() -> None:
-    rule = Rule("never", Hook.PRE_OUTPUT, Verdict.BLOCK)
-    decision = engine(rule).decide(replace(BASE, taint=CONFIDENTIAL, destination=GUEST), NOW)
+def test_a_configured_rule_of_one_channel_leaves_the_remedies_of_a_fixed_one() -> None:
+    rule = Rule("never", Hook.PRE_OUTPUT, Verdict.REDACT, pattern="email")
+    decision = engine(rule).decide(replace(BASE, taint=CONFIDENTIAL, destination=GUEST, content="ann@example.org"), NOW)
     assert decision.rules == ("no_write_down", "never")
-    assert decision.remedies == (Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY)
+    assert decision.remedies == (Remedy.RESET, Remedy.OTHER_DESTINATION, Remedy.RECLASSIFY)
 
 
 def test_redacts_what_its_decision_names_and_nothing_else() -> None:

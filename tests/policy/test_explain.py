@@ -46,7 +46,7 @@ def test_a_denial_for_its_owner() -> None:
 
 def test_a_denial_for_somebody_below() -> None:
     assert render(REFUSED, PUBLIC, subject="`message` to `guest`")[3:4] == snapshot(
-        ("this session has read: above your clearance",)
+        ("this session has read: more than may be told here",)
     )
 
 

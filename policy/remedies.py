@@ -1,0 +1,106 @@
+"""Which remedies work: each is tried before it is offered.
+
+Rules propose remedies. The engine decides again on the request as it would be made once a remedy was taken, and offers
+those alone that meet a milder verdict. Here stand these trials. What an operator mends in a rule, a declaration or a
+grant cannot be tried: it is offered on the word of the rule that proposes it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from policy.decision import Remedy
+from policy.labels import Label
+from policy.request import Destination, Request
+
+Trial = Callable[[Request, Label], Request | None]
+
+
+def taken(remedy: Remedy, request: Request, top: Label) -> Request | None:
+    """Return a request as it would be made again once a remedy was taken.
+
+    Args:
+        remedy: the remedy that a rule proposes.
+        request: the request that was stopped.
+        top: the highest label of the configuration.
+
+    Returns:
+        The request to decide on, or None where nobody can take the remedy.
+    """
+    return TRIALS[remedy](request, top)
+
+
+def _reset(request: Request, _top: Label) -> Request:
+    return replace(request, taint=request.fresh)
+
+
+def _approved(request: Request, _top: Label) -> Request:
+    return replace(request, approved=True)
+
+
+def _confirmed(request: Request, _top: Label) -> Request:
+    return replace(request, confirmed=True)
+
+
+def _elsewhere(request: Request, top: Label) -> Request:
+    tool, there = request.tool, request.destination or Destination("", request.channel, None)
+    return replace(
+        request,
+        tool=None if tool is None else replace(tool, clearance=top),
+        destination=replace(there, clearance=top),
+    )
+
+
+def _in_private(request: Request, _top: Label) -> Request | None:
+    """Ask where nobody else reads, which is no place to go for a person who is there already."""
+    there = request.destination
+    if not (request.home_shared or (there is not None and there.shared)):
+        return None
+    alone = None if there is None else replace(there, clearance=request.ceiling, shared=False)
+    return replace(request, home=request.ceiling, destination=alone)
+
+
+def _other_model(request: Request, top: Label) -> Request:
+    return replace(request, provider=top)
+
+
+def _reclassified(request: Request, top: Label) -> Request:
+    """Raise every clearance that an admin sets; who reads at an address stays as it is."""
+    tool, there = request.tool, request.destination
+    return replace(
+        request,
+        ceiling=top,
+        provider=top,
+        home=request.home_readers or top,
+        tool=None if tool is None else replace(tool, clearance=top),
+        destination=None if there is None else replace(there, clearance=there.readers or top),
+    )
+
+
+def _vouched(request: Request, _top: Label) -> Request | None:
+    there = request.destination
+    if there is None or there.vouched is None:
+        return None
+    return replace(request, destination=replace(there, clearance=there.vouched))
+
+
+def _classified_lower(request: Request, _top: Label) -> Request | None:
+    """Classify a chat for the people who read there: what is typed after a reset is then theirs to hear."""
+    return None if request.lowered is None else replace(request, taint=request.lowered)
+
+
+TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(
+    {
+        Remedy.RESET: _reset,
+        Remedy.APPROVER: _approved,
+        Remedy.CONFIRM: _confirmed,
+        Remedy.OTHER_DESTINATION: _elsewhere,
+        Remedy.PRIVATE_CHAT: _in_private,
+        Remedy.OTHER_MODEL: _other_model,
+        Remedy.RECLASSIFY: _reclassified,
+        Remedy.VOUCH: _vouched,
+        Remedy.CLASSIFY_LOWER: _classified_lower,
+    }
+)
+"""The remedies that can be tried."""
