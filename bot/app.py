@@ -24,6 +24,7 @@ from bot.errors import ElsewhereError, StoreGoneError
 from bot.exporting import Exporter
 from bot.gate.gate import Gate
 from bot.health import Health
+from bot.holding import Holding
 from bot.ids import Ids
 from bot.installation import Secrets
 from bot.intake.observed import Observer
@@ -207,6 +208,7 @@ class App:
             gate=self.gate,
             sender=self.store.process,
             post=Post(self.store),
+            holding=Holding(self.store, self.store, self.gate, self.clock),
             offers=self.offers,
             clock=self.clock,
             ids=self.ids,

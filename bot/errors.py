@@ -13,6 +13,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   │   └── ForeignError     the session there belongs to another principal
+│   ├── ArchivedError        a session that is archived; it is read and not changed
 │   └── IllegalMoveError     a status that may not follow another
 ├── ElsewhereError           the channel is served by another process, which is left its work
 ├── UnsettledError           more of what waits in a session may come in a moment
@@ -101,6 +102,15 @@ class NotFoundError(RequestError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing of that name here")
+
+
+class ArchivedError(RequestError):
+    """A session is archived, or a background one has ended: what it did can be read, and nothing more is taken in."""
+
+    code = "archived"
+
+    def __init__(self) -> None:
+        super().__init__("that session is archived: it can be read, and nothing about it can be changed")
 
 
 class ForeignError(NotFoundError):

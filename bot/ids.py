@@ -43,12 +43,7 @@ class Ids:
 
     def approval(self) -> str:
         """Return an id a person can type: 8 of 31 letters and digits, none of which looks like another."""
-        number = int.from_bytes(self._random_bytes(8))
-        letters: list[str] = []
-        for _ in range(_APPROVAL_LENGTH):
-            number, rest = divmod(number, len(_APPROVAL_ALPHABET))
-            letters.append(_APPROVAL_ALPHABET[rest])
-        return "".join(letters)
+        return _typed(self._random_bytes(8))
 
 
 def new_key() -> bytes:
@@ -92,6 +87,19 @@ def receipt_id(key: str) -> str:
 def letter_id(sid: str, key: str) -> str:
     """Return the id of a dead letter, the delivery `key` of a session: it tells neither what nor where to."""
     return _hashed("letter", f"{sid}/{key}")
+
+
+def waiting_id(dedupe: str) -> str:
+    """Return the id, one that a person can type, under which what another session sent is held: by its dedupe key."""
+    return _typed(hashlib.sha256(dedupe.encode("utf-8", "surrogatepass")).digest()[:8])
+
+
+def _typed(raw: bytes) -> str:
+    number, letters = int.from_bytes(raw), list[str]()
+    for _ in range(_APPROVAL_LENGTH):
+        number, rest = divmod(number, len(_APPROVAL_ALPHABET))
+        letters.append(_APPROVAL_ALPHABET[rest])
+    return "".join(letters)
 
 
 def _hashed(kind: str, key: str) -> str:

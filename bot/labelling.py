@@ -101,9 +101,8 @@ def private_places(document: Document, principal: str, label: Label, first: str 
     person = document.principals.get(principal)
     if person is None or not label.flows_to(person.clearance):
         return ()
-    known = {
-        chat: classification(document, chat, shared=False) for chat in map(principals.private_chat, person.accounts)
-    }
+    accounts = [account for account in person.accounts if account not in document.blocked]
+    known = {chat: classification(document, chat, shared=False) for chat in map(principals.private_chat, accounts)}
     cleared = [chat for chat, most in known.items() if most is not None and label.flows_to(most)]
     cleared.sort(key=lambda chat: chat.channel == principals.CONSOLE)
     began = Address.parse(first) if first else None

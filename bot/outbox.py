@@ -21,6 +21,7 @@ from bot.clock import Clock
 from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
+from bot.holding import Holding, told_of
 from bot.ids import Ids
 from bot.offers import Offers
 from bot.pacing import Pacing, Patience
@@ -73,6 +74,7 @@ class Outbox:
         gate: Gate,
         sender: str,
         post: Post,
+        holding: Holding,
         offers: Offers,
         clock: Clock,
         ids: Ids,
@@ -85,6 +87,7 @@ class Outbox:
         self._channels = channels
         self._gate = gate
         self._post = post
+        self._holding = holding
         self._offers = offers
         self._clock = clock
         self._ids = ids
@@ -295,7 +298,8 @@ class Outbox:
     async def _buttons(self, delivery: Delivery) -> tuple[Button, ...]:
         """Return the answers that a question or an offer takes."""
         if delivery.kind == OutboundKind.OFFER:
-            return await self._offers.buttons(delivery.asked)
+            held = told_of(delivery)
+            return await self._offers.buttons(delivery.asked) if held is None else held
         if delivery.kind != OutboundKind.QUESTION:
             return ()
         return (Button("Approve", f"/approve {delivery.asked}"), Button("Deny", f"/deny {delivery.asked}"))
@@ -305,6 +309,9 @@ class Outbox:
         arrival = await self._post.hand_over(delivery, text)
         if arrival is None:
             return _back(delivery)
+        if arrival is Arrival.HELD:
+            with suppress(NotFoundError):
+                await self._holding.tell(delivery, text)
         return _Fate(DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED, arrival=arrival)
 
     async def _settle(self, delivery: Delivery, fate: "_Fate") -> None:

@@ -17,6 +17,8 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Slot
 from bot.sessions.values import SessionState
 from bot.standing import Call, Standing
+from bot.tools.history import source
+from bot.tools.sessions import title_for
 from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
@@ -29,6 +31,10 @@ SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
 NONE: Final = "there are no background sessions here"
 
 _SHOWN: Final = 500
+_TASK: Final = 80
+_BEGINNING: Final = 10
+"""Within how many events of its log a background session's task stands."""
+
 _EVENTS: Final = 200
 _LOGGED: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE, EventType.TOOL_RESULT})
 
@@ -47,7 +53,21 @@ async def send(context: CommandContext, argument: str) -> Reply:
     if not text.strip():
         raise UsageError("")
     given = {"session_id": sid, "content": text.strip()}
-    response = await called(context, Call(context.ids.op(), "sessions_send", given))
+    return await _sent(context, await called(context, Call(context.ids.op(), "sessions_send", given)), SENT)
+
+
+async def message(context: CommandContext, argument: str) -> Reply:
+    """Send a text to a recipient that the configuration names."""
+    channel, _, rest = argument.partition(" ")
+    recipient, _, text = rest.strip().partition(" ")
+    if not text.strip():
+        raise UsageError("")
+    given = {"channel": channel, "recipient": recipient, "text": text.strip()}
+    return await _sent(context, await called(context, Call(context.ids.op(), "message", given)), "")
+
+
+async def _sent(context: CommandContext, response: Response | Reply, sentence: str) -> Reply:
+    """Put what a call says into the outbox of this conversation, and tell what came of it."""
     if isinstance(response, Reply):
         return response
     state = await context.state()
@@ -55,7 +75,7 @@ async def send(context: CommandContext, argument: str) -> Reply:
     for new in response.deliver:
         await context.store.put(context.sid, replace(new, asker="" if own else context.caller.principal))
     await context.deliver(context.sid)
-    return Reply(_in_words(response, SENT))
+    return Reply(_in_words(response, sentence) if sentence else response.text)
 
 
 async def agents(context: CommandContext, argument: str) -> Reply:
@@ -122,16 +142,27 @@ async def _here(context: CommandContext) -> Standing:
 
 async def _list(context: CommandContext) -> Reply:
     known = await _known(context)
-    lines = [_line(slot, state) for slot, state in known]
+    lines = [_line(slot, state, await _task(context, state)) for slot, state in known]
     return Reply("\n".join(lines) or NONE, join_all(state.visibility for _, state in known))
 
 
-def _line(slot: Slot, state: SessionState) -> str:
+async def _task(context: CommandContext, state: SessionState) -> str:
+    """Return what a background session is called, or how its task begins; whoever may know of it may know that."""
+    title = title_for(state, state.visibility)
+    if title is not None:
+        return context.gate.masked(title.text)
+    log = await context.store.events(state.sid, limit=_BEGINNING)
+    texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
+    texts += [str(item.body["text"]) for item in await context.store.waiting(state.sid)] if not texts else []
+    words = " ".join(context.gate.masked(texts[0]).split()) if texts else ""
+    return words if len(words) <= _TASK else f"{words[:_TASK]} …"
+
+
+def _line(slot: Slot, state: SessionState, task: str) -> str:
     status = "waits for an approval, see `/approvals`" if state.asks else state.status.value
     if state.ended_at:
         status = "ended" if state.last_turn is None else f"ended, {state.last_turn.reason}"
-    title = f' "{state.lineage.title}"' if state.lineage is not None and state.lineage.title else ""
-    return f"{slot.run} {status}, taint {state.taint}{title}"
+    return f"{slot.run} {status}, taint {state.taint}{f': {task}' if task else ''}"
 
 
 async def _cancel(context: CommandContext, slot: Slot) -> Reply:
@@ -150,4 +181,4 @@ async def _log(context: CommandContext, state: SessionState) -> Reply:
 
 def _told(event: Event) -> str:
     text = str(event.body["text"])
-    return f"{event.seq} {event.actor}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"
+    return f"{event.seq} {source(event)}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"

@@ -2,64 +2,119 @@
 
 from typing import Final
 
-from bot.commands.base import CommandContext, Reply, UsageError
-from bot.errors import NotFoundError
+from bot import principals
+from bot.authorize import at_least
+from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.errors import ArchivedError, NotFoundError
+from bot.holding import buttons
 from bot.sessions.kin import Held
 from bot.sessions.records import AuditRow
-from bot.sessions.values import SessionState
+from bot.sessions.values import SessionState, Status
+from channels.message import Button
 from policy.labels import Label, join_all
+from policy.request import Role
 
 NOTHING: Final = "nothing is held"
+SHARED: Final = "in a shared chat it needs the role admin to let something in that raises it"
 
 _SHOWN: Final = 300
-_ANSWERS: Final = frozenset({"accept", "refuse"})
+_MOST_BUTTONS: Final = 5
+"""How many items of a list have buttons: more would not be read."""
+
+_ANSWERS: Final = frozenset({"accept", "refuse", "show"})
 
 
 async def held(context: CommandContext, argument: str) -> Reply:
-    """Show what is held for the caller's sessions, or let one of it in, or drop it."""
+    """Show what is held for the caller's sessions, one of it whole, or let it in, or drop it."""
     action, _, name = argument.partition(" ")
     if action in {"", "list"} and not name:
-        found = await _found(context)
-        return Reply("\n".join(_line(state, item) for state, item in found) or NOTHING, _label(found))
+        return _listed(context, await _found(context))
     if action not in _ANSWERS or not name:
         raise UsageError("")
     for state, item in await _found(context):
         if item.id == name.strip():
-            return await _decide(context, state, item, accept=action == "accept")
+            return await _answered(context, state, item, action)
     raise NotFoundError
 
 
+async def _answered(context: CommandContext, state: SessionState, item: Held, action: str) -> Reply:
+    if action == "show":
+        line = _line(context, state, item, len(str(item.body["text"])))
+        return Reply(line, _label(state, item), buttons(item.id, accept=_takes(state, item)))
+    return await _decide(context, state, item, accept=action == "accept")
+
+
 async def _found(context: CommandContext) -> list[tuple[SessionState, Held]]:
-    """Return what may be told of here: this address must be cleared for the item, and for the session it is for."""
-    standing = await context.standing(await context.state())
+    """Return what may be told of here: this address must be cleared for the item, and for the session it is for.
+
+    What came for a shared chat's session is for whoever set the sender of it going.
+    """
+    standing, caller = await context.standing(await context.state()), context.caller.principal
     found = list[tuple[SessionState, Held]]()
-    for sid in sorted({context.sid, *await context.store.holding(context.caller.principal)}):
+    for sid in sorted({context.sid, *await context.store.holding(caller)}):
         state = await context.store.state(sid)
-        if state is None or state.principal != context.caller.principal:
+        if state is None:
             continue
         found += [
             (state, item)
             for item in await context.store.held(sid)
-            if item.label.join(state.visibility).flows_to(standing.reader)
+            if _theirs(state, item, caller) and _label(state, item).flows_to(standing.reader)
         ]
     return found
 
 
-def _label(found: list[tuple[SessionState, Held]]) -> Label:
-    return join_all(item.label.join(state.visibility) for state, item in found)
+def _theirs(state: SessionState, item: Held, caller: str) -> bool:
+    return (
+        caller in {state.principal, item.sender} if principals.is_chat(state.principal) else state.principal == caller
+    )
 
 
-def _line(state: SessionState, item: Held) -> str:
-    text = str(item.body["text"])
-    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
-    return f"{item.id} for session {state.sid}, which would have read {state.taint.join(item.label)}: {cut}"
+def _takes(state: SessionState, item: Held) -> bool:
+    """Say whether a session still takes an item in; a background one that has ended takes reports alone."""
+    origin = item.body.get("origin")
+    report = isinstance(origin, dict) and origin["as"] == "result"
+    return state.status is not Status.ARCHIVED and (report or not state.ended_at)
+
+
+def _label(state: SessionState, item: Held) -> Label:
+    return item.label.join(state.visibility)
+
+
+def _listed(context: CommandContext, found: list[tuple[SessionState, Held]]) -> Reply:
+    shown = list[Button]()
+    for state, item in found[:_MOST_BUTTONS]:
+        shown += buttons(item.id, accept=_takes(state, item), named=len(found) > 1)
+    lines = [_line(context, state, item, _SHOWN) for state, item in found]
+    return Reply("\n".join(lines) or NOTHING, join_all(_label(*one) for one in found), tuple(shown))
+
+
+def _line(context: CommandContext, state: SessionState, item: Held, longest: int) -> str:
+    text = context.gate.masked(str(item.body["text"]))
+    cut = text if len(text) <= longest else f"{text[:longest]} … (`/held show {item.id}` shows it all)"
+    origin = item.body.get("origin")
+    source = f" from session {origin['session']}" if isinstance(origin, dict) and "session" in origin else ""
+    return (
+        f"{item.id}{source} for session {state.sid}, which would have read {state.taint.join(item.label)}: {cut}\n"
+        f"- {_ways(state, item)}"
+    )
+
+
+def _ways(state: SessionState, item: Held) -> str:
+    return ", ".join(
+        f"{one.label.lower()} with `{one.command}`" for one in buttons(item.id, accept=_takes(state, item))
+    )
 
 
 async def _decide(context: CommandContext, state: SessionState, item: Held, *, accept: bool) -> Reply:
+    if accept and not _takes(state, item):
+        raise ArchivedError
+    shared = principals.is_chat(state.principal)
+    if accept and shared and not at_least(context.caller.role, Role.ADMIN):
+        raise CommandError(SHARED)
     body = {"item": item.id, "label": str(item.label), "before": str(state.taint), "accepted": accept}
     row = AuditRow("held", context.caller.principal, body)
     await context.store.decide_held(state.sid, item.id, accept=accept, op=context.ids.op(), audit=(row,))
-    label = item.label.join(state.visibility)
+    label = _label(state, item)
     if not accept:
         return Reply(f"{item.id} is dropped", label)
     return Reply(f"{item.id} is let in, session {state.sid} reads it next", label)

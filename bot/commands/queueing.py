@@ -11,6 +11,7 @@ from bot.errors import NotFoundError
 from bot.sessions.queueing import QueueMode
 from bot.sessions.records import AuditRow
 from bot.sessions.values import InboxItem
+from bot.tools.history import author
 from policy.request import Role
 
 MEANINGS: Final = MappingProxyType(
@@ -89,8 +90,7 @@ def _line(context: CommandContext, item: InboxItem) -> str:
     # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
     text = " ".join(context.gate.masked(str(item.body["text"])).split())
     beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
-    origin = ", by another session" if "origin" in item.body else ""
-    return f"{item.position}. {item.sender}{origin}: {beginning}"
+    return f"{item.position}. {author(item.body, item.sender)}: {beginning}"
 
 
 def _row(context: CommandContext, **what: str | int) -> AuditRow:

@@ -14,7 +14,7 @@ from bot.sessions.listing import Listed
 from bot.sessions.log import place, transcript
 from bot.sessions.values import Kind, SessionState, Title
 from bot.sessions.visible import visible
-from bot.tools.history import MESSAGE, said, shortened
+from bot.tools.history import MESSAGE, said, shortened, source
 from bot.tools.sessions import ONLY, entry, title_for
 from policy.labels import Label, join_all
 
@@ -153,4 +153,4 @@ def _entry(event: Event, state: SessionState, context: CommandContext) -> str:
     # What a model called a tool may be as long as any text, and hold as much.
     told = "" if what == MESSAGE else f", {shortened(context.gate.masked(what))}"
     shown = shortened(context.gate.masked(text)).replace("\n", "\n  ")
-    return f"{place(event, state)}. {event.actor}{told}, {event.label}, {moment(event.ts)} UTC\n  {shown}"
+    return f"{place(event, state)}. {source(event)}{told}, {event.label}, {moment(event.ts)} UTC\n  {shown}"

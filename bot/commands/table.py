@@ -104,7 +104,18 @@ COMMANDS: Final = (
     ),
     Command("spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn),
     Command("send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send),
-    Command("held", "/held [list | accept ID | refuse ID]", "what your sessions may know if you say so", held.held),
+    Command(
+        "message",
+        "/message CHANNEL RECIPIENT TEXT",
+        "send a message to somebody that the configuration names",
+        agents.message,
+    ),
+    Command(
+        "held",
+        "/held [list | show ID | accept ID | refuse ID]",
+        "what other sessions sent to yours, to let it in or drop it",
+        held.held,
+    ),
     Command("agents", "/agents [list | cancel ID | log ID]", "your background sessions", agents.agents),
     Command(
         "release",
@@ -180,6 +191,8 @@ def may_be_pressed(text: str) -> bool:
     """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
     match text.split():
         case ["/approve" | "/background" | "/continue" | "/deny", *_]:
+            return True
+        case ["/held", "accept" | "refuse", _]:
             return True
         case ["/classify", chat, word]:
             return ":" in chat and (word in Level.__members__ or word == "vouch")

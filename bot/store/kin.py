@@ -4,6 +4,7 @@ import hashlib
 from typing import Final
 
 from bot.errors import BusyError, NotFoundError
+from bot.ids import waiting_id
 from bot.sessions.kin import Arrival, Caps, Held, Parcel, Reservation, Slot
 from bot.sessions.records import AuditRow
 from bot.store import wire
@@ -46,7 +47,7 @@ class Kin(Filing):
         body = dump(parcel.body, sort=True)
         args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._ids.op()]
         args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
-        args += [limits.inbox_limit, self._ids.approval(), limits.held_limit]
+        args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit]
         large = [keys.body(text(ref)) for ref in bodies.large]
         reply = await self._link.script(
             Script.RECEIVE,

@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from bot.sessions.events import Event, EventType
+from bot.sessions.json import JsonObject
 from bot.sessions.log import place, transcript
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
@@ -39,6 +40,17 @@ def said(event: Event) -> tuple[str, str]:
             return f"result of {body['tool']}, {body['outcome']}", str(body["text"])
         case _:
             return MESSAGE, str(body["text"])
+
+
+def source(event: Event) -> str:
+    """Return who an entry of a transcript is from: what another session sent is that session's, and no person's."""
+    return author(event.body, event.actor)
+
+
+def author(body: JsonObject, person: str) -> str:
+    """Return who a message is from: the session that sent it, else the person under whom it came."""
+    origin = body.get("origin")
+    return f"session {origin['session']}" if isinstance(origin, dict) and "session" in origin else person
 
 
 def shortened(text: str) -> str:
@@ -91,7 +103,7 @@ def _entry(event: Event, state: SessionState, scene: Scene) -> JsonValue:
     return {
         "n": place(event, state),
         "at": event.ts,
-        "by": event.actor,
+        "by": source(event),
         "what": what,
         "label": str(event.label),
         # Masked as a whole, so that the end of what is shown cannot cut a secret in two.

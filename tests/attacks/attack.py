@@ -82,11 +82,11 @@ class Step(_Data):
     `by` is the account and `at` the chat it happens at, `brings` are files that come with what is said, by the names
     that their sender gives them. In a text `{approval}` stands for the newest approval's id, `{first}` for the
     oldest's, `{question}` for that of the newest question with all its calls, `{kept}` for what the newest was at the
-    step `keep`, `{asked}` for the one question that a background session asks, `{sid}` for the session of the chat
-    `owner`, `{sid:ann}` for that of another, `{held}` and `{held:ann}` for the newest reference there, and a few
-    words for what no data file can hold (see `stage`). `restart` ends the process and opens another one, with this
-    put over the configuration; `serve` is whether a worker runs, `serve_briefly` lets one run until it has called a
-    tool of the attacker's.
+    step `keep`, `{waiting}` for the item that people were told last is held, `{asked}` for the one question that a
+    background session asks, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another, `{held}`
+    and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see `stage`).
+    `restart` ends the process and opens another one, with this put over the configuration; `serve` is whether a
+    worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's.
     """
 
     by: str = "console:owner"

@@ -149,7 +149,7 @@ def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
 
 async def _sent_after_decision(stage: Stage) -> None:
     """Whatever left has a decision in the audit that let it, made for that address."""
-    rows = [record.body async for record in stage.app.chains.records(stage.sid)]
+    rows = [record.body for chain in _known(stage) async for record in stage.app.chains.records(chain)]
     allowed = {
         str(row.get("destination"))
         for row in rows

@@ -342,6 +342,8 @@ class Stage:
             asked = await self.approvals()
             text = text.replace("{approval}", asked[-1].id).replace("{first}", asked[0].id)
             text = text.replace("{question}", asked[-1].asked_in)
+        if "{waiting}" in text:
+            text = text.replace("{waiting}", re.findall(r"Held as (\w+)", self.shown)[-1])
         if "{asked}" in text:
             text = text.replace("{asked}", await self._asked())
         if "{code}" in text:

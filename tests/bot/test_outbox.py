@@ -11,6 +11,7 @@ import pytest
 
 from bot.app import App, open_app
 from bot.config.load import load_config
+from bot.holding import Holding
 from bot.ids import Ids
 from bot.outbox import WITHHELD_REPLY, Outbox
 from bot.pacing import RATES, Pacing
@@ -242,6 +243,7 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             gate=app.gate,
             sender="other",
             post=Post(app.store),
+            holding=Holding(app.store, app.store, app.gate, app.clock),
             offers=app.offers,
             clock=app.clock,
             ids=app.ids,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.app import App
+from bot.holding import Holding
 from bot.outbox import Outbox
 from bot.pacing import BACK_OFF, RATES, Pacing, Patience, Rates
 from bot.post import Post
@@ -37,6 +38,7 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         gate=app.gate,
         sender=sender,
         post=Post(app.store),
+        holding=Holding(app.store, app.store, app.gate, app.clock),
         offers=app.offers,
         clock=app.clock,
         ids=app.ids,

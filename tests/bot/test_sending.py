@@ -105,7 +105,8 @@ async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Pa
         assert str(NotFoundError()) in absent
 
         shown = await owner.say("/held")
-        assert f"{item.id} for session {lobby.sid}, which would have read CONFIDENTIAL~: the deal is on" in shown
+        assert f"{item.id} from session {owner.sid} for session {lobby.sid}" in shown
+        assert "which would have read CONFIDENTIAL~: the deal is on" in shown
         assert "is let in" in await owner.say(f"/held accept {item.id}")
         assert await hears(lobby) == ["the deal is on"]
         assert str((await lobby.state()).taint) == "CONFIDENTIAL~"
