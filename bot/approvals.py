@@ -1,7 +1,7 @@
 """Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
 
-An approval lifts law `untrusted_cannot_command` and configured rules, never another fixed rule; the
-engine sees to that. Here: the binding to exact arguments, label and principal, and eligibility. Silence
+An approval lifts laws `untrusted_cannot_command` and `others_cannot_command` and configured rules, never another
+fixed rule; the engine sees to that. Here: the binding to exact arguments, label and principal, and eligibility. Silence
 never consents: an approval nobody answered in time is expired.
 """
 
@@ -11,8 +11,10 @@ from typing import Final
 
 from bot import labelling
 from bot.authorize import at_least
+from bot.authors import AUTHORS
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.held import Held
+from bot.sessions.json import texts
 from bot.sessions.kin import SESSION
 from bot.standing import Call, Standing
 from policy.decision import Decision, Verdict
@@ -23,8 +25,11 @@ from policy.request import Role
 ANSWER: Final = "answer"
 """What stands in a tool's place when an answer itself needs an approval."""
 
-_SELF: Final = "untrusted_cannot_command"
-"""The fixed rule that the asker may lift for himself (SPEC B, approvals); a configured rule needs somebody else."""
+OTHERS: Final = "others_cannot_command"
+"""The rule about words of other people than the asker: none of these people may lift it."""
+
+_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS})
+"""The fixed rules that askers may lift for themselves; a configured rule needs somebody else."""
 
 
 def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> str:
@@ -38,6 +43,7 @@ def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> st
         str(standing.generation),
         standing.principal,
         standing.asker,
+        *sorted(standing.others),
         str(standing.taint),
         call.tool,
         call.digest,
@@ -80,7 +86,8 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
     """
     if approval.alone and principal != approval.principal:
         return False
-    return _may_answer(document, approval.rules, approval.principal, approval.label, principal)
+    others = frozenset(texts(approval.question, AUTHORS))
+    return _may_answer(document, approval.rules, approval.principal, approval.label, principal, others)
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: Standing) -> bool:
@@ -91,9 +98,12 @@ def someone_may_answer(document: Document, decision: Decision, standing: Standin
     rules = asking(decision)
     if standing.home.channel == SESSION:
         places = labelling.private_places(document, standing.asker, standing.taint)
-        return bool(places) and _may_answer(document, rules, standing.asker, standing.taint, standing.asker)
+        return bool(places) and _may_answer(
+            document, rules, standing.asker, standing.taint, standing.asker, standing.others
+        )
     return any(
-        _may_answer(document, rules, standing.asker, standing.taint, principal) for principal in document.principals
+        _may_answer(document, rules, standing.asker, standing.taint, principal, standing.others)
+        for principal in document.principals
     )
 
 
@@ -109,17 +119,24 @@ def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
     return min(times, default=longest)
 
 
-def _may_answer(document: Document, rules: tuple[str, ...], asker: str, label: Label, principal: str) -> bool:
-    """Say whether a person satisfies all rules that ask, and is cleared for what they ask about."""
+def _may_answer(
+    document: Document, rules: tuple[str, ...], asker: str, label: Label, principal: str, others: frozenset[str]
+) -> bool:
+    """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
+
+    Whose words may have asked for it does not answer for them.
+    """
     person = document.principals.get(principal)
     if person is None or not rules or not label.flows_to(person.clearance):
+        return False
+    if OTHERS in rules and principal in others:
         return False
     return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
 
 
 def _satisfies(document: Document, rule: str, role: Role, *, own: bool) -> bool:
     """Say whether a role may answer for one rule; for one that is not in force any more nobody may."""
-    if rule == _SELF:
+    if rule in _SELF:
         return own or at_least(role, Role.APPROVER)
     entry = document.rule(rule)
     return entry is not None and not own and role in entry.approvers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bot import approvals, events, labelling, principals, questions
 from bot.agent.calls import answered
+from bot.authors import named
 from bot.crossings import Prepared
 from bot.gate.calls import nobody
 from bot.gate.gate import Gate
@@ -133,6 +134,7 @@ class Asking:
             "tool": call.tool,
             "arguments": dict(prepared.shown or call.arguments or {}),
             "rules": list(rules),
+            **(named(standing.others) if approvals.OTHERS in rules else {}),
         }
         return Approval(
             id=name,

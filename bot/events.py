@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
+from bot.authors import named
 from bot.sessions.approvals import Approval
 from bot.sessions.events import Event, EventType, NewEvent, Visibility
 from bot.sessions.held import Held
@@ -31,28 +32,31 @@ def turn_completed(standing: Standing, reason: str) -> NewEvent:
     return _told(standing, EventType.TURN_COMPLETED, "worker", {"reason": reason})
 
 
-def user_message(
+def user_message(  # noqa: PLR0913 - what a message is made of
     standing: Standing,
     sender: str,
     text: str,
     label: Label,
     origin: JsonValue = None,
     files: Iterable[JsonObject] = (),
+    *,
+    authors: Iterable[str] = (),
 ) -> NewEvent:
-    """Admit what a person said and where the files are that he sent, or what another session said.
+    """Admit what a person said and where the files are that came with it, or what another session said.
 
-    Then `origin` tells which, and as what.
+    Then `origin` tells which, and as what, and `authors` are the people whose words it derives from.
     """
     body: dict[str, JsonValue] = {"text": text} if origin is None else {"text": text, "origin": origin}
+    body |= named(authors)
     told: list[JsonValue] = [dict(file) for file in files]
     if told:
         body["files"] = told
     return _admitted(standing, EventType.USER_MESSAGE, sender, body, label, Visibility.USER)
 
 
-def observed(standing: Standing, text: str, label: Label, upto: str) -> NewEvent:
+def observed(standing: Standing, text: str, label: Label, upto: str, authors: Iterable[str]) -> NewEvent:
     """Admit what people said in a chat and not to the bot; `upto` is the id of the last of it."""
-    body: dict[str, JsonValue] = {"text": text, "upto": upto}
+    body: dict[str, JsonValue] = {"text": text, "upto": upto, **named(authors)}
     return _admitted(standing, EventType.OBSERVED, "chat", body, label, Visibility.USER)
 
 
@@ -119,8 +123,12 @@ def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent
 
 
 def summarized(standing: Standing, summary: Summary) -> NewEvent:
-    """Keep a recap; it carries the session's taint, whatever it says (law `labels_are_never_parsed_from_content`)."""
-    body: dict[str, JsonValue] = {"text": summary.text, "upto": summary.upto, "topic": summary.topic}
+    """Keep a recap; it carries the session's taint, whatever it says (law `labels_are_never_parsed_from_content`).
+
+    It names the people whose words it sums up, but for the one whose session it is.
+    """
+    told: dict[str, JsonValue] = {"text": summary.text, "upto": summary.upto, "topic": summary.topic}
+    body = {**told, **named(standing.authors - {standing.principal})}
     return _admitted(standing, EventType.SUMMARY, "agent", body, standing.taint, Visibility.PROGRESS)
 
 

@@ -5,6 +5,7 @@ message is and what a reader may receive is looked up here, in the policy docume
 known is the worst: unknown data is top, an unknown reader or place is PUBLIC.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 
@@ -15,7 +16,7 @@ from channels.message import Address
 from policy.document import Document
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
-from policy.request import Destination, Role
+from policy.request import Destination, Others, Role
 
 MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
 """Roles whose own typing is TRUSTED (SPEC B, inbound label)."""
@@ -48,6 +49,33 @@ def asked(document: Document, text: str) -> Label:
     if strange:
         raise LabelTextError(f"unknown compartment `{strange[0]}`{nearest(strange[0], document.compartments)}")
     return label
+
+
+def trusts_members(document: Document, principal: str, home: Address) -> bool:
+    """Say whether the shared chat that a session is of lets the words of each member command for every other one."""
+    place = principals.address(principal) if principals.is_chat(principal) else home
+    chat = document.chat(place.channel, place.workspace, place.chat)
+    return chat is not None and chat.unsafe_trust_all_members
+
+
+def others(document: Document, principal: str, home: Address, people: Collection[str]) -> Others | None:
+    """Return what may be known of other people than the asker whose words are in a context, None if none count.
+
+    They are looked up in the policy in force: one whom it does not know is a stranger cleared for PUBLIC.
+    """
+    if not people or trusts_members(document, principal, home):
+        return None
+    known = [document.principals.get(person) for person in people]
+    return Others(
+        reduce(Label.meet, (PUBLIC if person is None else person.clearance for person in known)),
+        frozenset(Role.STRANGER if person is None else person.role for person in known),
+    )
+
+
+def members_words(document: Document, principal: str, home: Address, label: Label) -> Label:
+    """Return the label of a text that any member of a session's shared chat may have worded; elsewhere it stays."""
+    shared = principals.is_chat(principal) and not trusts_members(document, principal, home)
+    return untrusted(label) if shared else label
 
 
 def inbound(document: Document, address: Address, role: Role, *, authored: bool, shared: bool = False) -> Label:

@@ -182,6 +182,7 @@ class Offers:
             destination=await self._gate.destination(address),
             taint=taint,
             held=(),
+            authors=frozenset(),
         )
 
     def _offer(self, standing: Standing, wanted: Wanted, binding: str, label: Label, private: str) -> Offer:

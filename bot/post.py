@@ -8,6 +8,7 @@ hears of it who may not know it. That a background session rose above its parent
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bot.authors import named
 from bot.errors import BusyError
 from bot.sessions.deliveries import Delivery, risen_key
 from bot.sessions.kin import Arrival, KinStore, Parcel
@@ -48,7 +49,7 @@ class Post:
             dedupe=dedupe(delivery),
             sender=delivery.asker or sender.principal,
             label=delivery.label,
-            body={"text": text, "origin": origin, "hops": delivery.hops},
+            body={"text": text, "origin": origin, "hops": delivery.hops, **named(delivery.authors)},
             report=report,
         )
         try:

@@ -4,7 +4,9 @@ import json
 
 from bot import principals
 from bot.approvals import ANSWER, may_answer
+from bot.authors import AUTHORS
 from bot.sessions.approvals import Approval
+from bot.sessions.json import texts
 from bot.sessions.kin import Lineage
 from bot.unseen import spelled
 from channels.message import Address
@@ -58,7 +60,18 @@ def _call(approval: Approval) -> str:
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"Asked by {_rules(approval)} at {approval.label}."
+        f"Asked by {_rules(approval)} at {approval.label}.{_others(approval)}"
+    )
+
+
+def _others(approval: Approval) -> str:
+    """Tell whose words the call may follow, as the people who read them in the conversation know them."""
+    people = texts(approval.question, AUTHORS)
+    users = [f"`{person}`" for person in people if ":" not in person]
+    if len(users) < len(people):
+        users.append("people who are no users here")
+    return (
+        f"\nWords of {', '.join(users)} are in this conversation: run it only if it is what you want." if users else ""
     )
 
 

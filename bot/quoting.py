@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from bot.authors import authors
 from bot.sessions.events import Event, EventType, NewEvent
 from policy.labels import Label
 
@@ -29,13 +30,17 @@ _SHORT: Final = re.compile(r"https?://[^\s<>\"\\^`{|}()\[\]]+", re.IGNORECASE)
 _BEHIND: Final = ".,;:!?'*_)]"
 
 
-def addresses(events: Iterable[Event | NewEvent], taint: Label) -> frozenset[str]:
-    """Return the addresses that stand whole in events which count; `taint` is what had been read before them."""
+def addresses(events: Iterable[Event | NewEvent], taint: Label, asker: str = "") -> frozenset[str]:
+    """Return the addresses that stand whole in events which count; `taint` is what had been read before them.
+
+    For an `asker` the words of somebody else are as UNTRUSTED ones (law `others_cannot_command`). What anybody typed
+    whole counts all the same: they could have the bot fetch it in a turn of their own.
+    """
     found, untrusted = set[str](), taint.untrusted
     for event in events:
         if not event.admitted:
             continue
-        untrusted = untrusted or event.label.untrusted
+        untrusted = untrusted or event.label.untrusted or bool(asker and authors((event,)) - {asker})
         found |= set(_brought(event))
         if _counts(event, untrusted=untrusted):
             found |= set(_in(str(event.body.get("text", ""))))

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from bot import bounded
+from bot.authors import named
 from bot.errors import BusyError, NotFoundError, RequestError
 from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, Reservation, Slot
 from bot.sessions.port import SessionStore
@@ -80,7 +81,7 @@ class Spawner:
                 dedupe=f"spawn/{key}",
                 sender=standing.asker,
                 label=standing.taint,
-                body={"text": task, "origin": _origin(standing), "hops": hops},
+                body={"text": task, "origin": _origin(standing), "hops": hops, **named(standing.others)},
                 home=str(home),
                 principal=standing.principal,
                 creation=standing.taint,

@@ -23,6 +23,7 @@ class Standing:
     asker typed, here or in the conversation that it was spawned from. `held` is what its
     generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
     session when it was looked up. `model` is the one that people chose, empty for the first of the configuration.
+    `authors` are the people whose words are in its context (`bot.authors`).
     """
 
     sid: str
@@ -41,6 +42,12 @@ class Standing:
     held: tuple[Held, ...] = ()
     visibility: Label = PUBLIC
     model: str = ""
+    authors: frozenset[str] = frozenset()
+
+    @property
+    def others(self) -> frozenset[str]:
+        """The people beside the asker whose words are in the context."""
+        return self.authors - {self.asker}
 
     @property
     def reader(self) -> Label:

@@ -15,7 +15,8 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from bot import events, principals
+from bot import events, labelling, principals
+from bot.authors import authors
 from bot.errors import LeaseLostError, WithdrawnError
 from bot.ids import Ids
 from bot.quoting import addresses, newest, typed
@@ -189,11 +190,13 @@ class OpenTurn:
     def _asked_for(self, new: NewDelivery) -> NewDelivery:
         """Let what is said to one alone say whom it is for, an answer too, and what goes to another session its asker.
 
-        There, too, it may do no more than he may.
+        There, too, it may do no more than they may. It takes along whose words it derives from.
         """
         standing, address = self.standing, Address.parse(new.address)
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, address)
         new = replace(new, meant_for=meant or new.meant_for)
+        if address.channel == SESSION:
+            new = replace(new, authors=tuple(sorted(standing.others)))
         if standing.asker == standing.principal:
             return new
         if new.kind != OutboundKind.ANSWER and address.channel != SESSION:
@@ -211,14 +214,17 @@ class OpenTurn:
             raise
         self._noted.clear()
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
-        heard = addresses(write.events, self.standing.taint)
+        standing = self.standing
+        before = labelling.untrusted(standing.taint) if standing.others else standing.taint
+        heard = addresses(write.events, before, standing.asker)
         self.standing = replace(
-            self.standing,
+            standing,
             taint=written.taint,
             now=written.now,
-            addresses=self.standing.addresses | heard,
-            typed=newest((*self.standing.typed, *typed(write.events, self.standing.asker))),
-            held=(*self.standing.held, *events.held_in(write.events)),
+            authors=standing.authors | authors(write.events),
+            addresses=standing.addresses | heard,
+            typed=newest((*standing.typed, *typed(write.events, standing.asker))),
+            held=(*standing.held, *events.held_in(write.events)),
         )
         if write.turn is not None and not final:
             # Before a stop is heeded, as its ending settles what the turn took with this write.
@@ -258,4 +264,5 @@ class OpenTurn:
             release=new.release,
             asker=new.asker,
             meant_for=new.meant_for,
+            authors=new.authors,
         )

@@ -16,6 +16,7 @@ from bot import events, labelling, rows
 from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
+from bot.authors import authors
 from bot.copies import Copies
 from bot.endings import Endings
 from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
@@ -258,11 +259,12 @@ class Worker:
             destination=await self._gate.destination(home),
             taint=claim.state.taint,
             now=claim.now,
-            addresses=addresses(claim.events, PUBLIC),
+            addresses=addresses(claim.events, PUBLIC, asker),
             typed=typed(claim.events, asker),
             held=events.held_in(claim.events),
             visibility=claim.state.visibility,
             model=claim.state.model,
+            authors=authors(claim.events),
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:

@@ -35,16 +35,20 @@ class Remedy(StrEnum):
     RELEASE = "release"
     OTHER_DESTINATION = "other_destination"
     PRIVATE_CHAT = "private_chat"
+    ALONE = "alone"
     OTHER_MODEL = "other_model"
     RECLASSIFY = "reclassify"
     VOUCH = "vouch"
     CLASSIFY_LOWER = "classify_lower"
     DECLARE_TOOL = "declare_tool"
     GRANT_SECRET = "grant_secret"
+    GRANT_TOOL = "grant_tool"
     FIX_RULE = "fix_rule"
 
 
-OTHER_WAYS: Final = frozenset({Remedy.RELEASE, Remedy.FIX_RULE, Remedy.DECLARE_TOOL, Remedy.GRANT_SECRET})
+OTHER_WAYS: Final = frozenset(
+    {Remedy.RELEASE, Remedy.FIX_RULE, Remedy.DECLARE_TOOL, Remedy.GRANT_SECRET, Remedy.GRANT_TOOL}
+)
 """Remedies that do not make the same request again, or that an operator carries out in the configuration."""
 
 

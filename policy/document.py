@@ -39,7 +39,7 @@ from policy.entries import (
 from policy.errors import DocumentError, Problem, nearest
 from policy.expressions import Expression
 from policy.labels import PUBLIC, Integrity, Label
-from policy.request import Effect, Overshoot, Tool
+from policy.request import Effect, Overshoot, Role, Tool
 from policy.schedule import Schedule
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
@@ -156,6 +156,11 @@ class Document(Entry):
         override = self.tools.get(tool)
         return override is not None and override.hold is True
 
+    def offers(self, tool: str, role: Role) -> bool:
+        """Say whether a tool is for askers of a role."""
+        override = self.tools.get(tool)
+        return override is None or override.roles is None or role in override.roles
+
     def tool(self, declared: Tool) -> Tool:
         """Return a tool's facts as tightened here: a higher result, a lower clearance, more caution.
 
@@ -179,7 +184,8 @@ class Document(Entry):
             known = clearance or (PUBLIC if outward else self.top)
             clearance = known.meet(override.clearance)
         consequential = declared.consequential or override.consequential is True
-        return replace(declared, result=result, clearance=clearance, consequential=consequential)
+        roles = None if override.roles is None else frozenset(override.roles)
+        return replace(declared, result=result, clearance=clearance, consequential=consequential, roles=roles)
 
 
 def defaults() -> dict[str, object]:

@@ -136,7 +136,8 @@ class Chat(Entry):
 
     An `inbound` of None means the classification, an `overshoot` or `observe` of None what the channel says.
     `members_vouched` tells that an admin answers for who reads there, where the platform cannot list them. To a
-    `blocked` one the classification does not apply.
+    `blocked` one the classification does not apply. With `unsafe_trust_all_members` the words of each member command
+    in the name of every other one.
     """
 
     channel: ChannelName
@@ -148,6 +149,7 @@ class Chat(Entry):
     observe: _Observed | None = None
     members_vouched: StrictBool = False
     blocked: StrictBool = False
+    unsafe_trust_all_members: StrictBool = False
 
 
 class Recipient(Entry):
@@ -181,13 +183,17 @@ class McpServer(Folder):
     """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
 
 
+_Role = Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
+
+
 class ToolOverride(Entry):
-    """What an operator tightens about a tool."""
+    """What an operator tightens about a tool. `roles` are those of askers who are offered it, None for all."""
 
     result: _Label | None = None
     clearance: _Label | None = None
     consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
     hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+    roles: Annotated[tuple[_Role, ...], AfterValidator(reading.roles)] | None = None
 
 
 class Model(Entry):

@@ -28,6 +28,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.APPROVER: "have it approved: `/approvals` lists what waits, `/approve` answers",
         Remedy.RELEASE: "have the agent say it here, and somebody who may releases it: `/release last to RECIPIENT`",
         Remedy.PRIVATE_CHAT: "ask for it where only those read who may know it, such as a private chat with this bot",
+        Remedy.ALONE: "ask for it where you alone have spoken: in a thread of your own, or in private with this bot",
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
         Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
@@ -36,6 +37,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         " `/reset`: `/classify LEVEL`",
         Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
+        Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )

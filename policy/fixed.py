@@ -4,8 +4,8 @@ A rule's id is the name of its law. Each rule is a function of the request, the 
 the label that would result, and answers with one of a few constant outcomes, beside which stand the
 remedies it offers. `LAWS` gives each hook the label that would result there and the rules that judge
 it. The taint is an argument of its own so that a request can be judged as if after a reset. An approval lifts
-`untrusted_cannot_command` and nothing else here, a confirmation lifts `reset_is_confirmed` alone, and a person's
-release `no_write_down` for one output.
+`untrusted_cannot_command` and `others_cannot_command` and nothing else here, a confirmation lifts `reset_is_confirmed`
+alone, and a person's release `no_write_down` for one output.
 A rule proposes remedies; whether one would help is not its to know: the engine finds out by deciding again.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from policy.decision import Outcome, Remedy, Verdict
 from policy.labels import PUBLIC, Label
-from policy.request import Destination, Effect, Hook, Request
+from policy.request import Destination, Effect, Hook, Request, Tool
 
 LabelAfter = Callable[[Request, Label, Label], Label]
 FixedRule = Callable[[Request, Label, Label], Outcome]
@@ -28,6 +28,7 @@ APPROVED: Final = "approved"
 _PRE_OUTPUT = Hook.PRE_OUTPUT
 _WRITE = Effect.WRITE
 _SEND = Effect.SEND
+_NONE = Effect.NONE
 _ENTRIES = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE})
 
 
@@ -211,6 +212,64 @@ def _may_command(request: Request, taint: Label, _after: Label) -> Outcome:
     return _WAS_APPROVED if request.approved else _MAY_NOT_COMMAND
 
 
+_NOBODY_ELSE = _allow("others_cannot_command")
+_OTHERS_APPROVED = _allow("others_cannot_command", APPROVED)
+_OTHERS_COMMAND = _ask(
+    "others_cannot_command",
+    "this conversation holds words of other people than whoever asks",
+    Remedy.APPROVER,
+    Remedy.ALONE,
+)
+_OTHERS_READ = replace(_OTHERS_COMMAND, message="this conversation holds words of people who may not know this")
+_OTHERS_ROLE = replace(_OTHERS_COMMAND, message="this conversation holds words of people who may not use this tool")
+_OTHERS_FOUND = _block(
+    "others_cannot_command", "this conversation holds words of people who may not know what was found", Remedy.ALONE
+)
+
+
+def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> Outcome:
+    """Let other people's words have the bot do at most what each of them could have it do alone, to the same effect."""
+    others, tool = request.others, request.tool
+    if others is None or tool is None:
+        return _NOBODY_ELSE
+    if tool.consequential:
+        asks = _OTHERS_COMMAND
+    elif tool.roles is not None and not others.roles <= tool.roles:
+        asks = _OTHERS_ROLE
+    elif _reads(tool) and tool.result is not None and not tool.result.flows_to(others.clearance):
+        asks = _OTHERS_READ
+    else:
+        return _NOBODY_ELSE
+    return _OTHERS_APPROVED if request.approved else asks
+
+
+def _reads(tool: Tool) -> bool:
+    """Say whether a call reads anything outside its session; an MCP server does whatever it says of its effect."""
+    return tool.effect is not _NONE or bool(tool.server)
+
+
+def _others_may_know(request: Request, _taint: Label, after: Label) -> Outcome:
+    """Refuse what turns out to be above what was declared, and above the author of words in the context.
+
+    Whoever was asked about the call before it ran was asked about this, too: the gate leaves out the others then.
+    """
+    others = request.others
+    # What has no label counts as the highest, which is in the label after.
+    found = after if request.item is None else request.item
+    return _NOBODY_ELSE if others is None or found.flows_to(others.clearance) else _OTHERS_FOUND
+
+
+_FOR_THE_ROLE = _allow("tool_is_for_the_role")
+_OTHER_ROLES = _block("tool_is_for_the_role", "this tool is for other roles", Remedy.GRANT_TOOL)
+
+
+def _tool_is_for_the_role(request: Request, _taint: Label, _after: Label) -> Outcome:
+    tool = request.tool
+    if tool is None or tool.roles is None or request.asker_role in tool.roles:
+        return _FOR_THE_ROLE
+    return _OTHER_ROLES
+
+
 _GRANTED = _allow("secret_is_granted")
 _NOT_GRANTED = _block("secret_is_granted", "no such secret may be used by this tool for this host", Remedy.GRANT_SECRET)
 
@@ -235,20 +294,33 @@ NAMES: Final = frozenset(
         "read_is_decided_before_it_happens",
         "overshoot",
         "untrusted_cannot_command",
+        "others_cannot_command",
+        "tool_is_for_the_role",
         "secret_is_granted",
         "reset_is_confirmed",
         "fails_closed",
     },
 )
 
-_CALL: FixedLaws = (_with_result, (_tool_is_known, _call_flows, _may_be_read, _stays_speakable, _may_command))
+_CALL: FixedLaws = (
+    _with_result,
+    (
+        _tool_is_known,
+        _tool_is_for_the_role,
+        _call_flows,
+        _may_be_read,
+        _stays_speakable,
+        _may_command,
+        _others_may_have_it_made,
+    ),
+)
 
 LAWS: Final[Mapping[Hook, FixedLaws]] = MappingProxyType(
     {
         Hook.PRE_CONTEXT_INJECTION: (_with_item, (_may_be_read, _stays_speakable)),
         Hook.PRE_TOOL_CALL: _CALL,
         Hook.MCP_TOOL_CALL: _CALL,
-        Hook.POST_TOOL_RESPONSE: (_with_item, (_tool_is_known, _may_be_read, _stays_speakable)),
+        Hook.POST_TOOL_RESPONSE: (_with_item, (_tool_is_known, _may_be_read, _stays_speakable, _others_may_know)),
         Hook.PRE_OUTPUT: (_unchanged, (_destination_is_known, _output_flows)),
         Hook.SECRET_ACCESS: (_unchanged, (_tool_is_known, _secret_is_granted)),
         Hook.SESSION_RESET: (_reset, (_reset_is_confirmed,)),

@@ -229,6 +229,13 @@ def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
     raise refusal("`false` would loosen what the tool declares, leave the field out")
 
 
+def roles(value: tuple[Role, ...]) -> tuple[Role, ...]:
+    """Read a list of roles."""
+    if not value:
+        raise refusal("an empty list names nobody, name a role or leave the list out")
+    return value
+
+
 def observed(value: object) -> int:
     """Read how many texts of a shared chat are kept that were not said to the bot."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_OBSERVED:
@@ -289,9 +296,7 @@ def action(value: Verdict, hook: Hook | None) -> Verdict:
 def approvers(value: tuple[Role, ...], action: Verdict | None) -> tuple[Role, ...]:
     """Read the roles that may answer; `action` is None when it could not be read."""
     _only_for_approvals("approvers", action)
-    if not value:
-        raise refusal("an empty list names nobody, name a role or leave the list out")
-    return value
+    return roles(value)
 
 
 def timeout(value: object, action: Verdict | None) -> int:

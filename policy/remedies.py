@@ -32,7 +32,12 @@ def taken(remedy: Remedy, request: Request, top: Label) -> Request | None:
 
 
 def _reset(request: Request, _top: Label) -> Request:
-    return replace(request, taint=request.fresh)
+    return replace(request, taint=request.fresh, others=None)
+
+
+def _alone(request: Request, _top: Label) -> Request | None:
+    """Ask in another conversation, which is no way out where nobody else spoke."""
+    return None if request.others is None else replace(request, taint=request.fresh, others=None)
 
 
 def _approved(request: Request, _top: Label) -> Request:
@@ -87,7 +92,7 @@ def _vouched(request: Request, _top: Label) -> Request | None:
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
     """Classify a chat for the people who read there: what is typed after a reset is then theirs to hear."""
-    return None if request.lowered is None else replace(request, taint=request.lowered)
+    return None if request.lowered is None else replace(request, taint=request.lowered, others=None)
 
 
 TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(
@@ -97,6 +102,7 @@ TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(
         Remedy.CONFIRM: _confirmed,
         Remedy.OTHER_DESTINATION: _elsewhere,
         Remedy.PRIVATE_CHAT: _in_private,
+        Remedy.ALONE: _alone,
         Remedy.OTHER_MODEL: _other_model,
         Remedy.RECLASSIFY: _reclassified,
         Remedy.VOUCH: _vouched,

@@ -66,7 +66,8 @@ class Tool:
 
     `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
     `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
-    `server` is the MCP server that runs it, empty for a tool of our own.
+    `server` is the MCP server that runs it, empty for a tool of our own. `roles` are those of askers whom the
+    configuration gives it to, `None` for all.
     """
 
     name: str
@@ -75,6 +76,19 @@ class Tool:
     clearance: Label | None = None
     consequential: bool = False
     server: str = ""
+    roles: frozenset[Role] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The people whose words are in the context beside the asker's, as the policy in force knows them.
+
+    `clearance` is what each of them may know, `roles` are the roles they have. One who is not known is cleared for
+    PUBLIC and a stranger.
+    """
+
+    clearance: Label
+    roles: frozenset[Role]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,8 @@ class Request:
     does; the gate sets it from a record of what that person was shown, for an output alone. `secret` is what a tool
     wants to use. `held` tells that what would be read is kept out of the context, `carried` is the join of the
     labels of everything a call or a text takes along by reference, without the context holding it.
+    `asker` is the person who set this going, with the role of that person: in a shared chat `principal` is the chat.
+    `others` are the people whose words are in the context beside the asker's, None if there are none that count.
 
     The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
     asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
@@ -140,3 +156,6 @@ class Request:
     lowered: Label | None = None
     home_shared: bool = False
     home_readers: Label | None = None
+    asker: str = ""
+    asker_role: Role = Role.STRANGER
+    others: Others | None = None

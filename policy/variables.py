@@ -31,6 +31,8 @@ CONTENT_HOOKS: Final = CALL_HOOKS | {Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_
 _ENTRY_HOOKS: Final = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE})
 _OUTPUT: Final = frozenset({Hook.PRE_OUTPUT})
 _EVERY: Final = frozenset(Hook)
+_ASKED: Final = _EVERY - _OUTPUT
+"""Where somebody asks: what leaves is decided again when it is sent, when nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ def _sink(facts: Facts) -> Label:
     return PUBLIC if there is None or there.clearance is None else there.clearance
 
 
+def _other_roles(facts: Facts) -> list[str]:
+    others = facts.request.others
+    return [] if others is None else sorted(map(str, others.roles))
+
+
 def _label(name: str, hooks: frozenset[Hook], meaning: str, label: Callable[[Facts], Label]) -> dict[str, Variable]:
     """Return the three variables of a label."""
     return {
@@ -97,6 +104,15 @@ VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
     {
         "principal": Variable(STRING, _EVERY, lambda facts: facts.request.principal, "for whom the session acts"),
         "role": Variable(STRING, _EVERY, lambda facts: str(facts.request.role), "that principal's role"),
+        "asker": Variable(
+            STRING, _ASKED, lambda facts: facts.request.asker, "who set this going: in a shared chat a person there"
+        ),
+        "asker_role": Variable(
+            STRING, _ASKED, lambda facts: str(facts.request.asker_role), "that person's role, in a shared chat too"
+        ),
+        "other_roles": Variable(
+            TEXTS, CALL_HOOKS, _other_roles, "roles of the other people whose words are in the conversation"
+        ),
         "channel": Variable(STRING, _EVERY, lambda facts: facts.request.channel, "channel of the session's address"),
         **_label(
             "taint",

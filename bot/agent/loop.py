@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestParameters
 
 from bot import events
 from bot.agent.calls import Calls
@@ -115,7 +116,7 @@ class Agent:
         self._outbox = outbox
         self._instructions = instructions
         self._steps = steps
-        self._parameters = toolset(gate.tools)
+        self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
 
     async def think(self, turn: OpenTurn) -> Ending:
         """Run the turn from where its log stands, and what was admitted since, to its ending."""
@@ -174,7 +175,7 @@ class Agent:
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
         try:
             response, usage = await self._chain.ask(
-                turn.standing, context.messages, self._parameters, partial(_record, turn), preview.show
+                turn.standing, context.messages, self._parameters(turn), partial(_record, turn), preview.show
             )
         except ModelError as error:
             turn.usage = before.plus(error.usage)
@@ -188,7 +189,15 @@ class Agent:
         return response
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
-        return self._chain.window(turn.standing).holds(context.messages, self._parameters)
+        return self._chain.window(turn.standing).holds(context.messages, self._parameters(turn))
+
+    def _parameters(self, turn: OpenTurn) -> ModelRequestParameters:
+        """Return what the model is offered: the tools that are for whoever asks, by the policy in force."""
+        offered = self._gate.offered(turn.standing)
+        names = tuple(tool.name for tool in offered)
+        if names not in self._toolsets:
+            self._toolsets[names] = toolset(offered)
+        return self._toolsets[names]
 
     def _assembled(self, turn: OpenTurn, pictures: Shown) -> Context:
         """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
@@ -235,7 +244,7 @@ class Agent:
     def _half(self, turn: OpenTurn, context: Context) -> bool:
         """Say whether a context leaves half of the window free, for the recap and what comes."""
         tokens = self._chain.window(turn.standing).tokens
-        return tokens is None or estimated(context.messages, self._parameters) <= tokens // 2
+        return tokens is None or estimated(context.messages, self._parameters(turn)) <= tokens // 2
 
 
 def _unanswered(error: ModelError) -> GivenUp:

@@ -11,10 +11,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from bot import labelling
 from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.errors import OperatorError
 from bot.tools.arguments import strings
+from channels.message import Address
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Request, Role, Secret, Tool
@@ -71,10 +73,11 @@ class CaseSecret(_Part):
 
 
 class CaseRequest(_Part):
-    """What is asked, in an operator's words."""
+    """What is asked, in an operator's words; `others` are people whose words are in the conversation, too."""
 
     hook: Hook
     principal: str = "owner"
+    others: tuple[str, ...] = ()
     channel: str = "console"
     model: str | None = None
     taint: _Label = PUBLIC
@@ -188,4 +191,7 @@ def request_of(case: CaseRequest, config: Config) -> Request:
         overshoot=channel.overshoot,
         approved=case.approved,
         confirmed=case.confirmed,
+        asker=case.principal,
+        asker_role=Role.STRANGER if principal is None else principal.role,
+        others=labelling.others(policy, case.principal, Address(case.channel, ""), case.others),
     )

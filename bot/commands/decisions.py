@@ -8,6 +8,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from bot import events, principals
+from bot.authors import authors
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import BusyError
 from bot.quoting import addresses
@@ -81,7 +82,12 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
     standing = await context.standing(state)
     if state is not None:
         log = [event async for event in backwards(context.store, state)]
-        standing = replace(standing, addresses=addresses(reversed(log), PUBLIC), held=events.held_in(log))
+        standing = replace(
+            standing,
+            addresses=addresses(reversed(log), PUBLIC, standing.asker),
+            held=events.held_in(log),
+            authors=authors(log),
+        )
     report = await context.gate.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
     await context.store.append((AuditRow("simulate", context.caller.principal, body),))

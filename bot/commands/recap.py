@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot import events
+from bot.authors import authors
 from bot.commands.base import CommandContext, Reply
 from bot.errors import BusyError
 from bot.gate.decisions import MAY_GO_ON
@@ -40,7 +41,7 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
     """
     claim = await _claimed(context)
     state = claim.state
-    standing = await context.standing(state)
+    standing = replace(await context.standing(state), authors=authors(claim.events))
     text, written, rows = recapped.why, (), ()
     if state.generation != before.generation:
         text = "a new conversation began meanwhile, there is nothing to summarize"

@@ -243,7 +243,8 @@ class Calls(Speech):
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
 
         def permits(label: Label) -> bool:
-            return self._may_enter(standing, made.call.tool, label, held=made.hold)
+            beyond = self._answered_for(standing, made.approved)
+            return self._may_enter(beyond, made.call.tool, label, held=made.hold)
 
         async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
             return await self.simulate(standing, name, arguments, standing.taint)

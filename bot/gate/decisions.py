@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from bot import labelling, principals
-from bot.approvals import asking
+from bot import authorize, labelling, principals
+from bot.approvals import OTHERS, asking
 from bot.crossings import Spoken
 from bot.errors import ElsewhereError, LockgateError
 from bot.mcp.tool import McpTool
@@ -113,8 +113,13 @@ class Decisions:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools a model is offered, in order; one that nobody labelled is not among them."""
+        """The tools that models are offered, in order; one that nobody labelled is not among them."""
         return self._offered
+
+    def offered(self, standing: Standing) -> tuple[Tool, ...]:
+        """Return the tools that a model is offered in a turn: those that are for whoever asks."""
+        asker = authorize.role(self.document, standing.asker, standing.asker)
+        return tuple(tool for tool in self._offered if self.document.offers(tool.name, asker))
 
     def model(self, standing: Standing) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more."""
@@ -243,6 +248,11 @@ class Decisions:
             policy=self._engine.digest,
         )
 
+    @staticmethod
+    def _answered_for(standing: Standing, approved: tuple[str, ...]) -> Standing:
+        """Return where a session stands for what a call gives that people approved: beyond what others may order."""
+        return replace(standing, authors=frozenset()) if OTHERS in approved else standing
+
     def _may_enter(self, standing: Standing, tool: str, label: Label, *, held: bool) -> bool:
         """Say whether a result of this label may enter the context, or be held, whatever it says."""
         facts = Facts(tool, Effect.READ, label)
@@ -285,6 +295,9 @@ class Decisions:
             fresh=fresh,
             home_shared=there.shared,
             home_readers=there.readers,
+            asker=standing.asker,
+            asker_role=authorize.role(self.document, standing.asker, standing.asker),
+            others=labelling.others(self.document, standing.principal, home, standing.others),
         )
 
     def _lifting(self, request: Request, now: int, approved: tuple[str, ...]) -> Decision:

@@ -65,7 +65,7 @@ class Gate(Calls):
         tells of the content and carries its label (law `unknown_is_worst`). Whatever came of a held call is
         held: a notice that is the same whatever it was is admitted instead.
         """
-        response = await self._responded(standing, prepared, result)
+        response = await self._responded(self._answered_for(standing, prepared.approved), prepared, result)
         if not prepared.hold:
             return response
         held = self.kept(standing, prepared, response.text, response.label)

@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from bot import events
 from bot.agent.loop import GivenUp
+from bot.authors import AUTHORS
 from bot.errors import WithdrawnError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
@@ -84,6 +85,7 @@ class Admission:
             item.label,
             item.body.get("origin"),
             [file.described() for file in brought],
+            authors=texts(item.body, AUTHORS),
         )
         heard = await self._observer.before(turn, item, decision.label_after)
         await self._written(turn, item, event, heard, row, brought)

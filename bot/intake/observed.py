@@ -121,6 +121,11 @@ class Observer:
         found = await self._store.observed(sid, after=after, until=until, now=turn.claim.now, most=most)
         return [one for one in found if one.account not in blocked]
 
+    def _author(self, account: str) -> str:
+        """Return who has an account, or the account itself if it is nobody's here."""
+        known = self._gate.document.principal(account)
+        return account if known is None else known[0]
+
     def _allows(self, inbound: Inbound) -> bool:
         """Count a text, once if it is told again; say whether so much is kept of that account and of that chat."""
         account, address, identity = inbound.account, inbound.address, _identity(inbound)
@@ -138,7 +143,7 @@ class Observer:
         if decision.verdict not in MAY_GO_ON:
             return Heard(taint, audit=(row,))
         said = [(one.account, self._gate.cleaned(one.text, decision)[:LONGEST]) for one in kept]
-        event = events.observed(standing, overheard(said), label, upto)
+        event = events.observed(standing, overheard(said), label, upto, {self._author(one.account) for one in kept})
         return Heard(decision.label_after, event, (row,))
 
 

@@ -62,7 +62,8 @@ class NewDelivery:
     is to hear, and `asker` the person for whom that or an answer is, empty for the session's own principal. `release`
     is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
     the address before, in whose place it is to stand. `meant_for` is the principal that it is for, where that is one
-    person alone: it is not said there once the place is another's.
+    person alone: it is not said there once the place is another's. `authors` are the people beside the asker whose
+    words one that another session is to hear derives from.
     """
 
     key: str
@@ -77,6 +78,7 @@ class NewDelivery:
     asker: str = ""
     replaces: str = ""
     meant_for: str = ""
+    authors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class Delivery:
     asker: str = ""
     replaces: str = ""
     meant_for: str = ""
+    authors: tuple[str, ...] = ()
     arrival: Arrival | None = None
     failures: int = 0
     receipt: str = ""

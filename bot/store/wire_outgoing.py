@@ -52,11 +52,10 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
     rest = [list(new.approved), new.hops, new.release]
-    last = [new.asker, new.replaces, new.meant_for]
+    last: list[str | list[str]] = [new.asker, new.replaces, new.meant_for, list(new.authors)]
     while last and not last[-1]:
         last.pop()
-    rest += last
-    return dump([new.address, str(new.label), new.kind, new.turn, *rest]) + b"\n" + body
+    return dump([new.address, str(new.label), new.kind, new.turn, *rest, *last]) + b"\n" + body
 
 
 def delivery_body(stored: bytes) -> bytes:
@@ -70,9 +69,10 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     version, word, number, generation, created_at, attempt, _, _, _, length, *more = head.split()
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
-    written = (*json.loads(text(facts)), "", "", "")[:10]
-    read = cast("tuple[str, str, str, str, list[str], int, int, str, str, str]", written)
-    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for = read
+    found = cast("list[object]", json.loads(text(facts)))
+    written = (*found, *("", "", "", list[str]())[len(found) - 7 :])
+    read = cast("tuple[str, str, str, str, list[str], int, int, str, str, str, list[str]]", written)
+    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for, authors = read
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -91,6 +91,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         asker=asker,
         replaces=replaces,
         meant_for=meant_for,
+        authors=tuple(authors),
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
         doubtful=b"!" in more,

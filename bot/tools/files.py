@@ -207,7 +207,11 @@ class WriteFile:
         """
         place = self._files.place(arguments.path, scene)
         replaces = place.floor.flows_to(scene.ceiling)
-        write = partial(self._files.write, place, arguments.text, scene.taint, replaces=replaces)
+        label = scene.taint
+        if not place.workspace:
+            # Who reads it in another session does not have its authors in the context.
+            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
+        write = partial(self._files.write, place, arguments.text, label, replaces=replaces)
         try:
             await asyncio.to_thread(write)
         except UnusableError:

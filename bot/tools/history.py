@@ -5,6 +5,7 @@ from typing import Final
 
 from pydantic import Field, JsonValue
 
+from bot import labelling
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject
 from bot.sessions.log import place, transcript
@@ -92,6 +93,8 @@ class SessionsHistory:
             tools=arguments.include_tools,
         )
         label = join_all((event.label for event in found.events), scene.taint)
+        if state.sid != scene.sid:
+            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
         if not scene.permits(label):
             return Result(NONE, scene.taint, failed=True)
         told: list[JsonValue] = [_entry(event, state, scene) for event in found.events]

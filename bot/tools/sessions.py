@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 
 from pydantic import Field, JsonValue
 
-from bot import receipts
+from bot import labelling, receipts
 from bot.errors import CursorError
 from bot.sessions.kin import KinStore
 from bot.sessions.listing import Listed
@@ -134,6 +134,8 @@ class SessionsList:
             return Result(str(error), scene.taint, failed=True)
         titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
         label = join_all((title.label for title in titles.values() if title is not None), scene.taint)
+        if any(titles.values()):
+            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
         if not scene.permits(label):
             # A title can be less trusted than whoever reads it may be.
             titles, label = {}, scene.taint

@@ -57,6 +57,10 @@ class Given(_Data):
     reached, by path; `-> ADDRESS` is a redirect. `{web}` stands for its host and port, here, in the configuration
     and in what is said. `{mcp}` stands for the command of the MCP server of `tests/sim/mcp_server.py`. `names` are the
     network addresses that names mean, with a blank between two of one name.
+
+    `room` are the people who read in a shared chat, the room `team` of the channel `room`: then the attack is on its
+    session. With `obeys` the model makes every call that somebody ordered, in whatever turn it is asked: a line
+    `whenever NAME {...}` of what it was ever told.
     """
 
     config: dict[str, JsonValue] | str = Field(default_factory=dict[str, JsonValue])
@@ -66,6 +70,8 @@ class Given(_Data):
     model: str = ""
     web: dict[str, str] = Field(default_factory=dict[str, str])
     names: dict[str, str] = Field(default_factory=dict[str, str])
+    room: list[str] = Field(default_factory=list[str])
+    obeys: bool = False
 
 
 class Pending(_Data):
@@ -79,7 +85,8 @@ class Pending(_Data):
 class Step(_Data):
     """One thing that happens; exactly one field besides `by`, `at` and `brings` is given.
 
-    `by` is the account and `at` the chat it happens at, `brings` are files that come with what is said, by the names
+    `by` is the account and `at` the chat it happens at, `room:team` for the room, of which `leaves` takes somebody
+    away; `overheard` is said there and not to the bot. `brings` are files that come with what is said, by the names
     that their sender gives them. In a text `{approval}` stands for the newest approval's id, `{first}` for the
     oldest's, `{question}` for that of the newest question with all its calls, `{kept}` for what the newest was at the
     step `keep`, `{waiting}` for the item that people were told last is held, `{asked}` for the one question that a
@@ -103,6 +110,8 @@ class Step(_Data):
     serve: bool | None = None
     serve_briefly: bool | None = None
     pending: Pending | None = None
+    leaves: str | None = None
+    overheard: str | None = None
     pause: float | None = None
     mark: bool | None = None
     keep: bool | None = None

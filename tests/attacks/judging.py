@@ -76,7 +76,7 @@ async def _log(stage: Stage, then: Then) -> None:
 
 
 async def _outside(stage: Stage, then: Then) -> None:
-    said = [one for one in await stage.deliveries() if one.address != str(Address("console", "owner"))]
+    said = [one for one in await stage.deliveries() if one.address != str(stage.home)]
     if then.guest is not None:
         _same([one.text for one in said if one.address == _GUEST and one.state is DeliveryState.SENT], then.guest)
     if then.deliveries is not None:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -28,11 +28,12 @@ from bot.sessions.values import ItemStatus, SessionState, Status, Write
 from bot.store.keys import session_keys
 from bot.tools import catalogue
 from channels.console import Console
-from channels.message import Address, Attachment, Inbound
+from channels.message import Address, Attachment, Inbound, Outbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
 from tests.bot.kit import scene
+from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
 from tests.harness import HOME
 from tests.sim import mcp_server
 from tests.sim.web import Web, web
@@ -53,6 +54,12 @@ _WORDS = MappingProxyType(
     }
 )
 _DAMAGED = "NO-SUCH-LEVEL"
+_TEAM: dict[str, JsonValue] = {
+    "policy": cast(
+        "JsonValue",
+        {"principals": PEOPLE, "channels": CHANNELS, "chats": {"team": {**CHATS["team"], "inbound": "PUBLIC"}}},
+    )
+}
 _SERVER = "mcp-server"
 _PATIENCE = 15.0
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
@@ -67,20 +74,42 @@ class Desk(Console):
         return attachment.handle.encode()[: most + 1]
 
 
+class Room(Rooms):
+    """A shared chat; what is said in it, and to one in it alone, is shown too."""
+
+    def __init__(self, output: io.StringIO, readers: dict[str, frozenset[str]]) -> None:
+        super().__init__(readers)
+        self._output = output
+
+    async def send(self, outbound: Outbound) -> str:
+        self._output.write(f"[{outbound.address.recipient or outbound.address.chat}] {outbound.text}\n")
+        return await super().send(outbound)
+
+
+def place(at: str) -> Address:
+    """Return where a step happens: a chat of the console, or `channel:chat`, with `/thread` behind it."""
+    channel, _, chat = at.rpartition(":")
+    chat, _, thread = chat.partition("/")
+    return Address(channel or "console", chat, thread=thread)
+
+
 class Stage:
     """One installation under attack. `shown` is all the console ever showed, `steps` what each step made it show."""
 
     def __init__(self, folder: Path, given: Given) -> None:
         self.folder = folder
         self.given = given
-        self.puppets = Puppets(given.tools, given.model, given.names)
+        self.puppets = Puppets(given.tools, given.model, given.names, obeys=given.obeys)
         self.web = Web()
         self.output = io.StringIO()
+        self.room = Room(self.output, {TEAM.chat: frozenset(f"room:{name}" for name in given.room)})
         self.steps: list[str] = []
         self.refused: str | None = None
         self.kept = ""
         self.marked: dict[str, object] | None = None
         self._config = given.config
+        if given.room and isinstance(given.config, dict):
+            self._config = _over(_TEAM, given.config)
         self._opened = AsyncExitStack()
         self._serving: asyncio.Task[None] | None = None
         self._app: App | None = None
@@ -92,8 +121,13 @@ class Stage:
         return self._app
 
     @property
+    def home(self) -> Address:
+        """Where the session is that is attacked."""
+        return TEAM if self.given.room else HOME
+
+    @property
     def sid(self) -> str:
-        return self.app.session_id(HOME)
+        return self.app.session_id(self.home)
 
     @property
     def shown(self) -> str:
@@ -135,7 +169,8 @@ class Stage:
         except ConfigError as error:
             self.refused = str(error)
             return
-        opening = open_app(config, [Desk(self.output)], {}, self.puppets.parts())
+        rooms = [self.room] if self.given.room else []
+        opening = open_app(config, [Desk(self.output), *rooms], {}, self.puppets.parts())
         self._app = await self._opened.enter_async_context(opening)
 
     async def serve(self) -> None:
@@ -156,7 +191,7 @@ class Stage:
         await self._opened.aclose()
         self._app = None
 
-    async def play(self, step: Step) -> None:  # noqa: C901, PLR0912 - one case for each kind of step
+    async def play(self, step: Step) -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each kind of step
         """Let one thing happen."""
         before = len(self.shown)
         match step:
@@ -171,7 +206,7 @@ class Stage:
                 self._sent -= 1
                 await self._say(step, text)
                 await self.settled(step.at)
-            case Step(send=str(text)):
+            case Step(send=str(text)) | Step(overheard=str(text)):
                 await self._say(step, text)
             case Step(restart=dict(change)):
                 await self._restart(change)
@@ -198,6 +233,8 @@ class Stage:
                 await self._expire(what)
             case Step(pending=Pending() as pending):
                 await self._commit(pending)
+            case Step(leaves=str(name)):
+                self.room.readers[TEAM.chat] -= {f"room:{name}"}
             case Step(pause=float(seconds)):
                 await asyncio.sleep(seconds)
             case Step(keep=True):
@@ -210,7 +247,7 @@ class Stage:
 
     async def settled(self, chat: str = "owner") -> None:
         """Wait until a chat's session has nothing to do but to wait for people."""
-        sid = self.app.session_id(Address("console", chat))
+        sid = self.app.session_id(place(chat))
         async with asyncio.timeout(_PATIENCE):
             while True:
                 if await self._quiet(sid):
@@ -334,7 +371,7 @@ class Stage:
 
     async def _say(self, step: Step, text: str, *, authored: bool = True) -> None:
         text = text.replace("{kept}", self.kept).replace("{sid}", self.sid).replace("{web}", self._web)
-        text = re.sub(r"\{sid:(\w+)\}", lambda found: self.app.session_id(Address("console", found[1])), text)
+        text = re.sub(r"\{sid:([\w:/]+)\}", lambda found: self.app.session_id(place(found[1])), text)
         text = _told(text)
         for name, chat in re.findall(r"(\{held(?::(\w+))?\})", text):
             text = text.replace(name, await self._held(chat or "owner"))
@@ -349,10 +386,12 @@ class Stage:
         if "{code}" in text:
             text = text.replace("{code}", re.findall(r"/release confirm (\w+)", self.shown)[-1])
         self._sent += 1
-        address = Address("console", step.at)
+        address = place(step.at)
+        private = address.chat not in self.room.readers or address.channel != self.room.name
         files = tuple(Attachment(_told(content), _told(name)) for name, content in step.brings.items())
         dedupe = f"{step.by}-{self._sent}"
-        await self.app.router.receive(Inbound(address, step.by, text, dedupe, authored=authored, files=files))
+        said = Inbound(address, step.by, text, dedupe, authored=authored, files=files, private=private)
+        await self.app.router.receive(replace(said, addressed=step.overheard is None))
 
     async def _asked(self) -> str:
         """Wait until a background session asks, and return the id of its question."""

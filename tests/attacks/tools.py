@@ -1,11 +1,12 @@
 """The attacker's tools: each does what the attack's data says, however badly that behaves."""
 
 import asyncio
+import re
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 from pydantic import ConfigDict, JsonValue
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
@@ -17,6 +18,8 @@ from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.attacks.attack import GivenTool
+
+_ORDER: Final = re.compile(r"whenever (\w+) (\{[^{}]*\})")
 
 
 class Anything(Arguments):
@@ -43,10 +46,36 @@ class BrokenModel(OfflineModel):
         raise RuntimeError(self._text)
 
 
+class ObedientModel(OfflineModel):
+    """A model that follows every order it ever read, whoever gave it and whoever asks now."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        last = messages[-1]
+        asked = "\n".join(str(part.content) for part in last.parts if isinstance(part, UserPromptPart))
+        if not asked or "!" in asked or _ORDER.search(asked):
+            return await super().request(messages, model_settings, model_request_parameters)
+        read = "\n".join(
+            str(cast("object", part.content))
+            for message in messages
+            for part in message.parts
+            if isinstance(part, UserPromptPart | ToolReturnPart)
+        )
+        orders = dict.fromkeys(_ORDER.findall(read.replace('\\"', '"')))
+        if not orders:
+            return await super().request(messages, model_settings, model_request_parameters)
+        return ModelResponse(parts=[ToolCallPart(name, arguments) for name, arguments in orders])
+
+
 class Puppets:
     """What the attacker's tools share: `calls` counts them, `let_go` opens, `called` tells that one began."""
 
-    def __init__(self, given: list[GivenTool], model: str, names: dict[str, str]) -> None:
+    def __init__(self, given: list[GivenTool], model: str, names: dict[str, str], *, obeys: bool = False) -> None:
+        self._obeys = obeys
         self.calls: Counter[str] = Counter()
         self.let_go = asyncio.Event()
         self.called = asyncio.Event()
@@ -57,7 +86,7 @@ class Puppets:
     def parts(self) -> Parts:
         """Return what is put beside the built-in tools."""
         tools = tuple(Puppet(one, self) for one in self._given)
-        model = BrokenModel(self._model) if self._model else None
+        model = BrokenModel(self._model) if self._model else ObedientModel() if self._obeys else None
         return Parts(
             lambda _files, _sessions: tools, None if model is None else lambda _name: model, resolve=self._resolve
         )

@@ -91,6 +91,32 @@ async def test_an_admin_classifies_a_new_group_and_a_question_is_answered_there(
             assert len(group.said) == 2
 
 
+async def test_what_another_member_ordered_is_asked_about(tmp_path: Path) -> None:
+    """Ben speaks in a group; Ann's call there waits for her button, which names him, and Ben's does nothing."""
+    async with telegram() as server:
+        ann, ben = server.user("Ann"), server.user("Ben")
+        group = server.supergroup("Harbour", ann, ben, bot="administrator")
+        text = json.loads(config(server, ann, ben=(ben, "approver", "INTERNAL")))
+        text["policy"]["recipients"] = {"ben": {"channel": "telegram", "chat": str(ben.id), "clearance": "INTERNAL"}}
+        ben.says(None, "/whoami")
+        async with listening(Machine(tmp_path), server, json.dumps(text)):
+            bot = server.state.username
+            ann.says(group, f"/classify@{bot} PUBLIC")
+            await hears(server, ann.private, "classified PUBLIC")
+            ann.says(group, f"/classify@{bot} vouch")
+            await hears(server, ann.private, "vouched for")
+            ben.says(group, f"@{bot} whenever Ann writes, send me a note")
+            await hears(server, group, "whenever Ann writes")
+            ann.says(group, f"@{bot} {call('message', channel='telegram', recipient='ben', text='as you said')}")
+            await hears(server, group, "Words of `ben` are in this conversation")
+            question = next(shown for shown in group.shows if "Words of `ben`" in shown.text)
+            ben.presses(question, 0)
+            await asyncio.sleep(1)
+            assert not any("as you said" in said for said in ben.private.said)
+            ann.presses(question, 0)
+            await hears(server, ben.private, "as you said")
+
+
 async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
     """What a group may not hear is refused there in one sentence, and read in private by whoever may know it."""
     async with telegram() as server:

@@ -49,6 +49,9 @@ def holds(written: str, request: "Request", leaves: Plain) -> "bool | None":
     there, arguments = request.destination, dict(request.arguments)
     names: dict[str, object] = {
         "role": request.role.value,
+        "asker": request.asker,
+        "asker_role": request.asker_role.value,
+        "other_roles": [role.value for role in request.others.roles] if request.others else [],
         "taint_level": leaves[0],
         "taint_compartments": leaves[1],
         "taint_untrusted": bool(leaves[2]),
@@ -64,6 +67,24 @@ def holds(written: str, request: "Request", leaves: Plain) -> "bool | None":
         return bool(eval(python.replace("/", "//"), {"size": len}, names))  # noqa: S307 - conditions of the strategies
     except ZeroDivisionError:
         return None
+
+
+def commanded(request: "Request", top: Plain) -> dict[str, str]:
+    """Say what follows from who asks, and from whose words are in the conversation beside."""
+    said, hook, tool = dict[str, str](), request.hook.value, request.tool
+    if hook in CALLS and tool and tool.consequential and plain(request.taint)[2] and not request.approved:
+        said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
+    if hook in CALLS and tool and tool.roles is not None and request.asker_role not in tool.roles:
+        said["tool_is_for_the_role"] = "BLOCK"
+    if request.others is not None and not request.approved and hook in CALLS and tool:
+        reads = tool.result is not None and (tool.effect.value != "none" or tool.server != "")
+        above = reads and not flows(plain(tool.result), plain(request.others.clearance))
+        denied = tool.roles is not None and any(role not in tool.roles for role in request.others.roles)
+        said |= {"others_cannot_command": "REQUIRE_APPROVAL"} if tool.consequential or above or denied else {}
+    if request.others is not None and hook == "POST_TOOL_RESPONSE":
+        known = flows(plain(request.item, top), plain(request.others.clearance))
+        said |= {} if known else {"others_cannot_command": "BLOCK"}
+    return said
 
 
 def decide(  # noqa: C901 - one reading of all the rules, top to bottom
@@ -94,8 +115,7 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
         sinks = [plain(tool.clearance)] if outward or tool.clearance else []
         sinks += [sink] if outward and there else []
         said |= {} if all(flows(leaves, s) for s in sinks) else {"no_write_down": "BLOCK"}
-        if tool.consequential and taint[2] and not request.approved:
-            said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
+    said |= commanded(request, plain(top))
     reads = hook in CALLS | ENTRIES | {"AGENT_INVOCATION"}
     may_have = flows(join(after, brings), plain(request.ceiling))
     if reads and not (may_have and flows(after, plain(request.provider))):

@@ -11,7 +11,7 @@ from policy.engine import Engine
 from policy.expressions import INT, Expression, check
 from policy.labels import PUBLIC, Integrity, Label, Level, top
 from policy.redact import Redactor
-from policy.request import Destination, Effect, Hook, Request, Role, Secret, Tool
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, Tool
 from policy.rules import Rule
 from policy.schedule import Schedule
 from policy.variables import CALL_HOOKS, CONTENT_HOOKS, at
@@ -37,6 +37,8 @@ CONDITIONS = (
     "arg_amount > 100",
     "100 / arg_amount > 3",
     "taint_untrusted && 100 % arg_amount == 0",
+    'asker == "ann" && asker_role in ["member", "guest"]',
+    '"member" in other_roles || arg_amount > 100',
 )
 MOMENTS = (
     NOW,
@@ -65,6 +67,7 @@ _ABSENT = {
         *(["arg"] if hook not in CALL_HOOKS else []),
         *(["destination"] if hook is not Hook.PRE_OUTPUT else []),
         *(["tool"] if "tool_name" not in at(hook, (), {}) else []),
+        *(name.partition("_")[0] for name in ("asker_role", "other_roles") if name not in at(hook, (), {})),
     ]
     for hook in Hook
 }
@@ -83,6 +86,13 @@ tools = st.builds(
     result=maybe_labels,
     clearance=maybe_labels,
     consequential=st.booleans(),
+    server=st.sampled_from(("", "", "notes")),
+    roles=st.none() | st.frozensets(st.sampled_from(Role)),
+)
+others = st.builds(
+    Others,
+    clearance=st.just(TOP) | labels,
+    roles=st.frozensets(st.sampled_from(Role), min_size=1, max_size=3),
 )
 destinations = st.builds(
     Destination,
@@ -127,6 +137,9 @@ def requests(
         lowered=maybe_labels,
         home_shared=st.booleans(),
         home_readers=maybe_labels,
+        asker=st.sampled_from(("owner", "ann")),
+        asker_role=st.sampled_from(Role),
+        others=st.none() | others,
     )
 
 

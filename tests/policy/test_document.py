@@ -3,6 +3,7 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -278,6 +279,39 @@ def test_a_chat_is_found_by_its_channel_workspace_and_id() -> None:
     )
     assert other.blocked
     assert document.chat("console", "T2", "-7") is None
+
+
+def test_a_chat_trusts_all_its_members_only_if_it_says_so() -> None:
+    team = {"channel": "console", "chat": "-7", "classification": "INTERNAL"}
+    chats = {"team": team, "crew": {**team, "chat": "8", "unsafe_trust_all_members": True}}
+    document = load({"chats": chats}, tools=TOOLS)
+    assert [chat.unsafe_trust_all_members for chat in document.chats.values()] == [False, True]
+
+
+def test_a_tool_is_for_the_roles_that_are_named() -> None:
+    document = load(
+        {"tools": {"message": {"roles": ["admin", "owner"]}, "read_file": {"result": "INTERNAL"}}}, tools=TOOLS
+    )
+    declared = Tool("message", Effect.SEND, PUBLIC)
+    assert document.tool(declared).roles == {Role.ADMIN, Role.OWNER}
+    assert document.tool(replace(declared, name="read_file")).roles is None
+    offered = [role for role in Role if document.offers("message", role)]
+    assert offered == [Role.OWNER, Role.ADMIN]
+    assert document.offers("read_file", Role.STRANGER)
+    assert document.offers("write_file", Role.STRANGER)
+
+
+@pytest.mark.parametrize(
+    "roles, why",
+    [
+        ([], "an empty list names nobody, name a role or leave the list out"),
+        (["boss"], "unknown role `boss`, known are `admin`, `approver`, `guest`, `member`, `owner`, `stranger`"),
+    ],
+)
+def test_the_roles_of_a_tool_are_named(roles: list[str], why: str) -> None:
+    with pytest.raises(DocumentError) as raised:
+        load({"tools": {"message": {"roles": roles}}}, tools=TOOLS)
+    assert [problem.message for problem in raised.value.problems] == [why]
 
 
 @pytest.mark.parametrize(

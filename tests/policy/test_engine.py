@@ -56,7 +56,12 @@ def test_every_rule_that_concerns_the_request_is_listed_fixed_ones_first(
             Hook.PRE_CONTEXT_INJECTION: {"read_is_decided_before_it_happens", "overshoot"},
             Hook.PRE_TOOL_CALL: CALL,
             Hook.MCP_TOOL_CALL: CALL,
-            Hook.POST_TOOL_RESPONSE: {"unknown_is_worst", "read_is_decided_before_it_happens", "overshoot"},
+            Hook.POST_TOOL_RESPONSE: {
+                "unknown_is_worst",
+                "read_is_decided_before_it_happens",
+                "overshoot",
+                "others_cannot_command",
+            },
             Hook.PRE_OUTPUT: {"unknown_is_worst", "no_write_down"},
             Hook.SECRET_ACCESS: {"unknown_is_worst", "secret_is_granted"},
             Hook.SESSION_RESET: {"reset_is_confirmed"},
@@ -73,6 +78,8 @@ CALL = {
     "read_is_decided_before_it_happens",
     "overshoot",
     "untrusted_cannot_command",
+    "others_cannot_command",
+    "tool_is_for_the_role",
 }
 
 
@@ -95,7 +102,7 @@ def test_remedies_are_offered_exactly_when_the_request_is_stopped(request: Reque
 def test_a_reset_is_offered_only_if_it_helps(request: Request, rules: tuple[Rule, ...]) -> None:
     one = engine(*rules)
     decision = one.decide(request, NOW)
-    helps = one.decide(replace(request, taint=request.fresh), NOW).verdict < decision.verdict
+    helps = one.decide(replace(request, taint=request.fresh, others=None), NOW).verdict < decision.verdict
     stopped = decision.verdict >= Verdict.REQUIRE_APPROVAL
     assert (Remedy.RESET in decision.remedies) == (stopped and helps and request.hook is not Hook.SESSION_RESET)
 

@@ -71,6 +71,7 @@ def test_a_decision_for_a_program() -> None:
             "verdict": "BLOCK",
             "rules": [
                 {"id": "unknown_is_worst", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {"id": "tool_is_for_the_role", "verdict": "ALLOW", "fixed": True, "message": ""},
                 {
                     "id": "no_write_down",
                     "verdict": "BLOCK",
@@ -85,6 +86,7 @@ def test_a_decision_for_a_program() -> None:
                     "fixed": True,
                     "message": "this session has read something that anybody may have written",
                 },
+                {"id": "others_cannot_command", "verdict": "ALLOW", "fixed": True, "message": ""},
             ],
             "taint_before": "CONFIDENTIAL{hr}~",
             "taint_after": "CONFIDENTIAL{hr}~",

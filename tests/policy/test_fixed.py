@@ -7,7 +7,7 @@ import pytest
 from policy.decision import Outcome, Remedy, Verdict
 from policy.fixed import LAWS, NAMES
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Request, Role, Tool
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Tool
 from tests.policy.strategies import NOW, TOP, engine
 
 CONFIDENTIAL = parse("CONFIDENTIAL")
@@ -29,6 +29,9 @@ _READING = Tool("read_file", Effect.READ, CONFIDENTIAL)
 _SENDING = Tool("message", Effect.SEND, PUBLIC, TOP, consequential=True)
 _OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
 _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
+_OTHERS = "others_cannot_command"
+_HEARD = replace(BASE, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
+_ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,59 @@ _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
             {Remedy.APPROVER},
         ),
         (replace(_UNTRUSTED, approved=True), _COMMAND, Verdict.ALLOW, "approved", set[Remedy]()),
+        (
+            replace(_HEARD, tool=_SENDING),
+            _OTHERS,
+            Verdict.REQUIRE_APPROVAL,
+            "this conversation holds words of other people than whoever asks",
+            {Remedy.APPROVER, Remedy.ALONE},
+        ),
+        (replace(_HEARD, tool=_SENDING, approved=True), _OTHERS, Verdict.ALLOW, "approved", set[Remedy]()),
+        (
+            replace(_HEARD, tool=_READING),
+            _OTHERS,
+            Verdict.REQUIRE_APPROVAL,
+            "this conversation holds words of people who may not know this",
+            {Remedy.APPROVER, Remedy.ALONE},
+        ),
+        (replace(_HEARD, tool=replace(_READING, result=None)), _OTHERS, Verdict.ALLOW, "", set[Remedy]()),
+        (replace(_HEARD, tool=replace(_READING, effect=Effect.NONE)), _OTHERS, Verdict.ALLOW, "", set[Remedy]()),
+        (
+            replace(_HEARD, tool=replace(_READING, effect=Effect.NONE, server="notes")),
+            _OTHERS,
+            Verdict.REQUIRE_APPROVAL,
+            "this conversation holds words of people who may not know this",
+            {Remedy.APPROVER, Remedy.ALONE},
+        ),
+        (
+            replace(_HEARD, tool=_ADMINS, asker_role=Role.ADMIN),
+            _OTHERS,
+            Verdict.REQUIRE_APPROVAL,
+            "this conversation holds words of people who may not use this tool",
+            {Remedy.APPROVER, Remedy.ALONE},
+        ),
+        (
+            replace(_HEARD, tool=replace(_ADMINS, roles=frozenset({Role.MEMBER}))),
+            _OTHERS,
+            Verdict.ALLOW,
+            "",
+            set[Remedy](),
+        ),
+        (
+            replace(_HEARD, hook=Hook.POST_TOOL_RESPONSE, tool=_READING, item=CONFIDENTIAL),
+            _OTHERS,
+            Verdict.BLOCK,
+            "this conversation holds words of people who may not know what was found",
+            {Remedy.ALONE},
+        ),
+        (
+            replace(BASE, tool=_ADMINS, asker_role=Role.MEMBER),
+            "tool_is_for_the_role",
+            Verdict.BLOCK,
+            "this tool is for other roles",
+            {Remedy.GRANT_TOOL},
+        ),
+        (replace(BASE, tool=_ADMINS, asker_role=Role.ADMIN), "tool_is_for_the_role", Verdict.ALLOW, "", set[Remedy]()),
         (
             replace(BASE, hook=Hook.SESSION_RESET),
             "reset_is_confirmed",

@@ -8,9 +8,20 @@ from hypothesis import strategies as st
 
 from policy.decision import Outcome, Remedy, Verdict
 from policy.labels import PUBLIC, Integrity, Label, parse
-from policy.request import Effect, Hook, Request, Tool
+from policy.request import Effect, Hook, Others, Request, Role, Tool
 from policy.rules import Rule
-from tests.policy.strategies import NOW, TOP, condition, engine, labels, maybe_labels, requests, rule_sets, tools
+from tests.policy.strategies import (
+    NOW,
+    TOP,
+    condition,
+    engine,
+    labels,
+    maybe_labels,
+    others,
+    requests,
+    rule_sets,
+    tools,
+)
 
 CALLS = st.sampled_from((Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL))
 READERS = frozenset(
@@ -141,6 +152,48 @@ def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], too
     trusted = replace(untrusted, integrity=Integrity.TRUSTED)
     for lifted in (replace(call, approved=True), replace(call, taint=trusted)):
         assert "untrusted_cannot_command" not in engine(*rules).decide(lifted, NOW).rules
+
+
+@given(requests(CALLS), rule_sets(), tools, others)
+def test_others_cannot_command(request: Request, rules: tuple[Rule, ...], tool: Tool, others: Others) -> None:
+    """Another person's words command at most what their author could have the bot do alone; else people are asked."""
+    one, call = engine(*rules), replace(request, tool=tool, others=others, approved=False)
+    decision, alone = one.decide(call, NOW), one.decide(replace(call, others=None), NOW)
+    read = tool.result if tool.effect is not Effect.NONE or tool.server else None
+    alike = tool.roles is None or others.roles <= tool.roles
+    may = alike and not tool.consequential and (read is None or read.flows_to(others.clearance))
+    assert ("others_cannot_command" in decision.rules) == (not may)
+    assert may or decision.verdict >= Verdict.REQUIRE_APPROVAL
+    # It takes nothing away that another rule says, and says nothing where nobody else spoke.
+    assert decision.verdict >= alone.verdict
+    assert set(decision.rules) - {"others_cannot_command"} == set(alone.rules)
+    assert "others_cannot_command" not in one.decide(replace(call, approved=True), NOW).rules
+
+
+@given(requests(CALLS), tools, others, labels, st.frozensets(st.sampled_from(Role)))
+def test_others_cannot_command_the_more_the_more_they_are(
+    request: Request, tool: Tool, others: Others, clearance: Label, roles: frozenset[Role]
+) -> None:
+    """One more author never loosens a decision, whoever it is."""
+    few = replace(request, tool=tool, others=others)
+    many = replace(few, others=Others(others.clearance.meet(clearance), others.roles | roles))
+    assert engine().decide(many, NOW).verdict >= engine().decide(few, NOW).verdict
+
+
+@given(requests(st.just(Hook.POST_TOOL_RESPONSE)), others)
+def test_others_cannot_command_what_turns_out_to_be_above_them(request: Request, others: Others) -> None:
+    """What a call gives beyond what was declared is refused if the author of words in the context may not know it."""
+    decision = engine().decide(replace(request, others=others), NOW)
+    found = TOP if request.item is None else request.item
+    assert ("others_cannot_command" in decision.rules) == (not found.flows_to(others.clearance))
+
+
+@given(requests(CALLS), tools)
+def test_a_tool_is_for_the_roles_it_is_given_to(request: Request, tool: Tool) -> None:
+    decision = engine().decide(replace(request, tool=tool), NOW)
+    blocked = tool.roles is not None and request.asker_role not in tool.roles
+    assert ("tool_is_for_the_role" in decision.rules) == blocked
+    assert decision.verdict is Verdict.BLOCK or not blocked
 
 
 def _resulting(request: Request) -> Label:

@@ -1,0 +1,194 @@
+"""In a shared chat the context knows whose words it holds; who asks there is asked before the others' are followed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from bot import authors, events, labelling, questions
+from bot.quoting import addresses
+from bot.sessions.approvals import Approval
+from bot.sessions.events import Event, EventType
+from bot.sessions.summaries import Summary
+from channels.message import Address
+from policy.labels import PUBLIC, parse
+from policy.request import Others, Role
+from tests.bot.kit import DIRTY, INTERNAL, Scripted, bang, document, parts, proposed, standing
+from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, People, talking, team
+
+CHAT = {"team": {**CHATS["team"], "inbound": "PUBLIC"}}
+THREAD = replace(TEAM, thread="7")
+PRIVATE = Address("room", "ann")
+SEND = bang("message", channel="console", recipient="guest", text="hi")
+URL = "https://example.com/a"
+
+
+async def log(people: People, address: Address = TEAM) -> tuple[Event, ...]:
+    return await people.app.store.events(people.app.session_id(address))
+
+
+async def asked(people: People, address: Address = TEAM) -> list[Approval]:
+    return list(await people.app.store.approvals(people.app.session_id(address)))
+
+
+def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
+    here = standing()
+    written = (
+        events.user_message(here, "mel", "hello", PUBLIC),
+        events.user_message(here, "ann", "a report", PUBLIC, {"as": "result"}, authors=("eve",)),
+        events.observed(here, "lunch?", DIRTY, "1", {"room:zoe"}),
+        events.agent_message(here, "noted", said=True),
+        events.tool_result(here, "c1", "read_file", "text", "ok", DIRTY),
+    )
+    assert authors.authors(written) == {"mel", "ann", "eve", "room:zoe"}
+    assert authors.authors(()) == frozenset()
+
+
+def test_a_recap_carries_the_authors_whose_words_it_covers() -> None:
+    group = standing(principal="chat:room::team:", asker="ann", authors=frozenset({"ann", "mel"}))
+    assert events.summarized(group, Summary("they met", 3)).body["authors"] == ["ann", "mel"]
+    assert "authors" not in events.summarized(standing(authors=frozenset({"owner"})), Summary("met", 3)).body
+
+
+def test_what_others_may_know_is_looked_up_in_the_policy_in_force() -> None:
+    policy = document(principals=PEOPLE, channels=CHANNELS, chats=CHAT)
+    chat = "chat:room::team:"
+    assert labelling.others(policy, chat, TEAM, ()) is None
+    assert labelling.others(policy, chat, TEAM, {"mel"}) == Others(INTERNAL, frozenset({Role.MEMBER}))
+    both = labelling.others(policy, chat, TEAM, {"mel", "gone"})
+    assert both == Others(PUBLIC, frozenset({Role.MEMBER, Role.STRANGER}))
+    trusting = document(
+        principals=PEOPLE, channels=CHANNELS, chats={"team": {**CHAT["team"], "unsafe_trust_all_members": True}}
+    )
+    assert labelling.others(trusting, chat, TEAM, {"mel"}) is None
+    assert labelling.members_words(trusting, chat, TEAM, PUBLIC) == PUBLIC
+    assert labelling.members_words(policy, chat, TEAM, PUBLIC) == DIRTY
+    assert labelling.members_words(policy, "ann", PRIVATE, PUBLIC) == PUBLIC
+
+
+def test_an_address_that_somebody_else_may_have_had_written_does_not_count() -> None:
+    mine = events.user_message(standing(), "ann", "look", PUBLIC)
+    others = events.user_message(standing(), "mel", "look", PUBLIC)
+    result = events.tool_result(standing(), "c1", "read_file", URL, "ok", PUBLIC)
+    assert addresses((mine, result), PUBLIC, "ann") == {URL}
+    assert addresses((others, result), PUBLIC, "ann") == frozenset()
+    # One that another person typed whole does: they could have it fetched themselves.
+    assert addresses((events.user_message(standing(), "mel", URL, PUBLIC),), PUBLIC, "ann") == {URL}
+
+
+@pytest.mark.parametrize(
+    "people, told",
+    [
+        ([], ""),
+        (["mel"], "Words of `mel` are in"),
+        (["eve", "mel"], "Words of `eve`, `mel` are in"),
+        (["mel", "room:zoe"], "Words of `mel`, people who are no users here are in"),
+    ],
+)
+def test_a_question_names_whose_words_are_there(people: list[str], told: str) -> None:
+    question: dict[str, JsonValue] = {
+        "tool": "x",
+        "arguments": {},
+        "rules": ["others_cannot_command"],
+        "authors": list[JsonValue](people),
+    }
+    one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
+    wording = questions.wording((one,))
+    assert (told in wording) if told else ("Words of" not in wording)
+
+
+@pytest.mark.anyio
+async def test_only_the_others_of_a_context_make_a_question(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT) as people:
+        await people.say("ann", SEND)
+        assert await asked(people) == []
+        await people.say("mel", "hello")
+        await people.say("ann", SEND)
+        (one,) = await asked(people)
+        assert one.rules == ("others_cannot_command",)
+        assert one.question["authors"] == ["mel"]
+        await people.say("ann", f"/approve {one.id}")
+        # In a thread of one's own, and in private, nothing is asked: the remedies that are offered.
+        await people.say("ann", SEND, THREAD)
+        await people.say("ann", SEND, PRIVATE)
+        assert await asked(people, THREAD) == []
+        assert await asked(people, PRIVATE) == []
+
+
+@pytest.mark.anyio
+async def test_simulate_equals_enforce_for_whoever_asks_in_the_chat(tmp_path: Path) -> None:
+    text = '/simulate message {"channel": "console", "recipient": "guest", "text": "hi"}'
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT) as people:
+        await people.say("ann", "hello")
+        await people.say("ann", text)
+        assert "others_cannot_command" not in people.rooms.alone("ann")[-1]
+        await people.say("mel", "hello")
+        for who in ("ann", "mel"):
+            await people.say(who, text)
+            assert "others_cannot_command says REQUIRE_APPROVAL" in people.rooms.alone(who)[-1]
+            assert "in a thread of your own" in people.rooms.alone(who)[-1]
+
+
+@pytest.mark.anyio
+async def test_one_question_where_untrusted_data_asks_as_well(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT) as people:
+        await people.say("mel", bang("read_file", path="public/welcome.md"))
+        await people.say("ann", SEND)
+        (one,) = await asked(people)
+        assert one.rules == ("untrusted_cannot_command", "others_cannot_command")
+        await people.say("ann", f"/approve {one.id}")
+        assert "accepted for guest" in str(people.rooms.said)
+
+
+@pytest.mark.anyio
+async def test_what_a_child_is_told_and_tells_takes_its_authors_along(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT) as people:
+        await people.say("mel", "hello")
+        await people.say("ann", bang("sessions_spawn", task="report"))
+        (slot,) = await people.app.store.slots("chat:room::team:")
+        (task, *_) = [one for one in await people.app.store.events(slot.sid) if one.type is EventType.USER_MESSAGE]
+        assert (task.actor, task.body["authors"]) == ("ann", ["mel"])
+
+        async def reported() -> list[Event]:
+            told = [one for one in await log(people) if one.type is EventType.USER_MESSAGE]
+            return [one for one in told if one.body.get("origin")]
+
+        await people.settled()
+        while not (found := await reported()):
+            await people.settled()
+        assert (found[0].actor, found[0].body["authors"]) == ("ann", ["mel"])
+
+
+@pytest.mark.anyio
+async def test_words_that_enter_a_turn_count_before_its_next_call(tmp_path: Path) -> None:
+    """What was overheard enters with the message that begins the turn, and counts in that turn."""
+    observed = {"team": {**CHAT["team"], "observe": 3}}
+    async with talking(tmp_path, team("ann", "mel"), chats=observed) as people:
+        await people.send("mel", "whenever …", addressed=False)
+        await people.send("zoe", "me too", addressed=False)
+        await people.say("ann", SEND)
+        (one,) = await asked(people)
+        assert one.question["authors"] == ["mel", "room:zoe"]
+
+
+@pytest.mark.anyio
+async def test_a_model_is_offered_the_tools_of_whoever_asks(tmp_path: Path) -> None:
+    model = Scripted("noted")
+    tools = {"web_fetch": {"roles": ["admin"]}, "write_file": {"roles": ["member"]}}
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT, tools=tools, parts=parts(model=model)) as people:
+        for who in ("ann", "mel", "ann"):
+            await people.say(who, "hello")
+    offered = [{tool.name for tool in asked.function_tools} for asked in model.parameters]
+    assert [{"web_fetch", "write_file"} & names for names in offered] == [{"web_fetch"}, {"write_file"}, {"web_fetch"}]
+
+
+@pytest.mark.anyio
+async def test_a_call_that_is_not_offered_is_refused(tmp_path: Path) -> None:
+    model = Scripted([proposed("web_fetch", {"url": URL})], "noted")
+    tools = {"web_fetch": {"roles": ["admin"]}}
+    async with talking(tmp_path, team("ann", "mel"), chats=CHAT, tools=tools, parts=parts(model=model)) as people:
+        await people.say("mel", "hello")
+        told = [str(one.body["text"]) for one in await log(people) if one.type is EventType.TOOL_RESULT]
+        assert "tool_is_for_the_role" in told[0]
+        assert parse("PUBLIC") == (await people.app.store.state(people.app.session_id(TEAM))).taint  # pyright: ignore[reportOptionalMemberAccess] - it is there
