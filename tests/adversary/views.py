@@ -1,0 +1,129 @@
+"""What a reader who is cleared for PUBLIC alone could tell of a run, as lines that two runs can be compared by.
+
+That is the whole log of every session that they may know of, in order; its counts and its standing; what was said to
+them; and what every command tells them. Ids that are drawn anew in each run are replaced by their order, which keeps
+which are the same and nothing else. Moments are left out: timing is outside the law, order is not.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.authorize import Caller, Ingress
+from bot.commands import table
+from bot.events import told_to
+from bot.sessions.events import Event
+from bot.sessions.values import SessionState
+from policy.labels import PUBLIC
+from tests.adversary.stage import Seen, Stage
+
+COMMANDS: Final = (
+    "/sessions",
+    "/agents",
+    "/status",
+    "/usage",
+    "/held",
+    "/stop",
+)
+"""What the reader types in the end; the last of them changes what there is."""
+
+_ID: Final = re.compile(
+    r"(?:(?<=\\n)|(?<![A-Za-z0-9]))(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})\b"
+)
+_MOMENT: Final = re.compile(r"\b1[6-9][0-9]{11}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?( UTC)?")
+_CODE: Final = re.compile(r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}")
+
+
+class Names:
+    """Ids by the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self._known = dict[str, str]()
+
+    def plain(self, text: str) -> str:
+        """Return a text without ids and moments."""
+        text = _CODE.sub(self._name, text)
+        return _MOMENT.sub("<moment>", _ID.sub(self._name, text))
+
+    def _name(self, found: re.Match[str]) -> str:
+        return self._known.setdefault(found.group(), f"<id {len(self._known)}>")
+
+
+async def below(stage: Stage, seen: Seen) -> tuple[str, ...]:
+    """Return what the reader could tell."""
+    names = Names()
+    return tuple([names.plain(line) async for line in _lines(stage, seen)])
+
+
+async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
+    for outbound in seen.sent:
+        destination = await stage.app.gate.destination(outbound.address)
+        if (destination.clearance or PUBLIC).flows_to(PUBLIC):
+            buttons = [button.label for button in outbound.buttons]
+            yield f"said at {outbound.address}: {outbound.kind} {outbound.text!r} {buttons}"
+    for effect in seen.effects:
+        yield f"done: {effect}"
+    for place, state in seen.states:
+        if state.visibility.flows_to(PUBLIC):
+            yield f"session {place}: {_standing(state)}"
+            for event in await stage.app.store.events(state.sid, limit=10_000):
+                yield f"session {place}: {_told(event)}"
+    for line in await _asked(stage):
+        yield line
+
+
+def _standing(state: SessionState) -> str:
+    last = None if state.last_turn is None else (state.last_turn.reason, asdict(state.last_turn.usage))
+    title = None if state.title is None else state.title.text
+    return (
+        f"{state.status} taint {state.taint} events {state.seq} waiting {state.waiting_items} ended "
+        f"{state.ended_at > 0} last {last} used {asdict(state.usage)} title {title} mode {state.mode} {state.model}"
+    )
+
+
+def _told(event: Event) -> str:
+    if not event.label.flows_to(PUBLIC):
+        return f"{event.seq} {event.type} hidden"
+    body: JsonValue = dict(told_to(event, PUBLIC))
+    return f"{event.seq} {event.type} {event.actor} {json.dumps(_timeless(body), sort_keys=True, ensure_ascii=False)}"
+
+
+def _timeless(value: JsonValue) -> JsonValue:
+    """Return a body without the moments that providers and questions are stamped with."""
+    if isinstance(value, dict):
+        return {key: _timeless(inner) for key, inner in value.items() if key not in {"timestamp", "expires_at"}}
+    if isinstance(value, list):
+        return [_timeless(inner) for inner in value]
+    return value
+
+
+async def _asked(stage: Stage) -> list[str]:
+    """Return what every command answers the reader, as far as it may be said there."""
+    found = list[str]()
+    lane = stage.world.lanes[0]
+    principal = stage.app.gate.document.principal(lane.account)
+    assert principal is not None
+    caller = Caller(principal[0], principal[1].role, principal[1].clearance, Ingress.COMMAND)
+    for line in COMMANDS:
+        context = stage.app.command_context(caller, lane.address, stage.app.session_id(lane.address))
+        told = await table.answer(context, line)
+        may = told.label.flows_to(PUBLIC)
+        found.append(f"{line}: {told.text if may else 'withheld'} {[button.label for button in told.buttons]}")
+    return found
+
+
+def differences(one: tuple[str, ...], other: tuple[str, ...]) -> Iterator[str]:
+    """Yield the first lines in which two views differ."""
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            yield f"secret 0: {left}"
+            yield f"secret 1: {right}"
+            return
+    if len(one) != len(other):
+        at = min(len(one), len(other))
+        longer, which = (one, 0) if len(one) > len(other) else (other, 1)
+        yield f"only with secret {which}: {longer[at]}"
