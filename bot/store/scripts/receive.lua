@@ -17,7 +17,7 @@ local function full()
   local taken = 0
   for _, record in ipairs(redis.call('HVALS', KEYS[4])) do
     local kept = held_item(record)
-    if not kept.report and pooled(kept.label, item.label) then taken = taken + 1 end
+    if not kept.report and flows(kept.label, item.label) and flows(item.label, kept.label) then taken = taken + 1 end
   end
   return taken >= most
 end
