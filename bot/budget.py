@@ -4,6 +4,9 @@ Tokens are set aside before a model is asked, and what it used is counted in the
 much as was set aside. A background session uses what belongs to whoever set it going and to the chat it came from.
 Where no budget is configured nothing is counted here, and the store is not asked.
 
+A person and a chat have a budget for each level and compartments (ADR 0015). The pool is fixed when tokens are set
+aside, by all that the model is then given to read: how many it uses depends on nothing else, so they are settled there.
+
 Where a budget would suffice but for what others have set aside and not used yet, that is waited for a moment. That one
 is used up, or is not free in time, is told in constants: what others use is nobody's business (law `no_read_up`).
 """

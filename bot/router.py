@@ -202,11 +202,19 @@ class Router:
 
     def _paced(self, inbound: Inbound, caller: Caller, *, urgent: bool) -> bool:
         """Count what somebody says; return whether it is not too much. What a platform tells again counts once."""
-        return caller.role is Role.OWNER or self._rate.allows(f"{urgent:d}/{caller.principal}", _dedupe(inbound))
+        key = f"{urgent:d}/{self._pool(inbound, caller)}"
+        return caller.role is Role.OWNER or self._rate.allows(key, _dedupe(inbound))
+
+    def _pool(self, inbound: Inbound, caller: Caller) -> str:
+        """Name the pool that what somebody says is counted in: theirs, at the level of what is said here (ADR 0015)."""
+        label = labelling.inbound(
+            self._gate.document, inbound.address, caller.role, authored=True, shared=not inbound.private
+        )
+        return f"{caller.principal} {label.secrecy}"
 
     async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
         """Take in no more of somebody who says too much for now; that is told and noted once in a minute."""
-        if self._told.allows(caller.principal):
+        if self._told.allows(self._pool(inbound, caller)):
             body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
             await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
             await self._tell(inbound, caller, sid, FLOODED)

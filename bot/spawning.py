@@ -3,6 +3,10 @@
 A slot is reserved in the principal's place in the store, the session is created in its own. That a session exists is
 what confirms its reservation, and that it has ended is what frees it; a process that died between two of these steps
 leaves a slot that the next one in want of it looks into. The gate alone mints.
+
+Slots are counted in pools, one for each principal and label of those who ask (ADR 0015, law `no_read_up`). What is
+taken in a pool is given back there by the deadline fixed when it was taken. Before, it is given back by an end or a
+stop that this label may know of, and by nothing else: a session that has read more keeps its slot until then.
 """
 
 import hashlib
@@ -14,11 +18,12 @@ from pydantic import JsonValue
 from bot import bounded
 from bot.authors import named
 from bot.errors import BusyError, NotFoundError, RequestError
-from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, Reservation, Slot
+from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, NewSlot, Reservation, Slot
 from bot.sessions.port import SessionStore
 from bot.sessions.values import NewItem, SessionState
 from bot.standing import Standing
 from channels.message import Address
+from policy.labels import Label
 
 _RUN: Final = 16
 
@@ -58,7 +63,7 @@ class Spawner:
         """Create a background session for the session of `standing`, with its task labelled like what that has read.
 
         `key` is the call's idempotency key: the same again is the same child. Raises NotFoundError: the parent is
-        gone or was reset. BusyError: as many live as may. DepthError, HopsError: the parent may have no children.
+        gone or was reset. BusyError: as many live in its pool as may. DepthError, HopsError: the parent may have none.
         """
         parent = await self._store.state(standing.sid)
         if parent is None or parent.generation != standing.generation or parent.ended_at:
@@ -70,10 +75,10 @@ class Spawner:
         run = hashlib.sha256(key.encode()).hexdigest()[:_RUN]
         home = Address(SESSION, standing.sid, standing.principal, run)
         sid = self._session_id(home)
-        reserved = await self._reserve(standing.principal, run, sid, standing.sid)
-        deadline = reserved.now + min(errand.minutes or self._minutes, self._minutes) * 60_000
-        if parent.lineage is not None:
-            deadline = min(deadline, parent.lineage.deadline)
+        pool = standing.taint.join(standing.visibility)
+        life = min(errand.minutes or self._minutes, self._minutes) * 60_000
+        latest = 0 if parent.lineage is None else parent.lineage.deadline
+        reserved = await self._reserve(standing.principal, NewSlot(run, sid, standing.sid, pool, life, latest))
         task = f"{errand.task}\n\n{bounded.instruction(errand.returns)}" if errand.returns else errand.task
         await self._store.accept(
             NewItem(
@@ -90,7 +95,7 @@ class Spawner:
                     generation=standing.generation,
                     run=run,
                     depth=depth,
-                    deadline=deadline,
+                    deadline=reserved.deadline,
                     title=errand.title,
                     deliver_to=errand.deliver_to,
                     returns=errand.returns,
@@ -103,50 +108,72 @@ class Spawner:
         return Child(run, sid)
 
     async def free(self, principal: str) -> None:
-        """Free the slots of sessions that have ended, or were not created in time."""
+        """Free the slots of sessions that have ended as their pools may know, or were not created in time."""
         live = [slot for slot in await self._store.slots(principal) if slot.live]
-        await self._store.free(principal, tuple([slot for slot in live if await self._over(slot)]))
+        await self._store.free(principal, tuple([slot for slot in live if await self._given_back(slot)]))
 
     async def below(self, principal: str, sid: str) -> tuple[str, ...]:
         """Return what descends from a session and has not ended and been heard.
 
         One that waits for its children has ended and comes back when they report; it holds no slot.
         """
-        slots, found = await self._store.slots(principal), list[Slot]()
-        above = {sid}
-        while more := [slot for slot in slots if slot.parent in above and slot not in found]:
-            found += more
-            above = {slot.sid for slot in more}
-        return tuple([slot.sid for slot in found if not await self._over(slot, heard=True)])
+        found = _descending(await self._store.slots(principal), sid)
+        return tuple([slot.sid for slot in found if not await self._over(slot)])
 
     async def working(self, principal: str, sid: str) -> bool:
         """Say whether anything that descends from a session goes on by itself; what asks people does not."""
         states = [await self._store.state(child) for child in await self.below(principal, sid)]
         return any(state is None or not state.asks for state in states)
 
-    async def stop(self, principal: str, sid: str, *, interrupt: Callable[[str], None]) -> None:
-        """Stop all that descends from a session; `interrupt` stops a turn run here."""
+    async def stop(self, principal: str, sid: str, typed: Label, *, interrupt: Callable[[str], None]) -> None:
+        """Stop all that descends from a session, whatever it has read; `interrupt` stops a turn run here.
+
+        `typed` is the label of the command. The slots of pools that may know of it are free at once, the session's own
+        among them: what its sessions have read since, and how they end, tells nothing.
+        """
         stopped = set[str]()
         while left := [child for child in await self.below(principal, sid) if child not in stopped]:
             for child in left:
                 await self._store.stop(child, actor=principal)
                 interrupt(child)
             stopped.update(left)
+        slots = await self._store.slots(principal)
+        theirs = [slot for slot in slots if slot.sid == sid] + _descending(slots, sid)
+        freed = tuple(slot for slot in theirs if slot.live and typed.flows_to(slot.pool))
+        await self._store.free(principal, freed)
 
-    async def _reserve(self, principal: str, run: str, sid: str, parent: str) -> Reservation:
+    async def _reserve(self, principal: str, new: NewSlot) -> Reservation:
         """Reserve a slot; if there is none, look whether some are held by what has ended."""
         try:
-            return await self._store.reserve(principal, run, sid, parent, self._caps)
+            return await self._store.reserve(principal, new, self._caps)
         except BusyError:
             await self.free(principal)
-            return await self._store.reserve(principal, run, sid, parent, self._caps)
+            return await self._store.reserve(principal, new, self._caps)
 
-    async def _over(self, slot: Slot, *, heard: bool = False) -> bool:
-        """Say whether a slot's session has ended, or was not created in time; `heard`: and its result delivered."""
+    async def _given_back(self, slot: Slot) -> bool:
+        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know."""
+        if slot.due:
+            return True
         state = await self._store.state(slot.sid)
         if state is None:
             return slot.lapsed
-        return state.ended_at > 0 and not (heard and state.undelivered)
+        return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
+
+    async def _over(self, slot: Slot) -> bool:
+        """Say whether a slot's session has ended and its result was delivered, or was not created in time."""
+        state = await self._store.state(slot.sid)
+        if state is None:
+            return slot.lapsed
+        return state.ended_at > 0 and not state.undelivered
+
+
+def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
+    """Return the slots of all that descends from a session."""
+    found, above = list[Slot](), {sid}
+    while more := [slot for slot in slots if slot.parent in above and slot not in found]:
+        found += more
+        above = {slot.sid for slot in more}
+    return found
 
 
 def _origin(standing: Standing) -> dict[str, JsonValue]:

@@ -6,7 +6,8 @@ number of workers may run, and a turn that a crashed one left goes on in another
 
 import asyncio
 import traceback
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ from bot.spawning import Spawner
 from bot.standing import Standing
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from channels.message import Address, Signal
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -55,7 +56,11 @@ _MOMENT: Final = 0.2
 
 
 class Worker:
-    """Runs turns, up to `parallel` sessions at once; `interval` is seconds between two sweeps."""
+    """Runs turns, up to `parallel` sessions at once; `interval` is seconds between two sweeps.
+
+    No pool, a principal's sessions of one level, takes the last of them: it runs as many at most as are left for all
+    others (ADR 0015). So a pool that waits delays itself.
+    """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -74,7 +79,7 @@ class Worker:
         ids: Ids,
         spawner: Spawner,
         interval: float,
-        parallel: int = 16,
+        parallel: int = 32,
     ) -> None:
         self._store = store
         self._wake = wake
@@ -90,7 +95,9 @@ class Worker:
         self._ids = ids
         self._spawner = spawner
         self._interval = interval
+        self._parallel = parallel
         self._slots = asyncio.Semaphore(parallel)
+        self._pools = dict[str, tuple[str, Label]]()
         self._busy = set[str]()
         self._again = set[str]()
         self._turns: dict[str, OpenTurn] = {}
@@ -161,6 +168,8 @@ class Worker:
                 except UnsettledError as error:
                     # No slot is held meanwhile.
                     tasks.start_soon(self._later, sid, error.seconds)
+                except _CrowdedError as error:
+                    tasks.start_soon(self._give_back, error.claim)
                 except StoreGoneError:
                     # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
                     return
@@ -178,6 +187,24 @@ class Worker:
         await asyncio.sleep(seconds)
         with suppress(StoreError):
             await self._wake.again((sid,))
+
+    @contextmanager
+    def _counted(self, claim: Claim) -> Generator[None]:
+        """Count a turn in its pool. Raises _CrowdedError: the pool has as many here as are left for all others."""
+        pool = claim.state.principal, claim.state.visibility.secrecy
+        if sum(one == pool for one in self._pools.values()) >= self._parallel - len(self._pools):
+            raise _CrowdedError(claim)
+        self._pools[claim.sid] = pool
+        try:
+            yield
+        finally:
+            del self._pools[claim.sid]
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Keep a session of a crowded pool for a moment, and leave it to this worker or another then."""
+        await asyncio.sleep(_MOMENT)
+        with suppress(StoreError):
+            await self._store.release(claim)
 
     async def _report(self, sid: str, error: Exception) -> None:
         """Tell operators of a session that could not be worked; when its lease has run out it is tried again."""
@@ -204,7 +231,8 @@ class Worker:
         with suppress(LeaseLostError):
             if current:
                 # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
-                await self._turn(claim)
+                with self._counted(claim):
+                    await self._turn(claim)
                 return
         # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
         await self._store.release(claim)
@@ -337,6 +365,14 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001 - as above, and nothing of the first ending was written
             return await self._endings.end(turn, _broken(error))
+
+
+class _CrowdedError(Exception):
+    """A session's pool runs enough turns here; no slot is held while it waits."""
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__()
+        self.claim = claim
 
 
 def _hops(item: InboxItem) -> int:

@@ -79,6 +79,11 @@ class Label:
         )
 
     @property
+    def secrecy(self) -> "Label":
+        """The same level and compartments, TRUSTED: who may read it, whoever wrote it."""
+        return Label(self.level, self.compartments) if self.untrusted else self
+
+    @property
     def untrusted(self) -> bool:
         """Whether an attacker may have written it."""
         return self.integrity is _UNTRUSTED

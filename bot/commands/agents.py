@@ -7,7 +7,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
 from bot.crossings import Response
@@ -100,8 +99,9 @@ async def called(context: CommandContext, call: Call, label: Label | None = None
     state = await context.state()
     if state is None:
         raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
-    typed = label or labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
-    standing = replace(await context.standing(state), taint=typed)
+    typed = label or context.typed
+    # It is the person who asks, so it counts where they typed it, and not where the session has come to.
+    standing = replace(await context.standing(state), taint=typed, visibility=typed)
     prepared = context.gate.prepare(standing, call)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
     await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
@@ -168,7 +168,7 @@ def _line(slot: Slot, state: SessionState, task: str) -> str:
 async def _cancel(context: CommandContext, slot: Slot) -> Reply:
     await context.store.stop(slot.sid, actor=context.caller.principal)
     context.interrupt(slot.sid)
-    await context.spawner.stop(context.caller.principal, slot.sid, interrupt=context.interrupt)
+    await context.spawner.stop(context.caller.principal, slot.sid, context.typed, interrupt=context.interrupt)
     await context.close(slot.sid)
     return Reply(f"stopping {slot.run} and whatever it spawned")
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from bot import labelling
 from bot.authorize import Caller
 from bot.budget import Budget
 from bot.config.model import Config
@@ -93,6 +94,11 @@ class CommandContext:
     budget: Budget
     health: Health
     config: Config
+
+    @property
+    def typed(self) -> Label:
+        """The label of what the caller types here."""
+        return labelling.inbound(self.gate.document, self.address, self.caller.role, authored=True)
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message."""

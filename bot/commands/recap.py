@@ -12,6 +12,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.sessions.summaries import Recapped
 from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.summarize import generation, topic
+from policy.labels import join_all
 from policy.request import Hook
 
 _TRIES: Final = 20
@@ -30,7 +31,9 @@ async def summarize(context: CommandContext, argument: str) -> Reply:
     if state.turn is not None:
         raise BusyError
     log = await generation(context.store, context.sid, state.generation)
-    recapped = await context.recap(standing, log, topic(argument))
+    # More may have been read since, by a turn that began meanwhile.
+    read = join_all((event.label for event in log if event.admitted), standing.taint)
+    recapped = await context.recap(replace(standing, taint=read), log, topic(argument))
     return await _kept(context, state, recapped)
 
 

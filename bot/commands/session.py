@@ -19,6 +19,9 @@ from policy.request import Hook, Role
 
 NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
 
+STOPPED: Final = "whatever ran here is stopped, and whatever it spawned"
+"""The answer where nobody may know whether anything ran."""
+
 _CAUSES: Final = 5
 
 
@@ -61,14 +64,20 @@ async def status(context: CommandContext, argument: str) -> Reply:
 async def stop(context: CommandContext, argument: str) -> Reply:
     """Stop the running turn and cancel what waits."""
     _nothing_more(argument)
-    running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal)
+    reader = (await context.standing(None)).reader
+    running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal, reader=reader)
     # A turn in another process learns of it when it next writes or renews its lease.
     context.interrupt(context.sid)
     # Whether there were any is not told: they may be above what may be known here.
-    await context.spawner.stop(context.caller.principal, context.sid, interrupt=context.interrupt)
+    state = await context.state()
+    whose = context.caller.principal if state is None else state.principal
+    await context.spawner.stop(whose, context.sid, context.typed, interrupt=context.interrupt)
+    waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
+    if state is not None and not state.visibility.flows_to(reader):
+        # Neither is whether a session above those who read here was running.
+        return Reply(f"{STOPPED}{waiting}")
     if not running and not cancelled:
         return Reply("there is nothing to stop here, and whatever it spawned is stopped")
-    waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
     return Reply(f"{'stopping' if running else 'nothing was running'}{waiting}")
 
 

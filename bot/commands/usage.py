@@ -1,7 +1,7 @@
 """What models were used for: by a conversation, and, where there are budgets, in a day.
 
 What was used today is counted as far as sessions go that whoever asks may know of (law `no_read_up`). A person sees his
-own, and a shared chat's in that chat; an admin sees everybody's.
+own, and a shared chat's in that chat; an admin sees everybody's. Both have their tokens of a day for each level.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from bot import principals
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.sessions.budgets import Spent, Whose
 from bot.sessions.values import SessionState, Usage
-from policy.labels import Label, join_all
+from policy.labels import PUBLIC, Label, join_all
 
 NOT_COUNTED: Final = "no limit of a day is configured, so nothing is counted by the day"
 AS_FAR: Final = "as far as may be told here"
@@ -75,7 +75,7 @@ def _everybody(context: CommandContext, today: tuple[Spent, ...]) -> Iterable[st
         yield NOT_COUNTED
         return
     people = [spent for spent in today if spent.whose is Whose.PERSON]
-    yield f"all used {_amount(people, limits.all)} today, {AS_FAR}"
+    yield f"all used {_total(people, limits.all)} today, {AS_FAR}"
     yield from _ranked(people, limits.person)
     yield from _ranked([spent for spent in today if spent.whose is Whose.CHAT], limits.chat)
 
@@ -92,11 +92,18 @@ def _ranked(today: list[Spent], limit: int | None) -> Iterable[str]:
         yield f"  and {len(first) - _MOST} more"
 
 
-def _amount(spent: Iterable[Spent], limit: int | None) -> str:
-    parts = tuple(spent)
-    known = "" if all(one.complete for one in parts) else ", not all of it known,"
+def _amount(spent: list[Spent], limit: int | None) -> str:
+    """Return what was used in words; where there is a limit, for each of the levels that it is for."""
+    pools = sorted({one.label for one in spent}, key=lambda pool: (pool.level, str(pool)))
+    if limit is None or pools in ([], [PUBLIC]):
+        return _total(spent, limit)
+    return ", ".join(f"{_total([one for one in spent if one.label == pool], limit)} for {pool}" for pool in pools)
+
+
+def _total(spent: list[Spent], limit: int | None) -> str:
+    known = "" if all(one.complete for one in spent) else ", not all of it known,"
     most = "" if limit is None else f" of {limit}"
-    return f"{sum(one.tokens for one in parts)}{most} tokens{known}"
+    return f"{sum(one.tokens for one in spent)}{most} tokens{known}"
 
 
 def _label(today: Iterable[Spent]) -> Label:

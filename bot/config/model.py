@@ -128,7 +128,7 @@ class Limits(Block):
     """How much of anything: per turn, per session, per message, per day.
 
     Tokens of a day are those that models read and write, of all together, of each person and of each shared chat; null
-    is no limit.
+    is no limit. Background sessions, and tokens of a person or a chat, are for each level and its compartments.
     """
 
     model_steps: int = Field(default=20, ge=1, le=1000)

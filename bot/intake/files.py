@@ -149,7 +149,8 @@ class Files:
             return replace(file, remark=NOT_HEARD)
         try:
             # What it uses it does not tell: that is never known.
-            async with self._budget.spending(standing, lambda: _LEAST + len(file.content) // _BYTES):
+            paying = replace(standing, taint=standing.taint.join(item.label))
+            async with self._budget.spending(paying, lambda: _LEAST + len(file.content) // _BYTES):
                 text = await transcriber.transcribe(file.content, file.nature)
         except BudgetError as error:
             await record(error.row(standing))

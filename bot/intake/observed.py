@@ -87,10 +87,11 @@ class Observer:
             or inbound.private
             or inbound.how is not How.TEXT
             or inbound.account in document.blocked
-            or not self._allows(inbound)
         ):
             return False
         label = labelling.inbound(document, address, Role.STRANGER, authored=False, shared=True)
+        if not self._allows(inbound, label):
+            return False
         kept = LONGEST + _MARGIN
         # Before it is cut: of what is kept in part a secret's value would not be known any more.
         text = self._gate.scrubbed(said, kept)[:kept]
@@ -126,9 +127,12 @@ class Observer:
         known = self._gate.document.principal(account)
         return account if known is None else known[0]
 
-    def _allows(self, inbound: Inbound) -> bool:
-        """Count a text, once if it is told again; say whether so much is kept of that account and of that chat."""
-        account, address, identity = inbound.account, inbound.address, _identity(inbound)
+    def _allows(self, inbound: Inbound, label: Label) -> bool:
+        """Count a text, once if it is told again; say whether so much is kept of that account and of that chat.
+
+        An account is counted for each level of what it says apart, so that no chat tells of a higher one (ADR 0015).
+        """
+        account, address, identity = f"{inbound.account} {label.secrecy}", inbound.address, _identity(inbound)
         return (
             self._accounts.allows(account, identity)
             and (inbound.opens or not address.thread or self._threads.allows(account, str(address)))

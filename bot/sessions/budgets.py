@@ -22,7 +22,11 @@ class Whose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The most tokens of a day: of each person, of each shared chat, and of all together; None for no limit."""
+    """The most tokens of a day; None for no limit.
+
+    A person and a shared chat have that many for each level and compartments, so that nothing used above tells below
+    (ADR 0015). That of `all` is one for everything together.
+    """
 
     person: int | None = None
     chat: int | None = None
@@ -38,7 +42,7 @@ class Budgets:
 class Spender:
     """Who uses tokens: the person who set it going, and the shared chat it is for, empty for none.
 
-    `label` is what a reader must be cleared for to learn of the session that uses them.
+    `label` is what a reader must be cleared for to learn of the session that uses them, its pool but for the integrity.
     """
 
     person: str
@@ -68,7 +72,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a person or a chat used today in sessions of one label; `complete` is false if more was used than known."""
+    """What a person or a chat used today in sessions of one pool; `complete` is false if more was used than known."""
 
     whose: Whose
     name: str

@@ -85,7 +85,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many background sessions may live: of one parent, of one principal, and how deep."""
+    """How many background sessions may live in one pool: of one parent, of one principal; and how deep."""
 
     children: int
     live: int
@@ -93,21 +93,45 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """A slot reserved `now`, on the store's clock; its session must be created by `until`."""
+class NewSlot:
+    """A slot asked for, for the background session `sid` of a parent.
 
-    now: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A background session's slot; `lapsed` tells that a session not created by now cannot be any more."""
+    `pool` is the label of whoever asks, of which its integrity does not count: its principal's slots of one pool are
+    counted apart from all others. `life` is how many milliseconds the session may take at most; it must end by
+    `deadline` in any case, 0 for no other.
+    """
 
     run: str
     sid: str
     parent: str
+    pool: Label
+    life: int
+    deadline: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A slot reserved `now`, on the store's clock: created by `until`, its session must end by `deadline`."""
+
+    now: int
+    until: int
+    deadline: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A background session's slot, taken in a pool until it is freed or due.
+
+    `live` tells that nobody freed it, `due` that its deadline has passed, `lapsed` that a session not created by now
+    cannot be any more.
+    """
+
+    run: str
+    sid: str
+    parent: str
+    pool: Label
     lapsed: bool
+    due: bool
     live: bool
     record: bytes
 
@@ -155,10 +179,10 @@ class Held:
 class KinStore(Protocol):
     """What sessions ask of the store about one another."""
 
-    async def reserve(self, principal: str, run: str, sid: str, parent: str, caps: Caps) -> Reservation:
-        """Reserve a slot for the background session `sid` of a parent; the same run again keeps its slot.
+    async def reserve(self, principal: str, new: NewSlot, caps: Caps) -> Reservation:
+        """Reserve a slot in a pool of the principal; the same run again keeps its slot, its pool and its deadline.
 
-        Raises BusyError: as many live as may.
+        Raises BusyError: as many live in the pool as may.
         """
         ...
 

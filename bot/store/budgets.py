@@ -1,5 +1,6 @@
 """The part of the store that counts what is used of budgets: one place for all, so that one script sees them all."""
 
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -35,20 +36,32 @@ class Budget(Part):
         await self._link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
 
     async def spent_today(self) -> tuple[Spent, ...]:
-        """Return what was used today."""
-        flat, clock = await self._link.commands(("HGETALL", SPENT), ("TIME",))
-        fields = wire.pairs(flat)
-        if not fields:
-            return ()
-        wire.check_version(fields[b"v"])
-        if int(fields[b"day"]) < int(clock[0]) * 1000 // DAY_MS:
-            return ()
-        return wire.reading(lambda: tuple(_spent(name, value) for name, value in fields.items() if b" " in name))
+        """Return what was used today, with what came back today and is not noted yet."""
+        flat, open_, clock = await self._link.commands(("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",))
+        fields, now, found = wire.pairs(flat), int(clock[0]) * 1000, dict[bytes, bytes]()
+        if fields:
+            wire.check_version(fields[b"v"])
+            if int(fields[b"day"]) >= now // DAY_MS:
+                found = {name: value for name, value in fields.items() if b" " in name}
+        for name in wire.reading(
+            lambda: [one for record in wire.pairs(open_).values() for one in _lapsed(record, now)]
+        ):
+            tokens, *_ = found.get(name, b"0").split()
+            found[name] = tokens + b" 0"
+        return wire.reading(lambda: tuple(_spent(name, value) for name, value in found.items()))
+
+
+def _lapsed(record: bytes, now: int) -> Iterator[bytes]:
+    """Yield the fields of the day that a reservation counts in which came back today, unsettled."""
+    version, until, _, *accounts, pool = record.split()
+    wire.check_version(version)
+    if int(until) < now and int(until) // DAY_MS == now // DAY_MS:
+        yield from (account + b" " + pool for account in accounts if account != _NOBODY.encode())
 
 
 def _accounts(spender: Spender) -> tuple[str, str, str]:
     chat = f"c/{encode(spender.chat)}" if spender.chat else _NOBODY
-    return f"p/{encode(spender.person)}", chat, str(spender.label)
+    return f"p/{encode(spender.person)}", chat, str(spender.label.secrecy)
 
 
 def _spent(name: bytes, value: bytes) -> Spent:

@@ -25,7 +25,7 @@ encoding is injective.
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `v digest at process over`          | put_policy …      |
 | `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
 | `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
-| `lg:{live:<principal>}:slots` | hash | 24 h after their end | run → its session, parent, and reservation | reserve free |
+| `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → its session, parent, pool, deadline | reserve free |
 | `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
 | `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |

@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.errors import BusyError, NotFoundError
 from bot.ids import waiting_id
-from bot.sessions.kin import Arrival, Caps, Held, Parcel, Reservation, Slot
+from bot.sessions.kin import Arrival, Caps, Held, NewSlot, Parcel, Reservation, Slot
 from bot.sessions.records import AuditRow
 from bot.store import wire
 from bot.store.filing import Filing
@@ -21,9 +21,10 @@ RESERVATION_MS: Final = 30_000
 class Kin(Filing):
     """Implements the port `KinStore`."""
 
-    async def reserve(self, principal: str, run: str, sid: str, parent: str, caps: Caps) -> Reservation:
+    async def reserve(self, principal: str, new: NewSlot, caps: Caps) -> Reservation:
         """Reserve a slot."""
-        args: list[Arg] = [run, encode(sid), encode(parent), RESERVATION_MS, caps.children, caps.live]
+        args: list[Arg] = [new.run, encode(new.sid), encode(new.parent), str(new.pool.secrecy), new.life, new.deadline]
+        args += [RESERVATION_MS, self._options.keep_ms, caps.children, caps.live]
         reply = await self._link.script(Script.RESERVE, [slots_key(principal)], args)
         if reply[0] == b"full":
             raise BusyError
@@ -104,9 +105,18 @@ class Kin(Filing):
 
 
 def _slot(run: bytes, record: bytes, now: int) -> Slot:
-    version, state, until, sid, parent = record.split()
+    version, state, until, deadline, pool, sid, parent = record.split()
     wire.check_version(version)
-    return Slot(text(run), decode(text(sid)), decode(text(parent)), now > int(until), state == b"live", record)
+    return Slot(
+        text(run),
+        decode(text(sid)),
+        decode(text(parent)),
+        wire.label(pool),
+        lapsed=now > int(until),
+        due=now >= int(deadline),
+        live=state == b"live",
+        record=record,
+    )
 
 
 def _parts(record: bytes) -> tuple[int, bytes, str, bytes]:

@@ -42,7 +42,7 @@ from bot.store.questions import Questions, approvals_of
 from bot.store.scripts import Script
 from bot.store.wire import Bodies, dump, raw, text
 from bot.store.writes import change_args, claim_args, delivery_args, event_args
-from policy.labels import join_all
+from policy.labels import Label, join_all
 
 
 class Sessions(Filing, Questions):
@@ -193,11 +193,12 @@ class Sessions(Filing, Questions):
         reply = await self._link.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
         await self._mark_ready(claim.sid, reply[1])
 
-    async def stop(self, sid: str, *, actor: str) -> tuple[bool, int]:
+    async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> tuple[bool, int]:
         """Ask the running turn to stop and cancel what waits."""
         keys = session_keys(sid)
         names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._ids.op())]
-        reply = await self._link.script(Script.STOP, names, [raw(actor), self._options.keep_ms])
+        told = "" if reader is None else str(reader)
+        reply = await self._link.script(Script.STOP, names, [raw(actor), self._options.keep_ms, told])
         _, running, cancelled, ready = reply
         await self._mark_ready(sid, ready)
         return bool(running), int(cancelled)

@@ -37,6 +37,7 @@ class SimulateToolCall:
 
     async def run(self, arguments: SimulateArguments, scene: Scene) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
-        if not self._simulations.allows(scene.sid):
+        # What another generation asked, which a reset forgot, is counted apart.
+        if not self._simulations.allows(f"{scene.sid}/{scene.generation}"):
             return Result(str(BusyError()), scene.taint, failed=True)
         return Result(json.dumps(await scene.simulate(arguments.tool_name, arguments.args)), scene.taint)

@@ -194,8 +194,6 @@ class SessionStatus:
 
     async def _children(self, state: SessionState, scene: Scene) -> list[str]:
         """Return the ids of the background sessions of a session that live and that the caller may know of."""
-        live = [
-            slot.sid for slot in await self._sessions.slots(state.principal) if slot.live and slot.parent == state.sid
-        ]
-        found = [await visible(self._sessions, sid, scene.principal, scene.taint) for sid in live]
-        return sorted(child.sid for child in found if child is not None)
+        slots = [slot.sid for slot in await self._sessions.slots(state.principal) if slot.parent == state.sid]
+        found = [await visible(self._sessions, sid, scene.principal, scene.taint) for sid in slots]
+        return sorted(child.sid for child in found if child is not None and not child.ended_at)

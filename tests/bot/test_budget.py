@@ -143,7 +143,9 @@ async def test_sessions_that_a_reader_may_not_know_of_are_not_counted_for_him(tm
         await owner.say("/taint raise CONFIDENTIAL")
         for _ in range(2):
             await owner.say("hello")
-        assert "you used 60 of" in await owner.say("/usage")
+        assert "you used 30 of 1000000 tokens, 30 of 1000000 tokens for CONFIDENTIAL" in (
+            (await owner.say("/usage")).replace(" for PUBLIC", "")
+        )
         for question in ("/usage", "/usage all"):
             assert " 30 " in await low.say(question)
 

@@ -12,6 +12,7 @@ from bot.strangers import NOT_YOURS, UNKNOWN_HERE
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
+from tests.bot.rooms import Rooms, talking
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +96,27 @@ async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path:
         rows = await owner.app.store.records("audit")
         refused = [(row.body["account"], row.body["reason"]) for row in rows if row.kind == "refused"]
         assert refused == [("console:mel", "too many messages")]
+
+
+async def test_what_is_said_at_another_level_is_counted_apart(tmp_path: Path) -> None:
+    """How much somebody says in a CONFIDENTIAL chat is not told in one of another level."""
+    chats = {
+        name: {"channel": "room", "chat": name, "classification": label}
+        for name, label in (("team", "CONFIDENTIAL"), ("den", "CONFIDENTIAL"), ("hall", "INTERNAL"))
+    }
+    readers = {name: frozenset({"room:ann", "room:mel"}) for name in chats}
+    limits = {"limits": {"person_messages_per_minute": 2}}
+    async with talking(tmp_path, Rooms(readers), chats=chats, blocks=limits, serve=False) as people:
+
+        async def said(chat: str, times: int) -> list[Outcome]:
+            there = Address("room", chat)
+            return [(await people.send("mel", "hello", there)).outcome for _ in range(times)]
+
+        assert await said("team", 3) == [Outcome.ACCEPTED] * 2 + [Outcome.REFUSED]
+        assert await said("den", 1) == [Outcome.REFUSED]
+        before = list(people.rooms.said)
+        assert await said("hall", 3) == [Outcome.ACCEPTED] * 2 + [Outcome.REFUSED]
+        assert len(people.rooms.said) == len(before) + 1
 
 
 async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:

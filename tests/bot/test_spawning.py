@@ -9,11 +9,12 @@ import pytest
 from pydantic import JsonValue
 
 from bot.bounded import FAILED
+from bot.commands.session import STOPPED
 from bot.errors import BusyError, NotFoundError
 from bot.sessions.deliveries import RISEN
 from bot.sessions.events import EventType
-from bot.sessions.kin import Arrival, Caps, Errand, Parcel, Slot
-from bot.sessions.values import SessionState, Status, Turn, Write, YieldReason
+from bot.sessions.kin import Arrival, Caps, Errand, NewSlot, Parcel, Slot
+from bot.sessions.values import NewItem, SessionState, Status, Turn, Write, YieldReason
 from bot.spawning import DepthError, HopsError
 from bot.store.keys import slots_key
 from bot.tools.base import Declared, Result, Scene
@@ -30,6 +31,7 @@ from tests.bot.kit import (
     policy,
     standing,
 )
+from tests.bot.rooms import talking, team
 from tests.harness import Person, running
 from tests.store.world import command, keys
 
@@ -55,9 +57,10 @@ async def quiet(person: Person) -> list[SessionState]:
     """Wait until every background session has ended and been heard, and return them."""
 
     async def over() -> bool:
-        every = [*await children(person), await person.state()]
-        return not any(slot.live for slot in await slots(person)) and all(
-            not state.undelivered and not state.waiting_items and state.turn is None for state in every
+        spawned = await children(person)
+        return all(state.ended_at for state in spawned) and all(
+            not state.undelivered and not state.waiting_items and state.turn is None
+            for state in (*spawned, await person.state())
         )
 
     await eventually(over)
@@ -287,10 +290,10 @@ async def test_slots_that_a_crash_left_are_found_when_one_is_wanted(tmp_path: Pa
         # And here between the reservation and the creation.
         await app.store.stop((await slots(owner))[1].sid, actor="owner")
         await app.spawner.free("owner")
-        await app.store.reserve("owner", "lost", "nowhere", sid, Caps(5, 8, 2))
+        await app.store.reserve("owner", NewSlot("lost", "nowhere", sid, PUBLIC, 60_000), Caps(5, 8, 2))
         with pytest.raises(BusyError):
             await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
-        await command(app.store, "HSET", slots_key("owner"), "lost", f"1 live 1 nowhere {sid}")
+        await command(app.store, "HSET", slots_key("owner"), "lost", f"1 live 1 {2**42} PUBLIC nowhere {sid}")
         await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
         assert sum(slot.live for slot in await slots(owner)) == 5
 
@@ -446,6 +449,46 @@ async def test_a_stop_reaches_all_that_was_spawned_and_sets_nothing_going(tmp_pa
         found = await quiet(owner)
         assert [state.last_turn.reason for state in found if state.last_turn] == [YieldReason.CANCELED] * 2
         assert len(await owner.events()) == before
+
+
+async def test_a_stop_in_a_shared_chat_reaches_what_the_chat_spawned(tmp_path: Path) -> None:
+    async def wait(_arguments: object, _scene: object) -> None:
+        await asyncio.Event().wait()
+
+    probe, rooms = Probe(does=wait), team("ann", "mel")
+    async with talking(tmp_path, rooms, parts=parts(probe)) as people:
+        receipt = await people.say("ann", spawn(bang("probe")))
+        principal = "chat:room::team:"
+
+        async def runs() -> bool:
+            return bool(probe.ran)
+
+        await eventually(runs)
+        assert len(await people.app.spawner.below(principal, receipt.sid)) == 1
+        await people.say("ann", "/stop")
+
+        async def over() -> bool:
+            return not await people.app.spawner.below(principal, receipt.sid)
+
+        await eventually(over)
+
+
+async def test_a_stop_tells_nothing_of_a_session_above_those_who_read_there(tmp_path: Path) -> None:
+    """What runs there, and what waits there that they may not know of."""
+    low = {"desk": {"channel": "console", "chat": "owner", "clearance": "PUBLIC"}}
+    async with running(tmp_path, policy(recipients=low), serve=False) as owner:
+        for raised, waits, told in (
+            (False, False, "nothing was running, 1 waiting message cancelled"),
+            (True, False, f"{STOPPED}, 1 waiting message cancelled"),
+            (True, True, f"{STOPPED}, 1 waiting message cancelled"),
+        ):
+            await owner.send("hello")
+            if raised:
+                await owner.say("/taint raise CONFIDENTIAL", wait=False)
+            if waits:
+                item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, {"text": "x"}, str(owner.address), "owner")
+                await owner.app.store.accept(item)
+            assert told in await owner.say("/stop", wait=False)
 
 
 async def test_a_result_for_a_conversation_begun_anew_is_dropped(tmp_path: Path) -> None:

@@ -410,3 +410,42 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         told_of = (await failures())[0]
         assert told_of == {"session": sid, "error": "KeyError", "where": told_of["where"]}
         assert "You said: again" in await owner.say("again")
+
+
+async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: Path) -> None:
+    """One person's PUBLIC sessions run no more at once than is left; those above, and others', wait for none."""
+    let_go = asyncio.Event()
+
+    async def wait(_arguments: TextArguments, _scene: Scene) -> None:
+        await let_go.wait()
+
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+    }
+    probe = Probe(does=wait)
+    async with running(tmp_path, policy(principals=people), parts=parts(probe)) as owner:
+        high = Person(owner.app, owner.output, Address("console", "high"))
+        await high.say("hello")
+        await high.say("/taint raise CONFIDENTIAL")
+        many = [Person(owner.app, owner.output, Address("console", f"chat{n}")) for n in range(20)]
+        for person in many:
+            await person.send(bang("probe"))
+
+        async def ran(count: int) -> None:
+            async def reached() -> bool:
+                return len(probe.ran) == count
+
+            await eventually(reached)
+
+        await ran(16)
+        await asyncio.sleep(0.5)
+        assert len(probe.ran) == 16
+        ann = Person(owner.app, owner.output, Address("console", "ann"), "console:ann")
+        for person, count in ((high, 17), (ann, 18)):
+            await person.send(bang("probe"))
+            await ran(count)
+        let_go.set()
+        for person in many:
+            await person.settled()
+        assert len(probe.ran) == 22

@@ -213,7 +213,9 @@ class World:
         # One that its parent was told of when it rose; what it does since then is hidden.
         lineage = Lineage(self.own.sid, 1, sid, 1, 2**50, known=label) if secret.child else None
         if secret.child:
-            await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**50} {sid} {self.own.sid}")
+            await command(
+                store, "HSET", slots_key("owner"), sid, f"1 live {2**42} {2**42} {label} {sid} {self.own.sid}"
+            )
         typed = PUBLIC if secret.raised else label
         home = str(Address("console", sid))
         item = NewItem(sid, "d", secret.who, typed, {"text": "high"}, home, secret.who, lineage=lineage)
@@ -289,7 +291,7 @@ def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
             async with running(Path(folder), _POLICY) as owner:
                 world = World(owner, owner.app.clock.wall_ms())
                 await world.begin()
-                without = await world.answers()
+                without = await world.at_rest()
                 await world.hide(secrets)
                 assert sum('"status": "consumed"' in answer for answer in without) == 2, "of the session that is seen"
                 questions = [*map(str, QUESTIONS), *COMMANDS]
@@ -300,20 +302,23 @@ def test_no_read_up_two_runs_give_the_same_bytes(secrets: list[Secret]) -> None:
     asyncio.run(law())
 
 
-_FULL: Final = ("visible", "hidden", "mixed", "of others")
+_FREE: Final = ("nobody", "hidden", "of others")
+_FULL: Final = ("visible", "visible and hidden")
 
 
 @pytest.mark.anyio
 async def test_no_read_up_a_quota_refusal_tells_nothing_of_who_lives(tmp_path: Path) -> None:
-    """Whoever has all the places, `busy` is one sentence, and a refused call leaves nothing behind."""
-    refused = [await _refused(tmp_path, who) for who in _FULL]
+    """Whoever lives above, there are all the places below, and where there are none `busy` is one sentence."""
+    free = [await _spawned(tmp_path, who) for who in _FREE]
+    assert [sum(str(BusyError()) in answer for answer in told) for told in free] == [0] * len(_FREE)
+    refused = [await _spawned(tmp_path, who) for who in _FULL]
     for who, told in zip(_FULL, refused, strict=True):
         assert told == refused[0], who
     assert sum(str(BusyError()) in answer for answer in refused[0]) == 2
 
 
-async def _refused(folder: Path, who: str) -> list[str]:
-    """Return what a PUBLIC session and a person at a PUBLIC address hear when all places are taken in this way."""
+async def _spawned(folder: Path, who: str) -> list[str]:
+    """Return what a PUBLIC session and a person at a PUBLIC address hear when places are taken in this way."""
     place = folder / who.replace(" ", "-")
     await asyncio.to_thread(place.mkdir)
     async with running(place, _POLICY, serve=False) as owner:
@@ -322,13 +327,16 @@ async def _refused(folder: Path, who: str) -> list[str]:
         for person in (world.own, world.other, third):
             await person.send("hello")
         spawner, store = owner.app.spawner, owner.app.store
-        for n in range(8):
-            parents = (world.other, third) if who == "of others" else (world.own, world.other)
-            hidden = who in {"hidden", "of others"} or (who == "mixed" and n > 3)
-            label = parse("CONFIDENTIAL{hr}~") if hidden else PUBLIC
-            await spawner.mint_child(standing(label, sid=parents[n % 2].sid, turn=""), f"k{n}", Errand("look"))
+        taken = [label for word, label in (("visible", PUBLIC), ("hidden", parse("CONFIDENTIAL{hr}~"))) if word in who]
+        taken += [parse("CONFIDENTIAL")] if who == "of others" else []
+        parents = (world.other, third) if who == "of others" else (world.own, world.other)
+        for label in taken:
+            for n in range(8):
+                parent = standing(label, sid=parents[n % 2].sid, turn="")
+                await spawner.mint_child(parent, f"{label} {n}", Errand("look"))
         before = await store.state(owner.sid)
         told = await world.spawning()
         assert await store.state(owner.sid) == before
-        assert sum(slot.live for slot in await store.slots("owner")) == 8
+        lives = sum(slot.live for slot in await store.slots("owner"))
+        assert lives == 8 * len(taken) + (0 if "visible" in who else 2)
         return told

@@ -47,6 +47,14 @@ def test_a_sink_may_demand_trusted_data(a: Label, b: Label) -> None:
     assert a.flows_to(b, demand_trusted=True) == (a.flows_to(b) and not a.untrusted)
 
 
+@given(labels, labels)
+def test_secrecy_is_what_flows_without_who_wrote_it(a: Label, b: Label) -> None:
+    assert not a.secrecy.untrusted
+    assert a.flows_to(a.secrecy)
+    assert a.secrecy.flows_to(a)
+    assert (a.secrecy == b.secrecy) == (a.flows_to(b) and b.flows_to(a))
+
+
 @given(labels)
 def test_text_reads_back(label: Label) -> None:
     assert parse(str(label)) == label

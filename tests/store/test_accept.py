@@ -92,6 +92,27 @@ async def test_a_full_inbox_is_busy_and_takes_no_key(server: Supervisor) -> None
     await store.close()
 
 
+async def test_what_waits_of_another_level_takes_no_room(server: Supervisor) -> None:
+    """Also in a chat of many, where each has as much room as is left at the level of what they say."""
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=2))
+    home = "chat:room::team:"
+    for principal in ("ann", home):
+        sid = fresh()
+
+        async def say(label: str, dedupe: str, *, sid: str = sid, principal: str = principal) -> bool:
+            try:
+                await store.accept(NewItem(sid, dedupe, "ann", parse(label), {"text": "x"}, home, principal))
+            except BusyError:
+                return False
+            return True
+
+        for label in ("PUBLIC", "CONFIDENTIAL", "CONFIDENTIAL{acme}", "PUBLIC{acme}"):
+            taken = [await say(text, f"{text} {n}") for n in range(2) for text in (label, f"{label}~")]
+            # In a chat one person alone has half of it.
+            assert sum(taken) == (2 if principal == "ann" else 1), label
+    await store.close()
+
+
 async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Supervisor) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=8))
     sid, home = fresh(), "chat:room::team:"

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import SchemaError
-from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.store.keys import SPENDING, SPENT
 from bot.store.redis_store import RedisStore
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, parse
 from tests.store.world import SECRET, command, fresh
 
 pytestmark = pytest.mark.anyio
@@ -42,14 +42,41 @@ async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: Re
     await store.settle_tokens(first, ann, 40, complete=True)
     assert await store.reserve_tokens(second, ann, 61, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
     assert await store.reserve_tokens(second, ann, 60, HUNDRED, LIFE) is None
-    await store.settle_tokens(second, replace(ann, label=SECRET), 60, complete=False)
-    # Of each label by itself, so that a reader is told of what he may know of.
-    assert await spent(store, ann.person) == [
-        Spent(Whose.PERSON, ann.person, PUBLIC, 40, complete=True),
-        Spent(Whose.PERSON, ann.person, SECRET, 60, complete=False),
-    ]
+    await store.settle_tokens(second, ann, 60, complete=False)
+    assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 100, complete=False)]
     assert await store.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
     assert await store.reserve_tokens(fresh(), ann, 101, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
+
+
+async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(store: RedisStore) -> None:
+    chat, limits = f"chat:room::{fresh()}:", Budgets(person=100, chat=100)
+    ann = spender(chat)
+    pools = ("PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}")
+    for label in pools:
+        here, name = replace(ann, label=parse(label)), fresh()
+        assert await store.reserve_tokens(name, here, 60, limits, LIFE) is None
+        untrusted = replace(ann, label=parse(f"{label}~"))
+        assert await store.reserve_tokens(fresh(), untrusted, 41, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+        await store.settle_tokens(name, here, 60, complete=True)
+        assert await store.reserve_tokens(fresh(), untrusted, 41, limits, LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    found = await spent(store, ann.person, chat)
+    assert sorted(str(one.label) for one in found) == sorted([*pools, *pools])
+    assert {one.tokens for one in found} == {60}
+
+
+async def test_what_came_back_is_not_known_whoever_asks_next(own: RedisStore) -> None:
+    """A reader of one pool is told the same before and after somebody of another pool set tokens aside."""
+    ann, gone = spender(f"chat:room::{fresh()}:"), fresh()
+    assert await own.reserve_tokens(gone, ann, 10, HUNDRED, LIFE) is None
+    now = int((await command(own, "TIME"))[0]) * 1000
+    record: bytes = await command(own, "HGET", SPENDING, gone)
+    for till, told in ((now - DAY_MS, 0), (now - 1, 2)):
+        lapsed = b" ".join((record.split()[0], str(till).encode(), *record.split()[2:]))
+        await command(own, "HSET", SPENDING, gone, lapsed)
+        before = await own.spent_today()
+        assert [(one.label, one.tokens, one.complete) for one in before] == [(PUBLIC, 0, False)] * told
+        assert await own.reserve_tokens(fresh(), replace(ann, label=SECRET), 1, HUNDRED, LIFE) is None
+        assert await own.spent_today() == before
 
 
 async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStore) -> None:
@@ -86,7 +113,8 @@ async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(stor
     assert await store.reserve_tokens(gone, ann, 100, HUNDRED, LIFE) is None
     assert await store.reserve_tokens(fresh(), ann, 100, HUNDRED, LIFE) is not None
     record: bytes = await command(store, "HGET", SPENDING, gone)
-    await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], b"1", *record.split()[2:])))
+    just = str(int((await command(store, "TIME"))[0]) * 1000 - 1).encode()
+    await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], just, *record.split()[2:])))
     after = fresh()
     assert await store.reserve_tokens(after, ann, 50, HUNDRED, LIFE) is None
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]

@@ -10,7 +10,7 @@ from bot.errors import BusyError, NotFoundError
 from bot.sessions.deliveries import OURS, RISEN, Delivery, NewDelivery, risen_key
 from bot.sessions.kin import MOST_HOPS, Arrival, Caps
 from bot.sessions.values import ItemStatus, Outcome, Status, Turn, Write
-from bot.store.keys import READY, list_key
+from bot.store.keys import READY, list_key, slots_key
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Integrity, Label, parse
 from tests.store.world import (
@@ -27,6 +27,7 @@ from tests.store.world import (
     opening,
     parcel,
     row,
+    slot,
     started,
 )
 
@@ -360,7 +361,7 @@ async def test_exactly_the_caps_are_reserved(store: RedisStore, parents: int, li
 
     async def one(number: int) -> bool:
         try:
-            await store.reserve(principal, fresh(), fresh(), names[number % parents], CAPS)
+            await store.reserve(principal, slot(parent=names[number % parents]), CAPS)
         except BusyError:
             return False
         return True
@@ -372,17 +373,66 @@ async def test_exactly_the_caps_are_reserved(store: RedisStore, parents: int, li
 
 async def test_a_freed_slot_is_free_and_one_that_changed_is_not_freed(store: RedisStore) -> None:
     principal, parent = fresh(), fresh()
-    await store.reserve(principal, "r", "child", parent, CAPS)
+    await store.reserve(principal, slot("r", "child", parent), CAPS)
     seen = await store.slots(principal)
     assert [(slot.run, slot.sid, slot.parent, slot.live) for slot in seen] == [("r", "child", parent, True)]
     await asyncio.sleep(0.01)
-    await store.reserve(principal, "r", "child", parent, CAPS)
+    await store.reserve(principal, slot("r", "child", parent), CAPS)
     await store.free(principal, seen)
     assert [slot.live for slot in await store.slots(principal)] == [True]
     await store.free(principal, await store.slots(principal))
     assert [slot.live for slot in await store.slots(principal)] == [False]
     one = Caps(1, 1, 1)
-    await store.reserve(principal, "s", "other", parent, one)
+    await store.reserve(principal, slot("s", "other", parent), one)
     # A run that ended stays ended, so that its parent, asking again after a crash, holds no slot for it.
-    await store.reserve(principal, "r", "child", parent, one)
+    await store.reserve(principal, slot("r", "child", parent), one)
     assert [slot.run for slot in await store.slots(principal) if slot.live] == ["s"]
+
+
+async def test_each_pool_has_all_the_slots_whatever_integrity_has_to_do_with_it(store: RedisStore) -> None:
+    principal, one = fresh(), Caps(children=1, live=2, depth=2)
+    for label in ("PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}"):
+        for parent in ("p", "q"):
+            await store.reserve(principal, slot(parent=parent, pool=parse(label)), one)
+        for parent in ("p", "r"):
+            with pytest.raises(BusyError):
+                await store.reserve(principal, slot(parent=parent, pool=parse(f"{label}~")), one)
+    pools = [str(taken.pool) for taken in await store.slots(principal)]
+    assert sorted(pools) == sorted(["PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}"] * 2)
+
+
+async def test_a_slot_is_taken_until_its_deadline_at_most(store: RedisStore) -> None:
+    principal, one = fresh(), Caps(1, 1, 1)
+    first = await store.reserve(principal, slot("r", life=150), one)
+    assert first.deadline == first.now + 150
+    again = await store.reserve(principal, slot("r", life=60_000), one)
+    assert again.deadline == first.deadline, "it was fixed when the slot was taken"
+    with pytest.raises(BusyError):
+        await store.reserve(principal, slot("s"), one)
+    await asyncio.sleep(0.2)
+    (seen,) = await store.slots(principal)
+    assert (seen.live, seen.due) == (True, True)
+    second = await store.reserve(principal, slot("s", deadline=first.now + 100_000), one)
+    assert second.deadline == first.now + 100_000, "no later than its parent's"
+
+
+async def test_asked_for_again_from_above_a_slot_stays_where_and_as_it_is(store: RedisStore) -> None:
+    principal, one = fresh(), Caps(1, 1, 1)
+    first = await store.reserve(principal, slot("r", "child"), one)
+    (before,) = await store.slots(principal)
+    await asyncio.sleep(0.01)
+    again = await store.reserve(principal, slot("r", "child", pool=SECRET), one)
+    assert (again.until, again.deadline) == (first.until, first.deadline)
+    assert (await store.slots(principal)) == (before,)
+    # And none is taken above for it.
+    await store.reserve(principal, slot("s", pool=SECRET), one)
+
+
+async def test_how_long_a_slot_is_known_does_not_depend_on_when_it_was_freed(store: RedisStore) -> None:
+    principal = fresh()
+    reserved = await store.reserve(principal, slot("r"), CAPS)
+    key = slots_key(principal)
+    known = await command(store, "HPEXPIRETIME", key, "FIELDS", "1", "r")
+    assert known == [reserved.deadline + 24 * 60 * 60 * 1000]
+    await store.free(principal, await store.slots(principal))
+    assert await command(store, "HPEXPIRETIME", key, "FIELDS", "1", "r") == known

@@ -17,8 +17,8 @@ from bot.sessions.values import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor
-from policy.labels import PUBLIC, Integrity, Label, Level, join_all
-from tests.store.world import KEY, child, claimed, command, dump, event, fresh, item, keys, parcel, row
+from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
+from tests.store.world import KEY, child, claimed, command, dump, event, fresh, item, keys, parcel, row, slot
 
 LABELS = st.builds(
     Label, st.sampled_from(Level), st.frozensets(st.sampled_from(["acme", "hr"])), st.sampled_from(Integrity)
@@ -27,6 +27,7 @@ CAPS = Caps(children=2, live=3, depth=2)
 LIMITS = StoreOptions(inbox_limit=4, held_limit=2)
 RUNS = tuple(f"r{number}" for number in range(6))
 PARENTS = ("one", "two")
+POOLS = tuple(map(parse, ("PUBLIC", "CONFIDENTIAL", "CONFIDENTIAL{hr}")))
 
 
 @dataclass
@@ -34,19 +35,23 @@ class Slots:
     """What a principal's slots must be; a `record` is told from another by the number of its reservation."""
 
     parent: dict[str, str] = field(default_factory=dict[str, str])
+    pool: dict[str, Label] = field(default_factory=dict[str, Label])
     record: dict[str, int] = field(default_factory=dict[str, int])
     live: set[str] = field(default_factory=set[str])
     reserved: int = 0
 
-    def reserve(self, run: str, parent: str) -> bool:
-        """Say whether there is a slot; a run that ended stays ended and takes none."""
-        if run in self.parent and run not in self.live:
+    def reserve(self, run: str, parent: str, pool: Label) -> bool:
+        """Say whether there is a slot.
+
+        A run that ended stays ended and takes none; one asked for from another pool is left as it was.
+        """
+        if run in self.parent and (run not in self.live or self.pool[run] != pool):
             return True
-        others = self.live - {run}
+        others = {one for one in self.live - {run} if self.pool[one] == pool}
         if len(others) >= CAPS.live or sum(self.parent[one] == parent for one in others) >= CAPS.children:
             return False
         self.reserved += 1
-        self.parent[run], self.record[run] = parent, self.reserved
+        self.parent[run], self.record[run], self.pool[run] = parent, self.reserved, pool
         self.live.add(run)
         return True
 
@@ -163,9 +168,11 @@ class Machine(RuleBasedStateMachine):
         run, parent = data.draw(st.sampled_from(RUNS)), data.draw(st.sampled_from(PARENTS))
         # A run is one call of one session.
         parent = self.slots.parent.get(run, parent)
-        fits = self.slots.reserve(run, parent)
+        pool, tainted = data.draw(st.sampled_from(POOLS)), data.draw(st.sampled_from(Integrity))
+        fits = self.slots.reserve(run, parent, pool)
         try:
-            reserved = self.run(self.store.reserve(self.principal, run, f"of {run}", parent, CAPS))
+            new = slot(run, f"of {run}", parent, replace(pool, integrity=tainted))
+            reserved = self.run(self.store.reserve(self.principal, new, CAPS))
         except BusyError:
             assert not fits
         else:
@@ -180,12 +187,12 @@ class Machine(RuleBasedStateMachine):
     def free(self, data: st.DataObject) -> None:
         """Free what was seen: of that, what was not reserved again since."""
         chosen = data.draw(st.lists(st.sampled_from(self.seen), unique_by=lambda one: one[0].run))
-        self.run(self.store.free(self.principal, tuple(slot for slot, _ in chosen)))
-        for slot, record in chosen:
-            same = [one for one in self.run(self.store.slots(self.principal)) if one.run == slot.run]
-            if slot.live and self.slots.record[slot.run] == record:
-                self.slots.live.discard(slot.run)
-            assert [one.live for one in same] == [slot.run in self.slots.live]
+        self.run(self.store.free(self.principal, tuple(one for one, _ in chosen)))
+        for seen, record in chosen:
+            same = [one for one in self.run(self.store.slots(self.principal)) if one.run == seen.run]
+            if seen.live and self.slots.record[seen.run] == record:
+                self.slots.live.discard(seen.run)
+            assert [one.live for one in same] == [seen.run in self.slots.live]
 
     # What arrives ----------------------------------------------------------------------------------
 
@@ -298,11 +305,14 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def exactly_the_caps_live(self) -> None:
         found = self.run(self.store.slots(self.principal))
-        assert {slot.run: slot.parent for slot in found} == self.slots.parent
-        live = {slot.run for slot in found if slot.live}
-        assert live == self.slots.live
-        assert len(live) <= CAPS.live
-        assert all(sum(self.slots.parent[run] == parent for run in live) <= CAPS.children for parent in PARENTS)
+        assert {slot.run: (slot.parent, slot.pool) for slot in found} == {
+            run: (parent, self.slots.pool[run]) for run, parent in self.slots.parent.items()
+        }
+        assert {slot.run for slot in found if slot.live} == self.slots.live
+        for pool in POOLS:
+            live = {slot.run for slot in found if slot.live and slot.pool == pool}
+            assert len(live) <= CAPS.live
+            assert all(sum(self.slots.parent[run] == parent for run in live) <= CAPS.children for parent in PARENTS)
 
     @invariant()
     def what_arrived_is_there_once(self) -> None:

@@ -50,6 +50,7 @@ from tests.store.world import (
     question,
     row,
     served,
+    slot,
     started,
     suspended,
 )
@@ -406,14 +407,14 @@ async def reserving(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     run, parent = fresh(), fresh()
 
     async def reserve(store: RedisStore) -> bool:
-        return bool(await store.reserve(fresh(), run, fresh(), parent, Caps(1, 1, 2)))
+        return bool(await store.reserve(fresh(), slot(run, parent=parent), Caps(1, 1, 2)))
 
     return reserve
 
 
 async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     principal = fresh()
-    await store.reserve(principal, fresh(), fresh(), fresh(), Caps(1, 1, 2))
+    await store.reserve(principal, slot(), Caps(1, 1, 2))
     slots = await store.slots(principal)
     return lambda store: store.free(principal, slots)
 

@@ -8,9 +8,10 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.values import ItemStatus, Status, Usage, Write
 from bot.store.redis_store import RedisStore
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, parse
 from tests.store.world import (
     SECRET,
+    TOP,
     answer,
     claimed,
     command,
@@ -38,6 +39,17 @@ async def test_stopping_cancels_what_waits(store: RedisStore) -> None:
     state = await store.state(claim.sid)
     assert state is not None
     assert (state.status, state.waiting_items) == (Status.RUNNING, 0)
+
+
+async def test_of_what_is_cancelled_as_much_is_counted_as_may_be_told(store: RedisStore) -> None:
+    for reader, told in ((None, 3), (PUBLIC, 1), (parse("CONFIDENTIAL"), 2), (TOP, 3)):
+        sid = fresh()
+        for n, label in enumerate((PUBLIC, parse("INTERNAL~"), SECRET)):
+            await store.accept(item(sid, f"d{n}", label))
+        assert await store.stop(sid, actor="ann", reader=reader) == (False, told)
+        state = await store.state(sid)
+        assert state is not None
+        assert state.waiting_items == 0
 
 
 async def test_stopping_a_session_that_only_waits_makes_it_idle(store: RedisStore) -> None:

@@ -13,7 +13,7 @@ from bot.ids import Ids
 from bot.sessions.approvals import Approval
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent
-from bot.sessions.kin import Lineage, Parcel
+from bot.sessions.kin import Lineage, NewSlot, Parcel
 from bot.sessions.offers import Offer, Wanted
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, Written, YieldReason
@@ -124,6 +124,13 @@ def descent(parent: str, *, run: str = "", deadline: int = 2**45, title: str = "
 def child(parent: str, *, label: Label = PUBLIC, reserved: int = 2**45) -> NewItem:
     """Return the task of a new background session."""
     return replace(item(fresh(), "task", label, creation=label), lineage=descent(parent), reserved=reserved)
+
+
+def slot(
+    run: str = "", sid: str = "", parent: str = "p", pool: Label = PUBLIC, *, life: int = 600_000, deadline: int = 0
+) -> NewSlot:
+    """Return a slot to be reserved."""
+    return NewSlot(run or fresh(), sid or fresh(), parent, pool, life, deadline)
 
 
 def parcel(sid: str, label: Label = PUBLIC, *, dedupe: str = "p1", generation: int = 1, report: bool = False) -> Parcel:

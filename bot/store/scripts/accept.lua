@@ -24,15 +24,19 @@ end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.who ~= principal then return {'foreign'} end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
-local room = limit - count('wait')
-if room <= 0 then return {'busy'} end
--- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
-if sender ~= principal and count('wait') >= room then
+-- Room is for each level and its compartments: what waits from above tells nothing here (law no_read_up). All that
+-- waits is at least as many, so that it is looked into only where there may be too many.
+if count('wait') >= limit or (sender ~= principal and count('wait') * 2 >= limit) then
+  local room, own = limit, 0
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
-    local _, from = item_origin(item)
-    if from == sender then room = room - 1 end
+    if pooled(item_label(item), label) then
+      local _, from = item_origin(item)
+      room = room - 1
+      if from == sender then own = own + 1 end
+    end
   end
-  if room <= 0 then return {'busy'} end
+  -- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
+  if room <= 0 or (sender ~= principal and own >= room) then return {'busy'} end
 end
 
 local now = now_ms()

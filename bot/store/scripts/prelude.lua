@@ -98,6 +98,11 @@ local function flows(a, b)
   return true
 end
 
+-- Whether two labels are of one pool: level and compartments alike, whatever their integrity.
+local function pooled(a, b)
+  return flows(a, b) and flows(b, a)
+end
+
 -- Log --------------------------------------------------------------------------------------------------
 
 -- Append one event; the caller sets `seq` and saves.
@@ -180,6 +185,10 @@ local function mark(key, dedupe, status, keep, seq)
   if keep then forget(key, dedupe, keep) end
 end
 
+local function item_label(item)
+  return string.match(item, '^%d+ %d+ %d+ (%S+)')
+end
+
 -- When an item came, and who sent it.
 local function item_origin(item)
   local sent, a, b, start = string.match(item, '^%d+ %d+ (%d+) %S+ (%d+) (%d+)\n()')
@@ -216,18 +225,19 @@ local function put_item(inbox, idem, now, item)
   redis.call('PERSIST', idem)
 end
 
--- Cancel everything that waits; returns how many.
+-- Cancel everything that waits; returns their labels.
 local function cancel_waiting(inbox, idem, keep)
-  local items = redis.call('LRANGE', inbox, 0, -1)
-  for _, item in ipairs(items) do
+  local items, labels = redis.call('LRANGE', inbox, 0, -1), {}
+  for i, item in ipairs(items) do
     local _, dedupe = item_place(item)
     mark(idem, dedupe, 'cancelled', keep)
+    labels[i] = item_label(item)
   end
   if #items > 0 then
     redis.call('DEL', inbox)
     set('wait', 0)
   end
-  return #items
+  return labels
 end
 
 -- Held items -------------------------------------------------------------------------------------------

@@ -1,15 +1,19 @@
 -- Ask the open turn to stop and cancel what waits. A suspended turn's questions are cancelled, so that a
 -- worker can end it.
 -- KEYS: state, inbox, idem, approvals, op
--- ARGV: actor, keep ms
--- Answers: ok open cancelled ready
+-- ARGV: actor, keep ms, label of who hears how many were cancelled, or '' for all
+-- Answers: ok open cancelled ready; of those cancelled as many as may be told
 
 local done = answered(KEYS[5])
 if done then return done end
 if not read_state(KEYS[1]) then return {'ok', 0, 0, 0} end
-local actor, keep, now = arg(), num(), now_ms()
+local actor, keep, reader, now = arg(), num(), arg(), now_ms()
 local cancelled = cancel_waiting(KEYS[2], KEYS[3], keep)
-if cancelled > 0 then forget_inputs(KEYS[3], keep) end
+if #cancelled > 0 then forget_inputs(KEYS[3], keep) end
+local told = 0
+for _, label in ipairs(cancelled) do
+  if reader == '' or flows(label, reader) then told = told + 1 end
+end
 if S.turn then
   stop_turn(KEYS[4], actor)
 elseif S.status == 'queued' then
@@ -17,4 +21,4 @@ elseif S.status == 'queued' then
 end
 if S.kin and not S.turn then set('done', now) end
 save(KEYS[1])
-return answer(KEYS[5], {'ok', S.turn and 1 or 0, cancelled, wakes(KEYS[4], now)})
+return answer(KEYS[5], {'ok', S.turn and 1 or 0, told, wakes(KEYS[4], now)})

@@ -39,3 +39,5 @@ async def test_simulations_are_bounded() -> None:
     assert [answer.failed for answer in answers] == [False, False, True]
     assert answers[2].label == CONFIDENTIAL
     assert not (await tool.run(arguments, scene(sid="s2"))).failed
+    # A reset forgets how often was asked, too.
+    assert not (await tool.run(arguments, scene(generation=2))).failed

@@ -178,7 +178,7 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
         await store.accept(item)
         for sid, label in (("seen", PUBLIC), ("hidden", CONFIDENTIAL)):
             lineage = Lineage(owner.sid, 1, sid, 1, 2**50)
-            await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**50} {sid} {owner.sid}")
+            await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**42} {2**42} PUBLIC {sid} {owner.sid}")
             await store.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
         tool = SessionStatus(store)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):
