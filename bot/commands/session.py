@@ -120,7 +120,7 @@ async def reset(context: CommandContext, argument: str) -> Reply:
     row = context.gate.row(standing, Hook.SESSION_RESET, decision)
     fresh = await context.store.reset(context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,))
     # What it spawned could report to nobody, and its questions would be about what is forgotten.
-    await context.spawner.stop(state.principal, context.sid, interrupt=context.interrupt)
+    await context.spawner.stop(state.principal, context.sid, context.typed, interrupt=context.interrupt)
     await asyncio.to_thread(context.files.forget, context.sid, fresh.generation)
     return Reply(f"a new conversation begins, taint {fresh.taint}")
 
