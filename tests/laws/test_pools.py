@@ -136,10 +136,11 @@ class Half:
     async def _due(self, _which: int, _label: Label) -> None:
         """Let the deadlines pass of all that was spawned below."""
         store, key = self.owner.app.store, slots_key(self.name)
+        now = int((await command(store, "TIME"))[0]) * 1000
         for slot in await store.slots(self.name):
             if slot.pool == PUBLIC:
                 words = slot.record.split()
-                await command(store, "HSET", key, slot.run, b" ".join((*words[:3], b"1", *words[4:])))
+                await command(store, "HSET", key, slot.run, b" ".join((*words[:3], str(now).encode(), *words[4:])))
 
     async def _ask(self, which: int, _label: Label) -> None:
         line = ("/agents", "/usage", "/status", "/queue")[which % 4]
