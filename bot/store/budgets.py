@@ -38,7 +38,7 @@ class Budget(Part):
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today, with what came back today and is not noted yet."""
         flat, open_, clock = await self._link.commands(("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",))
-        fields, now, found = wire.pairs(flat), int(clock[0]) * 1000, dict[bytes, bytes]()
+        fields, now, found = wire.pairs(flat), wire.clock_ms(clock), dict[bytes, bytes]()
         if fields:
             wire.check_version(fields[b"v"])
             if int(fields[b"day"]) >= now // DAY_MS:

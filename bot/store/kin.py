@@ -33,7 +33,7 @@ class Kin(Filing):
     async def slots(self, principal: str) -> tuple[Slot, ...]:
         """Return the principal's slots."""
         flat, clock = await self._link.commands(("HGETALL", slots_key(principal)), ("TIME",))
-        now = int(clock[0]) * 1000
+        now = wire.clock_ms(clock)
         return wire.reading(lambda: tuple(_slot(run, record, now) for run, record in wire.pairs(flat).items()))
 
     async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:

@@ -98,6 +98,12 @@ def label(stored: bytes) -> Label:
     return parse(stored.decode("ascii"))
 
 
+def clock_ms(reply: list[bytes]) -> int:
+    """Return what `TIME` answered as the scripts have it, in milliseconds."""
+    seconds, micros = reply
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
 def reading(read: Callable[[], _T]) -> _T:
     """Run a decoder; what it cannot read is a record this program does not know.
 

@@ -241,7 +241,8 @@ class Half:
         """Return an answer without what differs between two people: names, times, and the order of what is as old."""
         for name, instead in self.names.items():
             text = text.replace(name, instead)
-        return "\n".join(sorted(_untimed(text).splitlines()))
+        text = text.replace('{"id"', '\n{"id"').replace('], "cursor"', '\n], "cursor"')
+        return "\n".join(sorted(line.strip() for line in _untimed(text).splitlines()))
 
 
 def _untimed(text: str) -> str:
