@@ -6,8 +6,8 @@ from bot.sessions.deliveries import Delivery
 from bot.store import wire_outgoing
 from bot.store.base import Part
 from bot.store.keys import COPIES, decode, encode, session_keys
-from bot.store.questions import approvals_of, milliseconds
-from bot.store.wire import raw, reading, text
+from bot.store.questions import approvals_of
+from bot.store.wire import clock_ms, raw, reading, text
 
 _PAGE = 500
 
@@ -30,7 +30,7 @@ class Copies(Part):
         *records, clock = await self._link.commands(
             *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
         )
-        now = milliseconds(clock)
+        now = clock_ms(clock)
         asking = {
             (one, approval.asked_in)
             for one, flat in zip(sids, records, strict=True)
@@ -45,7 +45,7 @@ class Copies(Part):
         record, flat, clock = await self._link.commands(
             ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
         )
-        every = approvals_of(copy.sid, flat, milliseconds(clock))
+        every = approvals_of(copy.sid, flat, clock_ms(clock))
         asked = tuple(sorted((one for one in every if one.asked_in == copy.asked), key=lambda one: one.id))
         if record is None:
             return None, asked

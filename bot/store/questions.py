@@ -50,7 +50,7 @@ class Questions(Part):
         generation, flat, clock = await self._link.commands(
             ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
         )
-        return approvals_of(sid, flat, milliseconds(clock), int(generation or 0))
+        return approvals_of(sid, flat, wire.clock_ms(clock), int(generation or 0))
 
     async def questions(self) -> tuple[tuple[SessionState, Approval], ...]:
         """Return the pending approvals of all sessions, each with its session's record."""
@@ -58,7 +58,7 @@ class Questions(Part):
         cursor = b"0"
         while True:
             ((cursor, members), clock) = await self._link.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE), ("TIME",))
-            found += await self._pending([text(member) for member in members], milliseconds(clock))
+            found += await self._pending([text(member) for member in members], wire.clock_ms(clock))
             if cursor == b"0":
                 # A scan may name a session twice.
                 return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
@@ -87,8 +87,3 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
         return tuple(approval for approval in every if generation in {None, approval.generation})
 
     return wire.reading(read)
-
-
-def milliseconds(clock: Sequence[bytes]) -> int:
-    """Read the store's clock."""
-    return int(clock[0]) * 1000 + int(clock[1]) // 1000
