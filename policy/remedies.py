@@ -58,9 +58,9 @@ def _elsewhere(request: Request, top: Label) -> Request:
 
 
 def _in_private(request: Request, _top: Label) -> Request | None:
-    """Ask where nobody else reads, which is no place to go for a person who is there already."""
+    """Ask in a private chat that is cleared for it; what is said in one already goes nowhere else by that."""
     there = request.destination
-    if not (request.home_shared or (there is not None and there.shared)):
+    if there is not None and not there.shared:
         return None
     alone = None if there is None else replace(there, clearance=request.ceiling, shared=False)
     return replace(request, home=request.ceiling, destination=alone)

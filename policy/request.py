@@ -128,8 +128,7 @@ class Request:
 
     The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
     asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
-    is no way out. `home_shared` tells that several people read at home, `home_readers` what `readers` tells of a
-    destination.
+    is no way out. `home_readers` is for the home what `readers` is for a destination.
     """
 
     hook: Hook
@@ -154,7 +153,6 @@ class Request:
     carried: Label = PUBLIC
     fresh: Label = PUBLIC
     lowered: Label | None = None
-    home_shared: bool = False
     home_readers: Label | None = None
     asker: str = ""
     asker_role: Role = Role.STRANGER

@@ -293,7 +293,6 @@ class Decisions:
             home=there.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
             fresh=fresh,
-            home_shared=there.shared,
             home_readers=there.readers,
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),

@@ -135,7 +135,6 @@ def requests(
         carried=st.just(PUBLIC) | labels,
         fresh=st.just(PUBLIC) | labels,
         lowered=maybe_labels,
-        home_shared=st.booleans(),
         home_readers=maybe_labels,
         asker=st.sampled_from(("owner", "ann")),
         asker_role=st.sampled_from(Role),

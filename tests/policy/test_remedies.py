@@ -27,7 +27,6 @@ SAID = Request(
     destination=HERE,
     fresh=INTERNAL,
     lowered=PUBLIC,
-    home_shared=True,
     home_readers=PUBLIC,
 )
 """An answer in a chat that is classified INTERNAL, in which a person reads who is cleared for nothing."""
@@ -74,12 +73,10 @@ def test_vouching_is_a_remedy_where_it_raises_what_may_be_said() -> None:
     assert Remedy.VOUCH not in offered(replace(SAID, destination=replace(unknown, vouched=PUBLIC)))
 
 
-def test_a_private_chat_is_no_remedy_in_one() -> None:
-    alone = replace(SAID, destination=replace(HERE, shared=False), home_shared=False)
-    assert Remedy.PRIVATE_CHAT not in offered(alone)
+def test_a_private_chat_is_no_remedy_for_what_is_said_in_one() -> None:
+    assert Remedy.PRIVATE_CHAT not in offered(replace(SAID, destination=replace(HERE, shared=False)))
     read = replace(SAID, hook=Hook.PRE_CONTEXT_INJECTION, taint=PUBLIC, item=INTERNAL, overshoot="ask")
     assert Remedy.PRIVATE_CHAT in offered(replace(read, destination=None))
-    assert Remedy.PRIVATE_CHAT not in offered(replace(read, destination=None, home_shared=False))
 
 
 @pytest.mark.parametrize("remedy", sorted(TRIALS))
