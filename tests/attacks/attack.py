@@ -120,7 +120,8 @@ class Step(_Data):
 class Then(_Data):
     """What must be true at the end; a field that is left out is not looked at.
 
-    `shown`, `hidden`: texts on the console, ever; `last`, `last_hidden`: since the last step began.
+    `shown`, `hidden`: texts on the console, ever; `last`, `last_hidden`: since the last step began. `unheard`: texts
+    nowhere in what the conversation was told, whatever its person was told beside it.
     `guest`: the texts the guest really got, in order. `deliveries`: `chat state`. `decisions`: `about VERDICT rules`
     of this generation's log; `results`: `tool outcome LABEL`. `refused`: how many were turned away at the door.
     `files`: texts on disk, `above`: those of the files of that name above their folder's floor, `labels`: what stands
@@ -134,6 +135,7 @@ class Then(_Data):
     generation: int | None = None
     shown: list[str] = Field(default_factory=list[str])
     hidden: list[str] = Field(default_factory=list[str])
+    unheard: list[str] = Field(default_factory=list[str])
     last: list[str] = Field(default_factory=list[str])
     last_hidden: list[str] = Field(default_factory=list[str])
     guest: list[str] | None = None

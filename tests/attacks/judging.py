@@ -25,6 +25,9 @@ async def judge(stage: Stage, then: Then) -> None:
     _texts(stage, then)
     if stage.refused is not None:
         return
+    said = "\n".join(str(event.body) for event in await stage.events() if event.admitted)
+    for text in then.unheard:
+        assert text not in said, f"heard: {text}\n{said}"
     await _log(stage, then)
     await _outside(stage, then)
     if then.fetched is not None:
