@@ -72,10 +72,14 @@ def others(document: Document, principal: str, home: Address, people: Collection
     )
 
 
+def among_others(document: Document, principal: str, home: Address) -> bool:
+    """Say whether a session is of a shared chat in which what somebody else worded does not command."""
+    return principals.is_chat(principal) and not trusts_members(document, principal, home)
+
+
 def members_words(document: Document, principal: str, home: Address, label: Label) -> Label:
     """Return the label of a text that any member of a session's shared chat may have worded; elsewhere it stays."""
-    shared = principals.is_chat(principal) and not trusts_members(document, principal, home)
-    return untrusted(label) if shared else label
+    return untrusted(label) if among_others(document, principal, home) else label
 
 
 def inbound(document: Document, address: Address, role: Role, *, authored: bool, shared: bool = False) -> Label:

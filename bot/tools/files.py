@@ -85,6 +85,11 @@ def _reader(place: Place, up_to: str | None, scene: Scene) -> Label:
     return place.floor.join(scene.taint if asked is None else asked)
 
 
+def _foreign(place: Place, scene: Scene) -> bool:
+    """Say whether what sessions wrote at a place is as anybody's words to the caller: in a shared chat it may be."""
+    return not place.workspace and labelling.among_others(scene.document, scene.principal, scene.home)
+
+
 class ReadFile:
     """Read one text file; its label is the folder's floor joined with its writer's."""
 
@@ -118,7 +123,8 @@ class ReadFile:
         one that is the same afterwards is that of what was read.
         """
         place = self._files.place(arguments.path, scene)
-        find = partial(self._files.find, place, _reader(place, arguments.up_to, scene))
+        reader, foreign = _reader(place, arguments.up_to, scene), _foreign(place, scene)
+        find = partial(self._files.find, place, reader, foreign=foreign)
         after = await asyncio.to_thread(find)
         while after is not None and scene.permits(after.label):
             found = after
@@ -167,7 +173,8 @@ class ListFiles:
         place = self._files.place(arguments.path, scene)
         reader, label = _reader(place, arguments.up_to, scene), place.floor
         try:
-            entries = await asyncio.to_thread(self._files.list, place, reader)
+            listed = partial(self._files.list, place, reader, foreign=_foreign(place, scene))
+            entries = await asyncio.to_thread(listed)
         except AbsentError:
             return Result(ABSENT, label, failed=True)
         names = list[str]()

@@ -21,9 +21,11 @@ import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
+from bot import labelling
 from bot.tools.base import RefusedCallError, Scene
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
@@ -119,13 +121,13 @@ class FileRoot:
         """Return a place in the workspace of a session's generation; the parts are names of our own."""
         return Place(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
-    def find(self, place: Place, reader: Label) -> Found | None:
+    def find(self, place: Place, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
 
         Of two that neither is above the other, the order of labels' texts decides. A workspace has one reader, who
-        may know of all that is in it.
+        may know of all that is in it. To a reader to whom writers are `foreign`, what a session wrote is UNTRUSTED.
         """
-        for found in self._readable(place, reader):
+        for found in self._readable(place, reader, foreign=foreign):
             with suppress(AbsentError), _open(found.place, os.O_RDONLY) as descriptor:
                 if stat.S_ISREG(os.fstat(descriptor.number).st_mode):
                     return found
@@ -155,20 +157,21 @@ class FileRoot:
             raise UnusableError
         return content
 
-    def list(self, place: Place, reader: Label) -> tuple[tuple[str, Label], ...]:
+    def list(self, place: Place, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
         """Return the names in a folder that a reader may know of, with their labels; folders end with `/`.
 
-        Every file of a name is listed, a folder once. A base that nobody wrote to is empty.
+        Every file of a name is listed, a folder once. A base that nobody wrote to is empty. `foreign` is as for `find`.
 
         Raises AbsentError: there is no such folder.
         """
         entries, there = dict[tuple[str, str], Label](), not place.parts
         # The lowest first: a folder has the label of the lowest one of its name.
-        for folder in reversed(self._readable(place, reader)):
+        for folder in reversed(self._readable(place, reader, foreign=foreign)):
             with suppress(AbsentError), _open(folder.place, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
                 there = True
                 for name in _names(descriptor):
-                    label = folder.label.join(self._stored(folder.place.root, (*place.parts, name.rstrip("/"))))
+                    parts = (*place.parts, name.rstrip("/"))
+                    label = folder.label.join(self._stored(folder.place.root, parts, foreign=foreign))
                     if place.workspace or label.flows_to(reader):
                         entries.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
         if not there:
@@ -217,13 +220,14 @@ class FileRoot:
             if old.name.isdecimal() and int(old.name) < before:
                 shutil.rmtree(old, ignore_errors=True)
 
-    def _readable(self, place: Place, reader: Label) -> tuple[Found, ...]:
+    def _readable(self, place: Place, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
         """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""
         found = [Found(place, place.floor)]
         if not place.workspace:
             trees = (replace(place, tree=(_ABOVE, name)) for name in _entries(place.base / _ABOVE))
             found += [Found(tree, place.floor.join(self._of_tree(tree))) for tree in trees]
-        found = [replace(one, label=one.label.join(self._stored(one.place.root, place.parts))) for one in found]
+        stored = partial(self._stored, parts=place.parts, foreign=foreign)
+        found = [replace(one, label=one.label.join(stored(one.place.root))) for one in found]
         if not place.workspace:
             found = [one for one in found if one.label.flows_to(reader)]
         return tuple(sorted(found, key=lambda one: (_height(one.label), not one.place.tree), reverse=True))
@@ -242,20 +246,24 @@ class FileRoot:
 
     def _of_tree(self, tree: Place) -> Label:
         """Return the level and compartments of a tree; one that does not say them is not readable."""
-        return self._read_label(tree.root / _LABEL, self._unreadable)
+        found = self._read_label(tree.root / _LABEL)
+        return self._unreadable if found is None else found
 
-    def _stored(self, root: Path, parts: tuple[str, ...]) -> Label:
+    def _stored(self, root: Path, parts: tuple[str, ...], *, foreign: bool = False) -> Label:
         """Return the join of the labels that writers left beside a path of a tree, PUBLIC where the operator put it."""
         label = PUBLIC
         for depth in range(1, len(parts) + 1):
-            label = label.join(self._read_label(_side(root, parts[:depth]), PUBLIC))
+            stored = self._read_label(_side(root, parts[:depth]))
+            if stored is not None:
+                label = label.join(labelling.untrusted(stored) if foreign else stored)
         return label
 
-    def _read_label(self, file: Path, missing: Label) -> Label:
+    def _read_label(self, file: Path) -> Label | None:
+        """Return the label in a file, None if there is no such file."""
         try:
             return parse(file.read_text(encoding="ascii").strip())
         except FileNotFoundError:
-            return missing
+            return None
         except (OSError, UnicodeDecodeError, LabelTextError):
             return self._unreadable
 
