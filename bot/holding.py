@@ -2,7 +2,8 @@
 
 Once for each held item, durably: the notice stands in the outbox of the session that sent it. The session that it is
 held for, and whoever may know of that one alone, learns nothing: neither its log nor its outbox, times or counts
-change. Where no private chat of the person is cleared, nothing is told, and `/held` shows it where one may be.
+change. Where no private chat of the person is cleared, nothing is told, and `/held` shows it where one may be. What is
+held is not in the notice: a model wrote it, and it is shown when its person asks for it.
 """
 
 from typing import Final, Protocol
@@ -25,9 +26,6 @@ from policy.request import Hook
 KEY: Final = "held-"
 """How the idempotency key of such a notice begins; the item's id follows."""
 
-LONGEST: Final = 1_000
-"""How many characters of what is held a notice shows; `/held show` shows all."""
-
 
 class Store(SessionStore, OutboxStore, Protocol):
     """What telling of held items asks of the store."""
@@ -42,31 +40,26 @@ class Holding:
         self._gate = gate
         self._clock = clock
 
-    async def tell(self, delivery: Delivery, text: str) -> None:
+    async def tell(self, delivery: Delivery) -> None:
         """Put the notice that a delivery is held into its sender's outbox, if its person can be told; once.
 
         Raises NotFoundError: the sender is gone.
         """
-        sender, target = (
-            await self._store.state(delivery.sid),
-            await self._store.state(Address.parse(delivery.address).chat),
-        )
+        address = Address.parse(delivery.address)
+        sender, target = await self._store.state(delivery.sid), await self._store.state(address.chat)
         if sender is None or target is None:
             return
         person = delivery.asker or sender.principal
         label = delivery.label.join(target.visibility)
         for place in labelling.private_places(self._gate.document, person, label, _began(target)):
             standing = await self._standing(person, place, sender)
-            for shown in (
-                _worded(delivery, sender, target, place, _cut(text)),
-                _worded(delivery, sender, target, place),
-            ):
-                spoken = self._gate.reply(standing, standing.destination, shown, label)
-                if spoken.decision.verdict in MAY_GO_ON:
-                    row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
-                    await self._audit.append((row,))
-                    await self._store.put(delivery.sid, _notice(delivery, person, place, spoken.text, label))
-                    return
+            text = _worded(delivery, sender, target, place)
+            spoken = self._gate.reply(standing, standing.destination, text, label)
+            if spoken.decision.verdict in MAY_GO_ON:
+                row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
+                await self._audit.append((row,))
+                await self._store.put(delivery.sid, _notice(delivery, person, place, spoken.text, label))
+                return
 
     async def _standing(self, person: str, place: Address, sender: SessionState) -> Standing:
         known = self._gate.document.principals[person]
@@ -76,7 +69,7 @@ class Holding:
 
 
 def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[Button, ...]:
-    """Return what can be pressed about a held item; `named` where others stand beside it."""
+    """Return what decides about a held item; `named` where others stand beside it."""
     which = f" {item}" if named else ""
     drop = Button(f"Drop{which}", f"/held refuse {item}")
     return (Button(f"Accept{which}", f"/held accept {item}"), drop) if accept else (drop,)
@@ -84,7 +77,11 @@ def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[But
 
 def told_of(delivery: Delivery) -> tuple[Button, ...] | None:
     """Return the buttons of a notice that something is held, None for any other delivery."""
-    return buttons(delivery.key.removeprefix(KEY)) if delivery.key.startswith(KEY) else None
+    return _ways(delivery.key.removeprefix(KEY)) if delivery.key.startswith(KEY) else None
+
+
+def _ways(item: str) -> tuple[Button, ...]:
+    return (Button("Show", f"/held show {item}"), *buttons(item))
 
 
 def _began(target: SessionState) -> str:
@@ -92,20 +89,13 @@ def _began(target: SessionState) -> str:
     return target.home if target.lineage is None else target.lineage.asked_at
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
-
-
-def _worded(
-    delivery: Delivery, sender: SessionState, target: SessionState, place: Address, text: str = "not shown here"
-) -> str:
+def _worded(delivery: Delivery, sender: SessionState, target: SessionState, place: Address) -> str:
     kind = "background session" if goes_up(sender, Address.parse(delivery.address)) else "session"
     here = Address.parse(target.home).place == place.place
     whose = "this conversation" if here else f"session {target.sid}"
     item = waiting_id(dedupe(delivery))
-    ways = (f"- {button.label}: `{button.command}`" for button in buttons(item))
     told = f"Held as {item} at {delivery.label}: {kind} {sender.sid} sent {whose} more than that has read."
-    return "\n".join((told, text, *ways))
+    return "\n".join((told, *(f"- {button.label}: `{button.command}`" for button in _ways(item))))
 
 
 def _notice(delivery: Delivery, person: str, place: Address, text: str, label: Label) -> NewDelivery:

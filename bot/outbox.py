@@ -311,7 +311,7 @@ class Outbox:
             return _back(delivery)
         if arrival is Arrival.HELD:
             with suppress(NotFoundError):
-                await self._holding.tell(delivery, text)
+                await self._holding.tell(delivery)
         return _Fate(DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED, arrival=arrival)
 
     async def _settle(self, delivery: Delivery, fate: "_Fate") -> None:

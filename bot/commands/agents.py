@@ -10,11 +10,11 @@ from pydantic import JsonValue
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
 from bot.crossings import Response
-from bot.errors import NotFoundError
+from bot.errors import ArchivedError, NotFoundError
 from bot.gate.decisions import MAY_GO_ON
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Slot
-from bot.sessions.values import SessionState
+from bot.sessions.values import SessionState, Status
 from bot.standing import Call, Standing
 from bot.tools.history import source
 from bot.tools.sessions import title_for
@@ -86,7 +86,7 @@ async def agents(context: CommandContext, argument: str) -> Reply:
         raise UsageError("")
     for slot, state in await _known(context):
         if name in {slot.run, slot.sid}:
-            return await (_cancel(context, slot) if action == "cancel" else _log(context, state))
+            return await (_cancel(context, slot, state) if action == "cancel" else _log(context, state))
     raise NotFoundError
 
 
@@ -165,7 +165,9 @@ def _line(slot: Slot, state: SessionState, task: str) -> str:
     return f"{slot.run} {status}, taint {state.taint}{f': {task}' if task else ''}"
 
 
-async def _cancel(context: CommandContext, slot: Slot) -> Reply:
+async def _cancel(context: CommandContext, slot: Slot, state: SessionState) -> Reply:
+    if state.status is Status.ARCHIVED:
+        raise ArchivedError
     await context.store.stop(slot.sid, actor=context.caller.principal)
     context.interrupt(slot.sid)
     await context.spawner.stop(context.caller.principal, slot.sid, context.typed, interrupt=context.interrupt)

@@ -19,7 +19,7 @@ from bot.reload import Reloader
 from bot.sessions.kin import KinStore
 from bot.sessions.offers import OfferStore
 from bot.sessions.port import AccessStore, AuditStore, OutboxStore, QueueStore, SessionStore
-from bot.sessions.values import Claim, SessionState
+from bot.sessions.values import Claim, SessionState, Status
 from bot.spawning import Spawner
 from bot.standing import Standing
 from bot.strangers import Strangers
@@ -101,8 +101,14 @@ class CommandContext:
         return labelling.inbound(self.gate.document, self.address, self.caller.role, authored=True)
 
     async def state(self) -> SessionState | None:
-        """Return the session's record, None before its first message."""
-        return await self.store.state(self.sid)
+        """Return the session's record, None before its first message.
+
+        An archived one that may not be told of here is absent, too (law `no_read_up`).
+        """
+        state = await self.store.state(self.sid)
+        if state is None or state.status is not Status.ARCHIVED:
+            return state
+        return state if state.visibility.flows_to((await self.standing(None)).reader) else None
 
     async def in_shared_chat(self) -> bool:
         """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
@@ -171,12 +177,17 @@ def _to_everybody(_context: CommandContext) -> bool:
     return True
 
 
+def _nothing(_argument: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
     `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
-    whom it is not `offered` it is as if it did not exist. What is `urgent` is counted apart from what else somebody
+    whom it is not `offered` it is as if it did not exist. What `changes` the conversation it is typed in is refused in
+    one that is archived. What is `urgent` is counted apart from what else somebody
     says in a minute, so that too much of that does not hold it up.
     """
 
@@ -189,6 +200,7 @@ class Command:
     for_members: frozenset[str] = frozenset()
     for_admins: frozenset[str] = frozenset()
     urgent: bool = False
+    changes: Callable[[str], bool] = _nothing
 
     def needed(self, argument: str) -> Role:
         """Return the role that this argument takes."""

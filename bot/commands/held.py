@@ -73,7 +73,7 @@ def _takes(state: SessionState, item: Held) -> bool:
     """Say whether a session still takes an item in; a background one that has ended takes reports alone."""
     origin = item.body.get("origin")
     report = isinstance(origin, dict) and origin["as"] == "result"
-    return state.status is not Status.ARCHIVED and (report or not state.ended_at)
+    return report if state.ended_at else state.status is not Status.ARCHIVED
 
 
 def _label(state: SessionState, item: Held) -> Label:

@@ -23,13 +23,16 @@ LONGEST_TITLE: Final = 100
 
 _PAGE: Final = 20
 _TOOLS: Final = "tools"
+_ALL: Final = "all"
 _FILTERS: Final = frozenset({"kind", "active"})
 _LONGEST_NUMBER: Final = 9
 
 
 async def sessions(context: CommandContext, argument: str) -> Reply:
-    """List the caller's sessions that may be told of here, newest first."""
+    """List the caller's sessions that may be told of here, newest first; with `all` also those that are archived."""
     filters, words = _filters(argument.split())
+    archived = words[:1] == [_ALL]
+    words = words[1:] if archived else words
     if len(words) > 1:
         raise UsageError("")
     standing = await context.standing(None)
@@ -41,12 +44,15 @@ async def sessions(context: CommandContext, argument: str) -> Reply:
         limit=_PAGE,
         kind=_kind(filters.get("kind")),
         since=0 if active is None else context.now - _seconds(active) * 1000,
+        archived=archived,
     )
     page = await context.store.listed(asked)
     titles = {state.sid: title_for(state, standing.reader) for state in page.sessions}
     lines = [_listed(state, titles[state.sid], context) for state in page.sessions]
     if page.cursor:
-        again = " ".join((*(f"{name}={value}" for name, value in filters.items()), page.cursor))
+        again = " ".join(
+            (*([_ALL] if archived else []), *(f"{name}={value}" for name, value in filters.items()), page.cursor)
+        )
         lines.append(f"more with `/sessions {again}`")
     told = (state.visibility for state in page.sessions)
     label = join_all((*told, *(title.label for title in titles.values() if title is not None)))

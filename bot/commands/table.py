@@ -31,7 +31,8 @@ from bot.commands import (
     usage,
 )
 from bot.commands.base import Command, CommandContext, Reply, UsageError
-from bot.errors import RequestError
+from bot.errors import ArchivedError, RequestError
+from bot.sessions.values import Status
 from policy.labels import Level
 from policy.request import Role
 
@@ -40,6 +41,14 @@ QUIT: Final = "/quit"
 
 OPENED: Final = "/sessions"
 """What a page that people open shows: their own conversations and what those have read."""
+
+
+def _always(_argument: str) -> bool:
+    return True
+
+
+def _with_words(argument: str) -> bool:
+    return bool(argument)
 
 
 EACH: Final = "`/help COMMAND` tells how one is written"
@@ -66,7 +75,13 @@ COMMANDS: Final = (
         "what this conversation is doing, or what became of what it sent",
         session.status,
     ),
-    Command("taint", "/taint [raise LABEL]", "what this conversation has read, and what raised it", session.taint),
+    Command(
+        "taint",
+        "/taint [raise LABEL]",
+        "what this conversation has read, and what raised it",
+        session.taint,
+        changes=_with_words,
+    ),
     Command(
         "usage",
         "/usage [all]",
@@ -74,13 +89,15 @@ COMMANDS: Final = (
         usage.usage,
         for_admins=frozenset({"all"}),
     ),
-    Command("summarize", "/summarize [TOPIC]", "recap this conversation, or a topic of it", recap.summarize),
+    Command(
+        "summarize", "/summarize [TOPIC]", "recap this conversation, or a topic of it", recap.summarize, changes=_always
+    ),
     Command("why", "/why", "explain the last denial", decisions.why),
     Command("simulate", "/simulate TOOL [JSON]", "what the gate would decide about a call", decisions.simulate),
     Command(
         "sessions",
-        "/sessions [kind=chat|task] [active=SECONDS] [CURSOR]",
-        "your conversations, newest first",
+        "/sessions [all] [kind=chat|task] [active=SECONDS] [CURSOR]",
+        "your conversations, newest first; with `all` also archived ones",
         sessions.sessions,
     ),
     Command(
@@ -90,8 +107,14 @@ COMMANDS: Final = (
         sessions.history,
     ),
     Command("export", "/export [SESSION]", "a signed copy of this conversation, or of another", exports.export),
-    Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name),
-    Command("model", "/model [NAME]", "which model this conversation thinks with, or switch to another", model.model),
+    Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name, changes=_always),
+    Command(
+        "model",
+        "/model [NAME]",
+        "which model this conversation thinks with, or switch to another",
+        model.model,
+        changes=_with_words,
+    ),
     Command("approvals", "/approvals [ID]", "what waits for an answer from you", approvals.approvals),
     Command("approve", "/approve ID", "let a waiting call go on", approvals.approve, urgent=True),
     Command("deny", "/deny ID", "refuse a waiting call, or let an offer be", approvals.deny, urgent=True),
@@ -102,13 +125,18 @@ COMMANDS: Final = (
         "let a background session do what was offered to you",
         offers.background,
     ),
-    Command("spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn),
-    Command("send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send),
+    Command(
+        "spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn, changes=_always
+    ),
+    Command(
+        "send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send, changes=_always
+    ),
     Command(
         "message",
         "/message CHANNEL RECIPIENT TEXT",
         "send a message to somebody that the configuration names",
         agents.message,
+        changes=_always,
     ),
     Command(
         "held",
@@ -123,8 +151,11 @@ COMMANDS: Final = (
         "send exactly what you are shown to somebody below its label",
         release.release,
         offered=release.may_release,
+        changes=_always,
     ),
-    Command("reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset),
+    Command(
+        "reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset, changes=_always
+    ),
     Command(
         "pair",
         "/pair [list | approve CODE [NAME] | deny CODE | revoke NAME | link CODE]",
@@ -169,9 +200,10 @@ COMMANDS: Final = (
         "/queue [collect | queue | steer | interrupt | drop NUMBER]",
         "what waits here, what becomes of it, or cancel a message of yours that waits",
         queueing.queue,
+        changes=_with_words,
     ),
     Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
-    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop, urgent=True),
+    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop, urgent=True, changes=_always),
     Command("quit", QUIT, "leave the console", session.leave, offered=session.at_console),
 )
 
@@ -192,7 +224,7 @@ def may_be_pressed(text: str) -> bool:
     match text.split():
         case ["/approve" | "/background" | "/continue" | "/deny", *_]:
             return True
-        case ["/held", "accept" | "refuse", _]:
+        case ["/held", "accept" | "refuse" | "show", _]:
             return True
         case ["/classify", chat, word]:
             return ":" in chat and (word in Level.__members__ or word == "vouch")
@@ -236,12 +268,19 @@ async def answer(context: CommandContext, text: str) -> Reply:
     if command is None or command not in _offered(context):
         return Reply(unknown(name, _names(context)))
     try:
+        if command.changes(argument) and await _archived(context):
+            raise ArchivedError
         return await command.run(context, argument)
     except UsageError as error:
         reason = f"{error}, " if str(error) else ""
         return Reply(f"{reason}write it as `{command.usage}`")
     except RequestError as error:
         return Reply(str(error))
+
+
+async def _archived(context: CommandContext) -> bool:
+    state = await context.state()
+    return state is not None and state.status is Status.ARCHIVED
 
 
 def unknown(name: str, known: list[str]) -> str:

@@ -11,7 +11,7 @@ class Listed:
     """A question for a page of a principal's sessions whose visibility flows to `reader`.
 
     `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
-    in milliseconds on the store's clock.
+    in milliseconds on the store's clock. `archived` asks for those that are archived, too.
     """
 
     principal: str
@@ -20,6 +20,7 @@ class Listed:
     limit: int = 50
     kind: Kind | None = None
     since: int = 0
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

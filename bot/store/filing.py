@@ -12,12 +12,15 @@ from bot.errors import SchemaError
 from bot.sessions.values import SessionState, Status
 from bot.store import wire
 from bot.store.base import Part, Place
-from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.keys import labels_key, list_key, past_key, session_keys
 from bot.store.link import Command
 from bot.store.wire import raw, text
 from policy.labels import Label, join_all
 
 _REMEMBERED: Final = 4096
+
+_Shelf = tuple[str, bool]
+"""Where a principal's sessions are: their visibility's label, and whether they are archived."""
 
 
 class Filing(Part):
@@ -46,16 +49,17 @@ class Filing(Part):
         fields = ("v", "who", "status", "moved", "taint", "made", "typed")
         names = list(dict.fromkeys(sids))
         found = await self._link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
-        rightly: dict[str, dict[str, list[tuple[bytes, str]]]] = {}
+        rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
         for sid, (version, who, status, moved, *labels) in zip(names, found, strict=True):
-            if version is None or status == Status.ARCHIVED.value.encode():
+            if version is None:
                 continue
             try:
                 visible = _visible(version, labels)
             except SchemaError:
                 # One of a newer program is that program's to file; a broken one must not hide the others.
                 continue
-            rightly.setdefault(text(who), {}).setdefault(str(visible), []).append((moved, sid))
+            shelf = str(visible), status == Status.ARCHIVED.value.encode()
+            rightly.setdefault(text(who), {}).setdefault(shelf, []).append((moved, sid))
         if not rightly:
             return
         known = await self._link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
@@ -76,13 +80,15 @@ def place_of(state: SessionState) -> Place:
     return state.principal, state.visibility
 
 
-def _put_right(who: str, places: dict[str, list[tuple[bytes, str]]], known: set[str]) -> list[Command]:
-    every = {sid for filed in places.values() for _, sid in filed}
-    commands: list[Command] = [("SADD", labels_key(who), *places)]
-    for label in known | set(places):
-        filed: Sequence[tuple[bytes, str]] = places.get(label, ())
-        if filed:
-            commands.append(("ZADD", list_key(who, label), *(part for at, sid in filed for part in (at, raw(sid)))))
-        if strays := every.difference(sid for _, sid in filed):
-            commands.append(("ZREM", list_key(who, label), *map(raw, sorted(strays))))
+def _put_right(who: str, shelves: dict[_Shelf, list[tuple[bytes, str]]], known: set[str]) -> list[Command]:
+    every = {sid for filed in shelves.values() for _, sid in filed}
+    labels = {label for label, _ in shelves}
+    commands: list[Command] = [("SADD", labels_key(who), *labels)]
+    for label in known | labels:
+        for key, archived in ((list_key(who, label), False), (past_key(who, label), True)):
+            filed: Sequence[tuple[bytes, str]] = shelves.get((label, archived), ())
+            if filed:
+                commands.append(("ZADD", key, *(part for at, sid in filed for part in (at, raw(sid)))))
+            if strays := every.difference(sid for _, sid in filed):
+                commands.append(("ZREM", key, *map(raw, sorted(strays))))
     return commands

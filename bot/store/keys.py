@@ -45,6 +45,7 @@ encoding is injective.
 | `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
+| `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
 
 Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
 `seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `home` `who`
@@ -214,6 +215,11 @@ def labels_key(principal: str) -> str:
 def list_key(principal: str, label: str) -> str:
     """Return the key of a principal's sessions that one label makes visible."""
     return f"{labels_key(principal)}:{encode(label)}"
+
+
+def past_key(principal: str, label: str) -> str:
+    """Return the key of a principal's archived sessions that one label makes visible."""
+    return f"lg:past:{{{encode(principal)}}}:{encode(label)}"
 
 
 def sid_of(state_key: bytes) -> str:

@@ -21,7 +21,7 @@ from bot.sessions.values import SessionState, Status
 from bot.sessions.visible import sees
 from bot.store import wire
 from bot.store.filing import Filing
-from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.keys import labels_key, list_key, past_key, session_keys
 from bot.store.link import Command
 from bot.store.wire import raw, text
 
@@ -34,12 +34,13 @@ _Hit = tuple[int, bytes]
 
 @dataclass(slots=True)
 class _Line:
-    """One label's sessions, newest first, read a stretch at a time.
+    """One label's sessions, or its archived ones in `past`, newest first, read a stretch at a time.
 
     The next stretch begins `ties` entries after the first one of the time `top`.
     """
 
     label: str
+    past: bool
     key: str
     top: int | str
     ties: int = 0
@@ -67,18 +68,18 @@ class Listing(Filing):
         after = self._opened(asked)
         lines = await self._lines(asked, after)
         shown: list[tuple[_Hit, SessionState]] = []
-        met, strays = set[bytes](), list[tuple[str, bytes]]()
+        met, strays = set[bytes](), list[tuple[_Line, bytes]]()
         while len(shown) <= asked.limit:
             hits = await self._newest(lines, asked, after, asked.limit + 1 - len(shown))
             if not hits:
                 break
-            for (label, hit), state in zip(hits, await self._looked_up(hits), strict=True):
-                if state is None or not _rightly(state, asked.principal, label):
-                    strays.append((label, hit[1]))
+            for (line, hit), state in zip(hits, await self._looked_up(hits), strict=True):
+                if state is None or not _rightly(state, asked.principal, line):
+                    strays.append((line, hit[1]))
                 if hit[1] not in met and state is not None and _fits(state, asked):
                     shown.append((hit, state))
                 met.add(hit[1])
-        await self._put_away(asked.principal, strays)
+        await self._put_away(strays)
         page = shown[: asked.limit]
         cursor = self._sealed(asked, page[-1][0]) if len(shown) > asked.limit else ""
         return Page(tuple(state for _, state in page), cursor)
@@ -86,17 +87,16 @@ class Listing(Filing):
     async def _lines(self, asked: Listed, after: _Hit | None) -> list[_Line]:
         (labels,) = await self._link.commands(("SMEMBERS", labels_key(asked.principal)))
         top = "+inf" if after is None else after[0]
-        return [
-            _Line(text(label), list_key(asked.principal, text(label)), top)
-            for label in labels
-            if wire.label(label).flows_to(asked.reader)
-        ]
+        known = [text(label) for label in labels if wire.label(label).flows_to(asked.reader)]
+        lines = [_Line(label, False, list_key(asked.principal, label), top) for label in known]  # noqa: FBT003 - a field
+        past = known if asked.archived else []
+        return lines + [_Line(label, True, past_key(asked.principal, label), top) for label in past]  # noqa: FBT003 - as above
 
     async def _newest(
         self, lines: Sequence[_Line], asked: Listed, after: _Hit | None, most: int
-    ) -> list[tuple[str, _Hit]]:
+    ) -> list[tuple[_Line, _Hit]]:
         """Take the next hits off all lines, each with its label; none when all lines are at their end."""
-        taken: list[tuple[str, _Hit]] = []
+        taken: list[tuple[_Line, _Hit]] = []
         while len(taken) < most:
             empty = [line for line in lines if line.more and not line.hits]
             if empty:
@@ -108,18 +108,18 @@ class Listing(Filing):
             line = max((line for line in lines if line.hits), key=lambda line: line.hits[0], default=None)
             if line is None:
                 break
-            taken.append((line.label, line.hits.popleft()))
+            taken.append((line, line.hits.popleft()))
         return taken
 
-    async def _looked_up(self, hits: Sequence[tuple[str, _Hit]]) -> list[SessionState | None]:
+    async def _looked_up(self, hits: Sequence[tuple[_Line, _Hit]]) -> list[SessionState | None]:
         sids = [text(sid) for _, (_, sid) in hits]
         found = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
         return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
 
-    async def _put_away(self, principal: str, strays: Sequence[tuple[str, bytes]]) -> None:
+    async def _put_away(self, strays: Sequence[tuple[_Line, bytes]]) -> None:
         """Take hits from where they do not belong, and file their sessions where they do."""
         if strays:
-            await self._link.commands(*(("ZREM", list_key(principal, label), sid) for label, sid in strays))
+            await self._link.commands(*(("ZREM", line.key, sid) for line, sid in strays))
             await self._refile(text(sid) for _, sid in strays)
 
     # Cursors ----------------------------------------------------------------------------------------------
@@ -157,16 +157,17 @@ def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
         return None
 
 
-def _rightly(state: SessionState, principal: str, label: str) -> bool:
+def _rightly(state: SessionState, principal: str, line: _Line) -> bool:
     """Say whether a session belongs where it was found."""
-    return (state.principal, str(state.visibility)) == (principal, label) and state.status is not Status.ARCHIVED
+    archived = state.status is Status.ARCHIVED
+    return (state.principal, str(state.visibility), archived) == (principal, line.label, line.past)
 
 
 def _fits(state: SessionState, asked: Listed) -> bool:
     """Say whether a session is one of those asked for, by its own record."""
     return (
         sees(state, asked.principal, asked.reader)
-        and state.status is not Status.ARCHIVED
+        and (asked.archived or state.status is not Status.ARCHIVED)
         and (asked.kind is None or state.kind is asked.kind)
         and state.updated_at >= asked.since
     )

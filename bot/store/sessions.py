@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from bot.errors import (
+    ArchivedError,
     BusyError,
     DedupeConflictError,
     ElsewhereError,
@@ -13,6 +14,7 @@ from bot.errors import (
     IllegalMoveError,
     LeaseLostError,
     NotFoundError,
+    RequestError,
     ResetError,
     SchemaError,
     StoreRefusedError,
@@ -29,6 +31,7 @@ from bot.sessions.values import (
     NewItem,
     Outcome,
     SessionState,
+    Status,
     Title,
     Write,
     Written,
@@ -77,7 +80,7 @@ class Sessions(Filing, Questions):
         if reply[0] == b"foreign":
             raise ForeignError
         if reply[0] == b"move":
-            raise IllegalMoveError(text(reply[1]), text(reply[2]))
+            raise _illegal(reply)
         place = (text(reply[5]), wire.reading(lambda: join_all(map(wire.label, reply[6:]))))
         if place != likely:
             # It was not known here before: once a process and session, the hint takes an exchange of its own.
@@ -217,7 +220,7 @@ class Sessions(Filing, Questions):
         if reply[0] == b"none":
             raise NotFoundError
         if reply[0] == b"move":
-            raise IllegalMoveError(text(reply[1]), text(reply[2]))
+            raise _illegal(reply)
         self._saw_head(sid, wire.audit_head(reply[1]))
         state = wire.reading(lambda: wire.state(sid, reply[1]))
         await self._link.commands(*self._file(sid, place_of(state), state.updated_at))
@@ -299,6 +302,12 @@ def _body_keys(keys: SessionKeys, bodies: Bodies) -> list[str]:
     return [keys.body(text(ref)) for ref in bodies.large]
 
 
+def _illegal(reply: Sequence[Reply]) -> RequestError:
+    """Turn a move that may not be made into an error."""
+    before, after = text(reply[1]), text(reply[2])
+    return ArchivedError() if before == Status.ARCHIVED.value else IllegalMoveError(before, after)
+
+
 def _refuse(reply: Sequence[Reply]) -> NoReturn:
     """Turn a script's refusal of a write into an error."""
     word = text(reply[0])
@@ -307,7 +316,7 @@ def _refuse(reply: Sequence[Reply]) -> NoReturn:
     if word == "use":
         raise NotFoundError
     if word == "move":
-        raise IllegalMoveError(text(reply[1]), text(reply[2]))
+        raise _illegal(reply)
     if word == "item":
         raise WithdrawnError("the input was withdrawn")
     if word == "taken":

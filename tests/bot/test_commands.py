@@ -341,7 +341,7 @@ async def test_sessions_lists_the_callers_own_for_whoever_reads_here(tmp_path: P
             "active=1" + "0" * 9,
             "who=ann",
         ):
-            assert "write it as `/sessions [kind=" in await owner.say(f"/sessions {odd}")
+            assert "write it as `/sessions [all] [kind=" in await owner.say(f"/sessions {odd}")
 
 
 async def test_sessions_can_be_asked_for_by_kind_and_time(tmp_path: Path) -> None:

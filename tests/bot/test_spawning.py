@@ -67,6 +67,11 @@ async def quiet(person: Person) -> list[SessionState]:
     return await children(person)
 
 
+async def arrivals(person: Person, sid: str) -> list[Arrival]:
+    """Return what became of all that a session sent other sessions."""
+    return [one.arrival for one in await person.app.store.deliveries(sid) if one.arrival is not None]
+
+
 async def test_its_result_comes_back_as_a_message(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         shown = await owner.say(spawn("look around", title="research"))
@@ -125,8 +130,7 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
         before = await owner.state()
         await owner.say(spawn(f"{READS}\n{sends}"))
         (child,) = await quiet(owner)
-        arrivals = [one.arrival for one in await owner.app.store.deliveries(child.sid)]
-        assert arrivals == [Arrival.WAITING, Arrival.FULL, Arrival.HELD]
+        assert await arrivals(owner, child.sid) == [Arrival.WAITING, Arrival.FULL, Arrival.HELD]
         result = (await owner.app.store.held(owner.sid))[-1]
         assert "Veldhaven" in str(result.body["text"])
         after = await owner.state()
@@ -179,8 +183,7 @@ async def test_one_whose_task_a_rule_keeps_out_is_silent_all_the_same(tmp_path: 
         )
         await owner.app.store.receive(sent)
         await quiet(owner)
-        arrivals = [one.arrival for one in await owner.app.store.deliveries(child.sid)]
-        assert arrivals == [Arrival.WAITING, Arrival.HELD, Arrival.HELD, Arrival.HELD]
+        assert await arrivals(owner, child.sid) == [Arrival.WAITING, Arrival.HELD, Arrival.HELD, Arrival.HELD]
 
 
 async def test_a_result_that_waits_in_one_that_ended_sets_it_going_when_a_person_lets_it_in(tmp_path: Path) -> None:
@@ -542,7 +545,7 @@ async def test_agents_lists_stops_and_shows(tmp_path: Path) -> None:
             return "running" in await owner.say("/agents")
 
         await eventually(works)
-        assert f'{slot.run} running, taint PUBLIC "slow one"' in await owner.say("/agents list")
+        assert f"{slot.run} running, taint PUBLIC: slow one" in await owner.say("/agents list")
         assert f"stopping {slot.run}" in await owner.say(f"/agents cancel {slot.run}")
         await quiet(owner)
         assert "ended, canceled" in await owner.say("/agents")

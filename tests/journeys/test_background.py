@@ -17,7 +17,7 @@ def test_background_research_that_reports_back(machine: Machine) -> None:
     assert "· sessions_spawn allowed, taint PUBLIC" in ended.out
     assert "[result of background session" in ended.out
     assert "welcome.md" in ended.out
-    assert 'ended, completed, taint PUBLIC~ "what is public"' in ended.out
+    assert "ended, completed, taint PUBLIC~: what is public" in ended.out
     # What comes back was looked up where anybody may write, and the conversation that heard it knows.
     assert "taint PUBLIC~" in ended.out.splitlines()[-1] or "PUBLIC → PUBLIC~ by message" in ended.out
 

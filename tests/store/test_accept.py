@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import BusyError, DedupeConflictError, ForeignError, IllegalMoveError, SchemaError
+from bot.errors import ArchivedError, BusyError, DedupeConflictError, ForeignError, SchemaError
 from bot.sessions.events import EventType
 from bot.sessions.values import Accepted, ItemStatus, NewItem, Status, Write
 from bot.store.opening import open_store
@@ -135,7 +135,7 @@ async def test_an_archived_session_takes_nothing(store: RedisStore) -> None:
     sid = fresh()
     await store.accept(item(sid))
     await command(store, "HSET", keys(sid).state, "status", "archived")
-    with pytest.raises(IllegalMoveError):
+    with pytest.raises(ArchivedError):
         await store.accept(item(sid, "d2"))
     assert await store.claim(sid, "w", idle=True) is None
 

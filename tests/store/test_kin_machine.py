@@ -61,7 +61,9 @@ class Target:
     """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
 
     What was held once is held for ever for its sender, whatever a person decided. `reports` are those of what it
-    spawned, `above` tells that it once had read what its parent, which had read nothing, had not.
+    spawned, `above` tells that it once had read what its parent, which had read nothing, had not, and `unsaid` that the
+    notice of that is still to be said. A task that has ended and said everything is archived, and comes back for a
+    report.
     """
 
     task: bool
@@ -75,6 +77,7 @@ class Target:
     held: dict[str, Label] = field(default_factory=dict[str, Label])
     reports: set[str] = field(default_factory=set[str])
     above: bool = False
+    unsaid: bool = False
     known: dict[str, str] = field(default_factory=dict[str, str])
     were_held: set[str] = field(default_factory=set[str])
 
@@ -87,7 +90,9 @@ class Target:
 
     def rise(self) -> None:
         """Note whether it is above its parent by now."""
-        self.above = self.above or not self.typed.join(self.taint).flows_to(PUBLIC)
+        risen = self.task and not self.typed.join(self.taint).flows_to(PUBLIC)
+        self.unsaid = self.unsaid or (risen and not self.above)
+        self.above = self.above or risen
 
     def receive(self, dedupe: str, label: Label, generation: int, *, report: bool) -> Arrival | None:
         """Return what becomes of something sent, None for busy."""
@@ -99,7 +104,7 @@ class Target:
             if refusal is not Arrival.WAITING:
                 return refusal
             if fits:
-                self.ended = False
+                self.ended = self.archived = False
                 self.put(dedupe, label)
             else:
                 self.were_held.add(dedupe)
@@ -111,7 +116,7 @@ class Target:
         """Return why not even a report is taken, WAITING if it is."""
         if generation != self.generation:
             return Arrival.RESET
-        return Arrival.ARCHIVED if self.archived else Arrival.WAITING
+        return Arrival.ARCHIVED if self.archived and not self.ended else Arrival.WAITING
 
     def _refusal(self, generation: int, label: Label, *, fits: bool) -> Arrival | None:
         """Return why something new is not taken that is no report, WAITING if it is, None for busy."""
@@ -242,7 +247,7 @@ class Machine(RuleBasedStateMachine):
         held = data.draw(st.sampled_from(self.run(self.store.held(sid))))
         dedupe = self._dedupe(sid, held.id)
         accept, op = data.draw(st.booleans()), fresh()
-        if accept and (target.archived or (target.ended and dedupe not in target.reports)):
+        if accept and (dedupe not in target.reports if target.ended else target.archived):
             error: type[Exception] | None = NotFoundError
         else:
             error = BusyError if accept and len(target.waiting) >= LIMITS.inbox_limit else None
@@ -256,7 +261,7 @@ class Machine(RuleBasedStateMachine):
         if error is None:
             label = target.held.pop(dedupe)
             if accept:
-                target.ended = False
+                target.ended = target.archived = False
                 target.put(dedupe, label)
 
     def _dedupe(self, sid: str, held: str) -> str:
@@ -287,12 +292,13 @@ class Machine(RuleBasedStateMachine):
         self.run(self.store.stop(sid, actor="ann"))
         target.drop(target.waiting, "cancelled")
         target.waiting, target.ended = [], target.task
+        target.archived = target.task and not target.unsaid
 
     def reset(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
         self.run(self.store.reset(sid, op=fresh(), actor="ann", audit=()))
         target.drop(target.waiting, "cancelled")
-        target.waiting, target.held = [], {}
+        target.waiting, target.held, target.unsaid = [], {}, False
         target.generation, target.taint, target.typed = target.generation + 1, PUBLIC, PUBLIC
 
     def archive(self, data: st.DataObject) -> None:

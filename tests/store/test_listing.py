@@ -9,7 +9,7 @@ from bot.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
 from bot.sessions.kin import Lineage
 from bot.sessions.listing import Listed, Page
 from bot.sessions.values import Kind, Title, Write
-from bot.store.keys import labels_key, list_key
+from bot.store.keys import labels_key, list_key, past_key
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Label, parse
 from tests.store.world import SECRET, TOP, claimed, command, ending, event, fresh, item, keys, opening, started
@@ -246,3 +246,19 @@ async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore
     assert whole in shown
     assert broken not in shown
     await command(store, "DEL", keys(broken).state)
+
+
+async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore) -> None:
+    who = fresh()
+    kept, gone = await begun(store, who, PUBLIC, 1_000), await begun(store, who, INTERNAL, 2_000)
+    await command(store, "HSET", keys(gone).state, "status", "archived")
+    for _ in range(2):
+        # Found where it was filed as active, and then where it belongs.
+        assert sids(await store.listed(Listed(who, TOP, archived=True))) == [gone, kept]
+        assert sids(await store.listed(Listed(who, TOP))) == [kept]
+    assert await command(store, "ZRANGE", list_key(who, "INTERNAL"), 0, -1) == []
+    assert await command(store, "ZRANGE", past_key(who, "INTERNAL"), 0, -1) == [gone.encode()]
+    assert sids(await store.listed(Listed(who, PUBLIC, archived=True))) == [kept]
+    await command(store, "HSET", keys(gone).state, "status", "idle")
+    assert sids(await store.listed(Listed(who, TOP, archived=True))) == [gone, kept]
+    assert sids(await store.listed(Listed(who, TOP))) == [gone, kept]

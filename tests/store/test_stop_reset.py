@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.errors import IllegalMoveError, NotFoundError, ResetError, SchemaError
+from bot.errors import ArchivedError, NotFoundError, ResetError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
@@ -146,7 +146,7 @@ async def test_what_cannot_be_reset(store: RedisStore) -> None:
         await store.reset(fresh(), op=fresh(), actor="ann", audit=())
     claim, _ = await started(store)
     await command(store, "HSET", keys(claim.sid).state, "status", "archived")
-    with pytest.raises(IllegalMoveError):
+    with pytest.raises(ArchivedError):
         await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
 
 

@@ -3,12 +3,13 @@
 import pytest
 
 from bot.errors import LeaseLostError
-from bot.sessions.deliveries import DeliveryState
+from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.store.keys import OPEN, READY
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
+from policy.labels import PUBLIC
 from tests.store.world import (
     KEY,
     answer,
@@ -146,6 +147,10 @@ async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
     await own.accept(item(sid))
     await command(own, "HSET", keys(sid).state, "status", "archived")
     assert await own.sweep() == ()
+    # But for what is still to be said of it.
+    await own.put(sid, NewDelivery("k", "console::ann:", "hi", PUBLIC))
+    await forget(own)
+    assert await own.sweep() == (sid,)
 
 
 async def test_a_stretch_at_a_time_covers_everything(server: Supervisor) -> None:

@@ -12,7 +12,7 @@ local rows = read_audit()
 local record = redis.call('HGET', KEYS[4], id)
 if not record then return {'none'} end
 local item = held_item(record)
-if accept and (S.status == 'archived' or (S.done and not item.report)) then return {'none'} end
+if accept and ((S.status == 'archived' and not S.done) or (S.done and not item.report)) then return {'none'} end
 if accept and count('wait') >= limit then return {'busy'} end
 local refusal = moved_head(rows)
 if refusal then return refusal end
@@ -23,7 +23,7 @@ forget(KEYS[5], item.dedupe, keep)
 if redis.call('EXISTS', KEYS[4]) == 0 then redis.call('PEXPIRE', KEYS[5], keep) end
 if accept then
   local before = visibility()
-  drop('done')
+  wake_ended()
   put_item(KEYS[2], KEYS[3], now, item)
   announce(KEYS[6], now, before, item.sender)
 end

@@ -424,6 +424,18 @@ local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
 end
 
+-- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
+-- own visibility covers decides that. The caller saves.
+local function archive_heard()
+  if S.kin and S.done and not S.turn and count('wait') == 0 and count('out') == 0 then set('status', 'archived') end
+end
+
+-- Let a background session that has ended take the report of one that it spawned; the caller saves.
+local function wake_ended()
+  drop('done')
+  if S.status == 'archived' then set('status', 'idle') end
+end
+
 -- Whether people may still decide on it: what a reset left behind is nobody's any more.
 local function dead_letter(d)
   return DEAD[d.state] and d.gen == S.gen

@@ -9,9 +9,9 @@ if tonumber(redis.call('HGET', KEYS[1], 'v') or 0) > SCHEMA then return {'ok', 0
 if not read_state(KEYS[1]) then return {'ok', 0, 0} end
 local now = now_ms()
 local dead = count('dead') > now and 1 or 0
-if S.status == 'archived' then return {'ok', dead, 0} end
+if S.status == 'archived' and count('out') == 0 then return {'ok', dead, 0} end
 local channels = served(1)
-local need = lives_on(channels) and wakes(KEYS[2], now) == 1 and 2 or 0
+local need = S.status ~= 'archived' and lives_on(channels) and wakes(KEYS[2], now) == 1 and 2 or 0
 local holders = {}
 if held(now) then holders[1] = S.owner end
 if count('out') > 0 then

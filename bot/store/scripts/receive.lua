@@ -30,13 +30,13 @@ if known then
   return {'ok', seq == '-' and 'held' or status}
 end
 if S.gen ~= generation then return {'failed', 'reset'} end
-if S.status == 'archived' then return {'failed', 'archived'} end
 if S.done and not item.report then return {'failed', 'ended'} end
+if S.status == 'archived' and not S.done then return {'failed', 'archived'} end
 local now = now_ms()
 if flows(item.label, S.taint or 'PUBLIC') then
   if not item.report and count('wait') >= limit then return {'busy'} end
   if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
-  drop('done')
+  wake_ended()
   put_item(KEYS[2], KEYS[3], now, item)
   save(KEYS[1])
   return {'ok', 'waiting'}

@@ -19,6 +19,7 @@ if S.turn then
 elseif S.status == 'queued' then
   set('status', 'idle')
 end
-if S.kin and not S.turn then set('done', now) end
+if S.kin and not S.turn then set('done', S.done or now) end
+archive_heard()
 save(KEYS[1])
 return answer(KEYS[5], {'ok', S.turn and 1 or 0, told, wakes(KEYS[4], now)})

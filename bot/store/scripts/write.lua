@@ -152,6 +152,7 @@ local function move_turn(w, now)
   if w.wait == 0 then drop('late') end
   -- A background session ends with its last turn and takes nothing any more.
   if S.kin and w.wait == 0 then set('done', now) end
+  archive_heard()
 end
 
 -- Add what was used; a session that never used anything has no such field.
