@@ -109,7 +109,7 @@ class App:
         tools = (*built_in, *self.servers.tools, *added)
         limits = config.limits
         caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
-        self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes)
+        self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes, limits.endorsed_bits)
         self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}

@@ -18,6 +18,7 @@ from bot.ids import Ids
 from bot.sessions.approvals import Approval
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import NewEvent
+from bot.sessions.kin import origin_of
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Status
 from bot.standing import Call
@@ -136,6 +137,8 @@ class Asking:
             "rules": list(rules),
             **(named(standing.others) if approvals.OTHERS in rules else {}),
         }
+        if standing.endorsed:
+            question["endorsed"] = origin_of(standing.endorsed)
         return Approval(
             id=name,
             sid=standing.sid,

@@ -1,13 +1,17 @@
-"""Bounded values: what a background session may answer with, so that its answer tells nothing else.
+"""Bounded values: what a background session may answer with, so that its answer tells little and nothing else.
 
 The fields are given before anything is read. What the model says is read here, against them: exactly these fields, each
-a boolean, a number of few digits, a date, or one of its members. All else becomes one constant. So no text of what was
-read gets through, and the answer's integrity may be endorsed, see `labelling.bounded`.
+a boolean, a number of a given range and step, a day of a given range, or one of its members. All else becomes one
+constant, and each value is written in one way. So the answers that there can be are counted before anything is read
+(`millibits`), and while few enough of them were asked for, the answer's integrity is endorsed, see `labelling.bounded`
+and ADR 0017.
 """
 
 import json
+import math
 import re
 from datetime import date
+from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
 from bot.sessions.kin import Bounded, Kind
@@ -16,7 +20,10 @@ FAILED: Final = "the background session gave no answer of the fields that were a
 """What is told instead of any other answer."""
 
 DIGITS: Final = 15
-"""Most digits of a number, before and after the point together: it tells no more than a dozen letters could."""
+"""Most digits of a number, before and after the point together: so many are written exactly."""
+
+FIRST_DAY: Final = date.min.isoformat()
+LAST_DAY: Final = date.max.isoformat()
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -26,12 +33,38 @@ _Value: TypeAlias = bool | int | float | str
 
 def instruction(fields: tuple[Bounded, ...]) -> str:
     """Return what a task says of the answer that is asked for."""
-    wanted = {field.name: list(field.members) if field.kind is Kind.ENUM else field.kind.value for field in fields}
+    wanted = {field.name: _wanted(field) for field in fields}
     return (
         "Answer with one JSON object and nothing else. It has exactly these fields. A list names the texts to choose"
         f" from, a date is written like 2026-11-22, and a number has at most {DIGITS} digits and no exponent:\n"
         f"{json.dumps(wanted, ensure_ascii=False)}"
     )
+
+
+def values(field: Bounded) -> int:
+    """Return how many values a field can have; raises ValueError: none, or more than can be written exactly."""
+    match field.kind:
+        case Kind.BOOLEAN:
+            count = 2
+        case Kind.ENUM:
+            count = len(set(field.members))
+        case Kind.DATE:
+            count = _day(field.most).toordinal() - _day(field.least).toordinal() + 1
+        case Kind.NUMBER:
+            least, most, step = Decimal(field.least), Decimal(field.most), Decimal(field.step)
+            finest = min(cast("int", one.as_tuple().exponent) for one in (least, most, step))
+            largest = max(abs(least), abs(most)).scaleb(-min(finest, 0))
+            if step <= 0 or largest >= 10**DIGITS:
+                raise ValueError
+            count = int((most - least) // step) + 1 if most >= least else 0
+    if count < 1:
+        raise ValueError
+    return count
+
+
+def millibits(fields: tuple[Bounded, ...]) -> int:
+    """Return what an answer of these fields may tell, in thousandths of a bit, rounded up; a failure is an answer."""
+    return math.ceil(1000 * math.log2(math.prod(map(values, fields)) + 1))
 
 
 def answer(fields: tuple[Bounded, ...], text: str) -> str:
@@ -48,6 +81,18 @@ def answer(fields: tuple[Bounded, ...], text: str) -> str:
         return FAILED
 
 
+def _wanted(field: Bounded) -> str | list[str]:
+    match field.kind:
+        case Kind.BOOLEAN:
+            return field.kind.value
+        case Kind.ENUM:
+            return list(field.members)
+        case Kind.DATE:
+            return f"date from {field.least} to {field.most}"
+        case Kind.NUMBER:
+            return f"number from {field.least} to {field.most} in steps of {field.step}"
+
+
 def _fitting(fields: tuple[Bounded, ...], got: dict[str, object]) -> dict[str, _Value]:
     """Return the values of exactly these fields; raises ValueError."""
     if got.keys() != {field.name for field in fields}:
@@ -56,17 +101,32 @@ def _fitting(fields: tuple[Bounded, ...], got: dict[str, object]) -> dict[str, _
 
 
 def _value(field: Bounded, value: object) -> _Value:
+    """Return a value of a field as it is written, the same for whatever means the same; raises ValueError."""
     match field.kind, value:
         case Kind.BOOLEAN, bool():
             return value
-        case Kind.NUMBER, int() | float() if not isinstance(value, bool):
-            return value
-        case Kind.DATE, str() if _DATE.fullmatch(value):
-            return date.fromisoformat(value).isoformat()
+        case Kind.NUMBER, Decimal():
+            return _in_range(field, value)
+        case Kind.DATE, str() if field.least <= value <= field.most:
+            return _day(value).isoformat()
         case Kind.ENUM, str() if value in field.members:
             return value
         case _:
             raise ValueError
+
+
+def _in_range(field: Bounded, value: Decimal) -> int | float:
+    least, most, step = Decimal(field.least), Decimal(field.most), Decimal(field.step)
+    if not least <= value <= most or (value - least) % step:
+        raise ValueError
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _day(text: str) -> date:
+    """Return the day that a text writes in our one way; raises ValueError."""
+    if not _DATE.fullmatch(text):
+        raise ValueError
+    return date.fromisoformat(text)
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -76,11 +136,11 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _number(literal: str) -> int | float:
+def _number(literal: str) -> Decimal:
     if not _NUMBER.fullmatch(literal) or sum(map(str.isdigit, literal)) > DIGITS:
         raise ValueError
-    return float(literal) if "." in literal else int(literal)
+    return Decimal(literal)
 
 
-def _no_number(_literal: str) -> float:
+def _no_number(_literal: str) -> Decimal:
     raise ValueError

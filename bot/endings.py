@@ -314,8 +314,10 @@ def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:
 
 
 def _endorsed(turn: OpenTurn, label: Label) -> Label:
-    """Return the label of what is said: for bounded fields and the constant in their place, endorsed."""
-    return labelling.bounded(label, turn.claim.state.creation) if _fields(turn) else label
+    """Return the label of what is said: for an endorsed answer, or the constant in its place, that of one."""
+    lineage = turn.claim.state.lineage
+    endorsed = lineage is not None and lineage.endorsed
+    return labelling.bounded(label, turn.claim.state.creation) if endorsed else label
 
 
 def _readers(turn: OpenTurn) -> Label:

@@ -13,6 +13,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.events import Event, EventType, NewEvent, Visibility
 from bot.sessions.held import Held
 from bot.sessions.json import JsonObject
+from bot.sessions.kin import Endorsed
 from bot.sessions.releases import Release
 from bot.sessions.summaries import Summary
 from bot.standing import Call, Standing
@@ -111,6 +112,14 @@ def held_in(events: Iterable[Event | NewEvent]) -> tuple[Held, ...]:
         for event in events
         if event.type is EventType.ITEM_HELD
     )
+
+
+def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:
+    """Return the bounded answers that these events let in, or that what they let in depends on; each of them once."""
+    origins = (event.body.get("origin") for event in events if event.type is EventType.USER_MESSAGE)
+    named = (origin.get("endorsed") for origin in origins if isinstance(origin, dict))
+    listed = (one for answers in named if isinstance(answers, list) for one in answers if isinstance(one, dict))
+    return tuple(dict.fromkeys(Endorsed(str(one["session"]), str(one["text"])) for one in listed))
 
 
 def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from bot.authors import named
 from bot.errors import BusyError
 from bot.sessions.deliveries import Delivery, risen_key
-from bot.sessions.kin import Arrival, KinStore, Parcel
+from bot.sessions.kin import Arrival, Endorsed, KinStore, Parcel, origin_of
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from channels.message import Address, OutboundKind
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD})
 """What became of what a session took; everything else is a final failure."""
+
+_RESULT: Final = "result"
 
 
 class Store(SessionStore, KinStore, Protocol):
@@ -42,7 +44,14 @@ class Post:
             return Arrival.ABSENT
         lineage, upwards = sender.lineage, goes_up(sender, address)
         report = upwards and delivery.kind != OutboundKind.MESSAGE
-        origin: dict[str, JsonValue] = {"as": _kind(sender, delivery, report=report), "session": delivery.sid}
+        kind = _kind(sender, delivery, report=report)
+        origin: dict[str, JsonValue] = {"as": kind, "session": delivery.sid}
+        result = lineage if kind == _RESULT else None
+        endorsed = delivery.endorsed
+        if result is not None and result.endorsed:
+            endorsed = (*endorsed, Endorsed(delivery.sid, text))
+        if endorsed:
+            origin["endorsed"] = origin_of(endorsed)
         parcel = Parcel(
             sid=address.chat,
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
@@ -51,6 +60,8 @@ class Post:
             label=delivery.label,
             body={"text": text, "origin": origin, "hops": delivery.hops, **named(delivery.authors)},
             report=report,
+            run="" if result is None else result.run,
+            hold=result is not None and result.beyond,
         )
         try:
             return await self._store.receive(parcel)
@@ -68,7 +79,7 @@ def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> str:
     if not report:
         return "message"
     risen = sender.lineage is not None and delivery.key == risen_key(sender.lineage.run)
-    return "notice" if risen else "result"
+    return "notice" if risen else _RESULT
 
 
 def goes_up(sender: SessionState, address: Address) -> bool:

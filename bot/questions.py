@@ -1,6 +1,7 @@
 """A question to people: its words, and where those are told who may answer it but are not in the conversation."""
 
 import json
+from typing import cast
 
 from bot import principals
 from bot.approvals import ANSWER, may_answer
@@ -20,13 +21,14 @@ def wording(asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
 
     How to answer is not in it: each channel shows the buttons of a question as they are pressed or typed there.
     """
-    if asked[0].tool == ANSWER:
-        rules = _rules(asked[0])
+    first = asked[0]
+    if first.tool == ANSWER:
+        rules = _rules(first)
         return f"The answer is held back by {rules} until somebody entitled says so, the command `approvals` shows it."
     several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
     lines = [] if lineage is None else [f"Background session {lineage.run} asks you alone, `/agents` tells its task."]
     lines += [several] if len(asked) > 1 else []
-    return "\n".join((*lines, *map(_call, asked)))
+    return "\n".join((*lines, *map(_call, asked), *_endorsed(first)))
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:
@@ -73,6 +75,15 @@ def _others(approval: Approval) -> str:
     return (
         f"\nWords of {', '.join(users)} are in this conversation: run it only if it is what you want." if users else ""
     )
+
+
+def _endorsed(approval: Approval) -> list[str]:
+    """Return the lines about the bounded answers that the calls may depend on."""
+    answers = cast("list[dict[str, str]]", approval.question.get("endorsed", []))
+    if not answers:
+        return []
+    lines = [f"- {spelled(one['text'])} (session {one['session']})" for one in answers]
+    return ["It may depend on what background sessions answered, from data that nobody vouches for:", *lines]
 
 
 def _rules(approval: Approval) -> str:

@@ -11,6 +11,7 @@ stop that this label may know of, and by nothing else: a session that has read m
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -18,14 +19,29 @@ from pydantic import JsonValue
 from bot import bounded
 from bot.authors import named
 from bot.errors import BusyError, NotFoundError, RequestError
-from bot.sessions.kin import MOST_HOPS, SESSION, Caps, Child, Errand, KinStore, Lineage, NewSlot, Reservation, Slot
+from bot.sessions.kin import (
+    MOST_HOPS,
+    SESSION,
+    Caps,
+    Charge,
+    Child,
+    Errand,
+    KinStore,
+    Lineage,
+    NewSlot,
+    Reservation,
+    Slot,
+    origin_of,
+)
 from bot.sessions.port import SessionStore
 from bot.sessions.values import NewItem, SessionState
 from bot.standing import Standing
 from channels.message import Address
-from policy.labels import Label
+from policy.labels import Integrity, Label
 
 _RUN: Final = 16
+_LATE: Final = 60_000
+"""Milliseconds after its deadline within which an answer may still arrive."""
 
 
 class Store(SessionStore, KinStore, Protocol):
@@ -51,13 +67,20 @@ class DepthError(RequestError):
 
 
 class Spawner:
-    """Makes background sessions. `minutes` is how long one may take at most."""
+    """Makes background sessions.
 
-    def __init__(self, store: Store, session_id: Callable[[Address], str], caps: Caps, minutes: int) -> None:
+    `minutes` is how long one may take at most. `endorsed_bits` is how much their bounded answers may endorse in a
+    conversation and all below it since a person's last message.
+    """
+
+    def __init__(
+        self, store: Store, session_id: Callable[[Address], str], caps: Caps, minutes: int, endorsed_bits: int
+    ) -> None:
         self._store = store
         self._session_id = session_id
         self._caps = caps
         self._minutes = minutes
+        self._endorsed_bits = endorsed_bits
 
     async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
         """Create a background session for the session of `standing`, with its task labelled like what that has read.
@@ -68,8 +91,7 @@ class Spawner:
         parent = await self._store.state(standing.sid)
         if parent is None or parent.generation != standing.generation or parent.ended_at:
             raise NotFoundError
-        depth = 1 if parent.lineage is None else parent.lineage.depth + 1
-        if depth > self._caps.depth:
+        if _depth(parent) > self._caps.depth:
             raise DepthError
         hops = next_hop(parent, standing.turn)
         run = hashlib.sha256(key.encode()).hexdigest()[:_RUN]
@@ -79,6 +101,7 @@ class Spawner:
         life = min(errand.minutes or self._minutes, self._minutes) * 60_000
         latest = 0 if parent.lineage is None else parent.lineage.deadline
         reserved = await self._reserve(standing.principal, NewSlot(run, sid, standing.sid, pool, life, latest))
+        lineage = await self._charged(standing, _lineage(standing, parent, errand, run, reserved.deadline))
         task = f"{errand.task}\n\n{bounded.instruction(errand.returns)}" if errand.returns else errand.task
         await self._store.accept(
             NewItem(
@@ -90,22 +113,31 @@ class Spawner:
                 home=str(home),
                 principal=standing.principal,
                 creation=standing.taint,
-                lineage=Lineage(
-                    parent=standing.sid,
-                    generation=standing.generation,
-                    run=run,
-                    depth=depth,
-                    deadline=reserved.deadline,
-                    title=errand.title,
-                    deliver_to=errand.deliver_to,
-                    returns=errand.returns,
-                    asked_at=str(standing.home) if parent.lineage is None else parent.lineage.asked_at,
-                    known=parent.taint,
-                ),
+                lineage=lineage,
                 reserved=reserved.until,
             )
         )
-        return Child(run, sid)
+        return Child(run, sid, lineage.beyond)
+
+    async def _charged(self, standing: Standing, lineage: Lineage) -> Lineage:
+        """Return where a background session comes from with whether its answer endorses: what it may tell is charged.
+
+        It is decided here, before anything is read, so it tells nothing of the answer. What UNTRUSTED data may have
+        asked for endorses nothing.
+        """
+        if not lineage.returns or standing.taint.integrity is Integrity.UNTRUSTED:
+            return lineage
+        charge = Charge(
+            sid=lineage.root,
+            generation=lineage.root_generation,
+            run=lineage.run,
+            label=standing.taint.join(standing.visibility),
+            millibits=bounded.millibits(lineage.returns),
+            until=lineage.deadline + _LATE,
+            most=self._endorsed_bits * 1000,
+        )
+        endorsed = await self._store.endorse(charge)
+        return replace(lineage, endorsed=endorsed, beyond=not endorsed)
 
     async def free(self, principal: str) -> None:
         """Free the slots of sessions that have ended as their pools may know, or were not created in time."""
@@ -177,11 +209,39 @@ def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
 
 
 def _origin(standing: Standing) -> dict[str, JsonValue]:
-    """Return where a task comes from, and the web addresses that its asker typed: facts, whatever the task says."""
+    """Return where a task comes from, and what it depends on that the task need not say: facts.
+
+    They are the web addresses that its asker typed, and the bounded answers that the asking session has heard.
+    """
     origin: dict[str, JsonValue] = {"as": "task", "session": standing.sid}
     if standing.typed:
         origin["typed"] = list[JsonValue](standing.typed)
+    if standing.endorsed:
+        origin["endorsed"] = origin_of(standing.endorsed)
     return origin
+
+
+def _lineage(standing: Standing, parent: SessionState, errand: Errand, run: str, deadline: int) -> Lineage:
+    """Return where a background session of a parent comes from, before it is known whether its answer endorses."""
+    above = parent.lineage
+    return Lineage(
+        parent=standing.sid,
+        generation=standing.generation,
+        run=run,
+        depth=_depth(parent),
+        deadline=deadline,
+        title=errand.title,
+        deliver_to=errand.deliver_to,
+        returns=errand.returns,
+        asked_at=str(standing.home) if above is None else above.asked_at,
+        known=parent.taint,
+        root=standing.sid if above is None else above.root,
+        root_generation=standing.generation if above is None else above.root_generation,
+    )
+
+
+def _depth(parent: SessionState) -> int:
+    return 1 if parent.lineage is None else parent.lineage.depth + 1
 
 
 def next_hop(state: SessionState, turn: str) -> int:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from bot.authorize import Caller
 from bot.sessions.held import Held
+from bot.sessions.kin import Endorsed
 from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
@@ -23,7 +24,8 @@ class Standing:
     asker typed, here or in the conversation that it was spawned from. `held` is what its
     generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
     session when it was looked up. `model` is the one that people chose, empty for the first of the configuration.
-    `authors` are the people whose words are in its context (`bot.authors`).
+    `authors` are the people whose words are in its context (`bot.authors`). `endorsed` are the bounded answers that
+    it has heard, itself or through another session.
     """
 
     sid: str
@@ -43,6 +45,7 @@ class Standing:
     visibility: Label = PUBLIC
     model: str = ""
     authors: frozenset[str] = frozenset()
+    endorsed: tuple[Endorsed, ...] = ()
 
     @property
     def others(self) -> frozenset[str]:

@@ -196,7 +196,7 @@ class OpenTurn:
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, address)
         new = replace(new, meant_for=meant or new.meant_for)
         if address.channel == SESSION:
-            new = replace(new, authors=tuple(sorted(standing.others)))
+            new = replace(new, authors=tuple(sorted(standing.others)), endorsed=standing.endorsed)
         if standing.asker == standing.principal:
             return new
         if new.kind != OutboundKind.ANSWER and address.channel != SESSION:
@@ -225,6 +225,7 @@ class OpenTurn:
             addresses=standing.addresses | heard,
             typed=newest((*standing.typed, *typed(write.events, standing.asker))),
             held=(*standing.held, *events.held_in(write.events)),
+            endorsed=tuple(dict.fromkeys((*standing.endorsed, *events.endorsed_in(write.events)))),
         )
         if write.turn is not None and not final:
             # Before a stop is heeded, as its ending settles what the turn took with this write.
@@ -265,4 +266,5 @@ class OpenTurn:
             asker=new.asker,
             meant_for=new.meant_for,
             authors=new.authors,
+            endorsed=new.endorsed,
         )

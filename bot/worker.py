@@ -293,6 +293,7 @@ class Worker:
             visibility=claim.state.visibility,
             model=claim.state.model,
             authors=authors(claim.events),
+            endorsed=events.endorsed_in(claim.events),
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:

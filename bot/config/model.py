@@ -141,6 +141,7 @@ class Limits(Block):
     background_live: int = Field(default=8, ge=1, le=1000)
     background_depth: int = Field(default=2, ge=1, le=5)
     background_minutes: int = Field(default=10, ge=1, le=24 * 60)
+    endorsed_bits: int = Field(default=40, ge=0, le=1000)
     delivery_hours: int = Field(default=24, ge=1, le=24 * 30)
     daily_tokens: _Tokens = None
     person_daily_tokens: _Tokens = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.sessions.kin import Arrival
+from bot.sessions.kin import Arrival, Endorsed
 from policy.labels import Label
 
 OURS: Final = ("*",)
@@ -63,7 +63,8 @@ class NewDelivery:
     is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
     the address before, in whose place it is to stand. `meant_for` is the principal that it is for, where that is one
     person alone: it is not said there once the place is another's. `authors` are the people beside the asker whose
-    words one that another session is to hear derives from.
+    words one that another session is to hear derives from, and
+    `endorsed` the bounded answers that the session had heard.
     """
 
     key: str
@@ -79,6 +80,7 @@ class NewDelivery:
     replaces: str = ""
     meant_for: str = ""
     authors: tuple[str, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Delivery:
     replaces: str = ""
     meant_for: str = ""
     authors: tuple[str, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
     arrival: Arrival | None = None
     failures: int = 0
     receipt: str = ""

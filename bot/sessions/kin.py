@@ -3,9 +3,12 @@
 Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
+
+from pydantic import JsonValue
 
 from bot.sessions.json import JsonObject
 from bot.sessions.records import AuditRow
@@ -29,11 +32,31 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """One field that a background session answers with."""
+    """One field that a background session answers with.
+
+    A number is one of `least`, `least + step` … up to `most`, each written as a decimal. A date is from `least` to
+    `most`.
+    """
 
     name: str
     kind: Kind
     members: tuple[str, ...] = ()
+    least: str = ""
+    most: str = ""
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endorsed:
+    """A bounded answer that was endorsed: what the background session `session` chose of what it was given."""
+
+    session: str
+    text: str
+
+
+def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
+    """Return bounded answers as the origin of a message tells them."""
+    return [{"session": one.session, "text": one.text} for one in answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,8 @@ class Lineage:
     person is asked first, if they are alone there.
     `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
     does; from then on nothing of it.
+    `root` is the conversation that its tree began in, in the generation `root_generation`; there its answer was
+    charged, if it is `endorsed`. One that is `beyond` would have been, but more was asked for than may be: it is held.
     """
 
     parent: str
@@ -59,6 +84,10 @@ class Lineage:
     returns: tuple[Bounded, ...] = ()
     asked_at: str = ""
     known: Label = PUBLIC
+    root: str = ""
+    root_generation: int = 0
+    endorsed: bool = False
+    beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +106,28 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A background session that was spawned."""
+    """A background session that was spawned; `beyond` tells that its answer will be held, as `Lineage.beyond`."""
 
     run: str
     sid: str
+    beyond: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What an answer may endorse, in thousandths of a bit, charged to the session `sid` for a `run`.
+
+    `label` is what whoever asks has read: what was charged above it does not count, for it could tell. `until` is when
+    the answer must have come. `most` is how much may be charged since a person's last message.
+    """
+
+    sid: str
+    generation: int
+    run: str
+    label: Label
+    millibits: int
+    until: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +188,8 @@ class Parcel:
     """What one session sends another: an item for the inbox of a session that is there already.
 
     `generation` is the target's when it was sent. A `report` is what a background session tells its parent at its end,
-    and that it rose above it: for that there is always room.
+    and that it rose above it: for that there is always room. `run` is that of the background session whose result it
+    is, empty for any other. With `hold` it is held whatever its label.
     """
 
     sid: str
@@ -151,6 +199,8 @@ class Parcel:
     label: Label
     body: JsonObject
     report: bool = False
+    run: str = ""
+    hold: bool = False
 
 
 class Arrival(StrEnum):
@@ -192,6 +242,10 @@ class KinStore(Protocol):
 
     async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
         """Free slots that are still as they were seen."""
+        ...
+
+    async def endorse(self, charge: Charge) -> bool:
+        """Charge what an answer may endorse, once for its run; return whether there was room, and the session."""
         ...
 
     async def receive(self, parcel: Parcel) -> Arrival:

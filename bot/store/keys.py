@@ -55,7 +55,8 @@ address and principal · `born` `moved` times · `pos` last inbox position · `w
 stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
 dead letters ·
 `title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
-turn runs, absent for collect · `late` something of what waits came while a turn ran.
+turn runs, absent for collect · `late` something of what waits came while a turn ran · `bits` what bounded answers may
+endorse since a person's last message, packed.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.

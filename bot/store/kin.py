@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.errors import BusyError, NotFoundError
 from bot.ids import waiting_id
-from bot.sessions.kin import Arrival, Caps, Held, NewSlot, Parcel, Reservation, Slot
+from bot.sessions.kin import Arrival, Caps, Charge, Held, NewSlot, Parcel, Reservation, Slot
 from bot.sessions.records import AuditRow
 from bot.store import wire
 from bot.store.filing import Filing
@@ -42,13 +42,26 @@ class Kin(Filing):
             seen: list[Arg] = [part for slot in slots for part in (slot.run, slot.record)]
             await self._link.script(Script.FREE, [slots_key(principal)], [self._options.keep_ms, *seen])
 
+    async def endorse(self, charge: Charge) -> bool:
+        """Charge what an answer may endorse."""
+        args: list[Arg] = [
+            charge.generation,
+            charge.run,
+            str(charge.label),
+            charge.millibits,
+            charge.until,
+            charge.most,
+        ]
+        reply = await self._link.script(Script.ENDORSE, [session_keys(charge.sid).state], args)
+        return bool(reply[1])
+
     async def receive(self, parcel: Parcel) -> Arrival:
         """Take a parcel into its session, or hold it."""
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._options
         body = dump(parcel.body, sort=True)
         args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._ids.op()]
         args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
-        args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit]
+        args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit, parcel.run, int(parcel.hold)]
         large = [keys.body(text(ref)) for ref in bodies.large]
         reply = await self._link.script(
             Script.RECEIVE,

@@ -49,6 +49,7 @@ class Script(StrEnum):
     DECIDE_HELD = "decide_held"
     RESERVE = "reserve"
     FREE = "free"
+    ENDORSE = "endorse"
     PUT_POLICY = "put_policy"
     OVERRIDE = "override"
     PAIR = "pair"

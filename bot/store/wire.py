@@ -222,19 +222,27 @@ def _turn(stored: bytes) -> Turn:
     return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), usage, hops, tuple(joined))
 
 
-_KIN: Final = ("parent", "generation", "run", "depth", "deadline", "title", "deliver_to", "asked_at")
+_KIN: Final = (
+    *("parent", "generation", "run", "depth", "deadline", "title", "deliver_to"),
+    *("asked_at", "root", "root_generation", "endorsed", "beyond"),
+)
 """The parts of a lineage that are written as they are."""
 
 
 def lineage(value: Lineage) -> bytes:
     """Write where a background session comes from."""
-    returns = [[field.name, field.kind.value, list(field.members)] for field in value.returns]
+    returns = [
+        [field.name, field.kind.value, list(field.members), field.least, field.most, field.step]
+        for field in value.returns
+    ]
     return dump({**{name: getattr(value, name) for name in _KIN}, "returns": returns, "known": str(value.known)})
 
 
 def _lineage(stored: bytes) -> Lineage:
     written = json.loads(text(stored))
-    returns = tuple([Bounded(name, Kind(kind), tuple(members)) for name, kind, members in written["returns"]])
+    returns = tuple(
+        [Bounded(name, Kind(kind), tuple(members), *within) for name, kind, members, *within in written["returns"]]
+    )
     return Lineage(**{name: written[name] for name in _KIN}, returns=returns, known=parse(written["known"]))
 
 

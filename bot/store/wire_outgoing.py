@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, cast
 
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.kin import Arrival
+from bot.sessions.kin import Arrival, Endorsed
 from bot.store.keys import decode
 from bot.store.wire import Fetched, check_version, dump, text, whole
 from policy.labels import parse
 
 if TYPE_CHECKING:
     from bot.sessions.json import JsonObject
+
+    _Facts = tuple[str, str, str, str, list[str], int, int, str, str, str, list[str], list[tuple[str, str]]]
 
 
 def approval_tail(value: Approval) -> bytes:
@@ -52,7 +54,8 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
     rest = [list(new.approved), new.hops, new.release]
-    last: list[str | list[str]] = [new.asker, new.replaces, new.meant_for, list(new.authors)]
+    endorsed = [[one.session, one.text] for one in new.endorsed]
+    last: list[object] = [new.asker, new.replaces, new.meant_for, list(new.authors), endorsed]
     while last and not last[-1]:
         last.pop()
     return dump([new.address, str(new.label), new.kind, new.turn, *rest, *last]) + b"\n" + body
@@ -70,9 +73,9 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
     check_version(version)
     facts, _, body = rest[int(length) :].partition(b"\n")
     found = cast("list[object]", json.loads(text(facts)))
-    written = (*found, *("", "", "", list[str]())[len(found) - 7 :])
-    read = cast("tuple[str, str, str, str, list[str], int, int, str, str, str, list[str]]", written)
-    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for, authors = read
+    written = (*found, *("", "", "", list[str](), list[object]())[len(found) - 7 :])
+    read = cast("_Facts", written)
+    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for, authors, endorsed = read
     return int(number), Delivery(
         sid=sid,
         key=text(name),
@@ -92,6 +95,7 @@ def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[in
         replaces=replaces,
         meant_for=meant_for,
         authors=tuple(authors),
+        endorsed=tuple([Endorsed(*one) for one in endorsed]),
         arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
         failures=next((int(word) for word in more if word.isdigit()), 0),
         doubtful=b"!" in more,

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from bot import labelling, receipts
 from bot.errors import CursorError
 from bot.sessions.kin import KinStore
-from bot.sessions.listing import Listed
+from bot.sessions.listing import Listed, Page
 from bot.sessions.port import OutboxStore, SessionStore
 from bot.sessions.values import Kind, SessionState, Title
 from bot.sessions.visible import visible
@@ -132,13 +132,17 @@ class SessionsList:
             page = await self._sessions.listed(asked)
         except CursorError as error:
             return Result(str(error), scene.taint, failed=True)
+        # What a session does is as trusted as what it has read, which may have had it do so.
+        known = join_all((state.visibility for state in page.sessions), scene.taint)
+        if not scene.permits(known):
+            page, known = Page((), page.cursor), scene.taint
         titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
-        label = join_all((title.label for title in titles.values() if title is not None), scene.taint)
+        label = join_all((title.label for title in titles.values() if title is not None), known)
         if any(titles.values()):
             label = labelling.members_words(scene.document, scene.principal, scene.home, label)
         if not scene.permits(label):
             # A title can be less trusted than whoever reads it may be.
-            titles, label = {}, scene.taint
+            titles, label = {}, known
         texts = {sid: scene.mask(title.text) for sid, title in titles.items() if title is not None}
         told: list[JsonValue] = [entry(state, texts.get(state.sid)) for state in page.sessions]
         return Result(json.dumps({"sessions": told, "cursor": page.cursor or None, "note": ONLY}), label)
@@ -176,13 +180,17 @@ class SessionStatus:
         state = await own_or_visible(self._sessions, arguments.session_id or "", scene)
         if state is None:
             return Result(NONE, scene.taint, failed=True)
-        waiting = await self._sessions.waiting(state.sid)
+        waiting = [item for item in await self._sessions.waiting(state.sid) if item.label.flows_to(scene.taint)]
+        children = await self._children(state, scene)
         told: dict[str, JsonValue] = {
             **describe(state, scene.ceiling),
-            "children": list[JsonValue](await self._children(state, scene)),
-            "queued": sum(item.label.flows_to(scene.taint) for item in waiting),
+            "children": list[JsonValue](child.sid for child in children),
+            "queued": len(waiting),
         }
-        return Result(json.dumps(told), scene.taint)
+        # What a session does is as trusted as what it has read, which may have had it do so.
+        others = [*children, *(() if state.sid == scene.sid else (state,))]
+        label = join_all((*(one.visibility for one in others), *(item.label for item in waiting)), scene.taint)
+        return Result(json.dumps(told), label) if scene.permits(label) else Result(NONE, scene.taint, failed=True)
 
     async def _receipt(self, name: str, scene: Scene) -> Result:
         """Tell what became of something this session sent, as far as its target may be known of."""
@@ -190,10 +198,14 @@ class SessionStatus:
         receipt = None if own is None else await receipts.look_up(self._sessions, own, name, scene.reader)
         if receipt is None:
             return Result(receipts.UNKNOWN, scene.taint, failed=True)
-        return Result(json.dumps(receipt.told()), scene.taint)
+        label = scene.taint.join(receipt.label)
+        if not scene.permits(label):
+            return Result(receipts.UNKNOWN, scene.taint, failed=True)
+        return Result(json.dumps(receipt.told()), label)
 
-    async def _children(self, state: SessionState, scene: Scene) -> list[str]:
-        """Return the ids of the background sessions of a session that live and that the caller may know of."""
+    async def _children(self, state: SessionState, scene: Scene) -> list[SessionState]:
+        """Return the background sessions of a session that live and that the caller may know of."""
         slots = [slot.sid for slot in await self._sessions.slots(state.principal) if slot.parent == state.sid]
         found = [await visible(self._sessions, sid, scene.principal, scene.taint) for sid in slots]
-        return sorted(child.sid for child in found if child is not None and not child.ended_at)
+        live = (child for child in found if child is not None and not child.ended_at)
+        return sorted(live, key=lambda child: child.sid)

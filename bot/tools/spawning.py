@@ -1,10 +1,12 @@
 """`sessions_spawn`: let a background session do something and report back."""
 
 import json
-from typing import Annotated, Literal, TypeAlias
+from decimal import Decimal
+from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from bot import bounded
 from bot.errors import RequestError
 from bot.sessions.kin import Bounded, Errand, Kind
 from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
@@ -14,6 +16,11 @@ from policy.errors import nearest
 from policy.labels import PUBLIC
 from policy.request import Effect
 
+HELD: Final = "held"
+"""What is said of an answer that will be held, as more was asked for than may be endorsed."""
+
+_FieldT = TypeVar("_FieldT", bound=Arguments)
+
 
 class SpawnLimits(Arguments):
     """How much a background session may take; more than configuration gives is cut to that."""
@@ -21,10 +28,35 @@ class SpawnLimits(Arguments):
     minutes: int = Field(ge=1, le=24 * 60)
 
 
-class PlainField(Arguments):
-    """A boolean, a number or a date that a background session answers with."""
+class BooleanField(Arguments):
+    """Yes or no."""
 
-    type: Literal["boolean", "number", "date"]
+    type: Literal["boolean"]
+
+
+class NumberField(Arguments):
+    """One of the numbers from `min` to `max`, in steps from `min` on."""
+
+    type: Literal["number"]
+    min: int | float
+    max: int | float
+    step: int | float = 1
+
+    @model_validator(mode="after")
+    def _countable(self) -> Self:
+        return _countable(self, f"a number has `min`, `max` and `step` of at most {bounded.DIGITS} digits, in order")
+
+
+class DateField(Arguments):
+    """One of the days from `min` to `max`, by default of the whole calendar."""
+
+    type: Literal["date"]
+    min: str = bounded.FIRST_DAY
+    max: str = bounded.LAST_DAY
+
+    @model_validator(mode="after")
+    def _countable(self) -> Self:
+        return _countable(self, "`min` and `max` of a date are days as 2026-11-22, in order")
 
 
 class EnumField(Arguments):
@@ -36,7 +68,7 @@ class EnumField(Arguments):
 
 Returns: TypeAlias = dict[
     Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")],
-    Annotated[PlainField | EnumField, Field(discriminator="type")],
+    Annotated[BooleanField | NumberField | DateField | EnumField, Field(discriminator="type")],
 ]
 
 
@@ -79,15 +111,37 @@ class SessionsSpawn:
             )
         except RequestError as error:
             return Result(str(error), failed=True)
-        return Result(json.dumps({"run_id": child.run, "session_id": child.sid, "status": "accepted"}))
+        told = {"run_id": child.run, "session_id": child.sid, "status": "accepted"}
+        return Result(json.dumps({**told, "answer": HELD} if child.beyond else told))
+
+
+def _countable(field: _FieldT, wrong: str) -> _FieldT:
+    """Return a field whose values can be counted; raises ValueError with what is wrong of any other."""
+    try:
+        bounded.values(_bound("", field))
+    except (ValueError, ArithmeticError):
+        raise ValueError(wrong) from None
+    return field
 
 
 def _bounded(returns: Returns | None) -> tuple[Bounded, ...]:
-    fields = ({} if returns is None else returns).items()
-    return tuple(
-        Bounded(name, Kind(field.type), tuple(field.values) if isinstance(field, EnumField) else ())
-        for name, field in fields
-    )
+    return tuple(_bound(name, field) for name, field in ({} if returns is None else returns).items())
+
+
+def _bound(name: str, field: Arguments) -> Bounded:
+    match field:
+        case NumberField():
+            return Bounded(name, Kind.NUMBER, (), *(_decimal(one) for one in (field.min, field.max, field.step)))
+        case DateField():
+            return Bounded(name, Kind.DATE, (), field.min, field.max)
+        case EnumField():
+            return Bounded(name, Kind.ENUM, tuple(field.values))
+        case _:
+            return Bounded(name, Kind.BOOLEAN)
+
+
+def _decimal(number: float) -> str:
+    return f"{Decimal(repr(number)):f}"
 
 
 def recipient(document: Document, alias: str) -> Address:

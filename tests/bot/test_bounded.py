@@ -8,12 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.bounded import DIGITS, FAILED, answer, instruction
+from bot.bounded import FAILED, FIRST_DAY, LAST_DAY, answer, instruction, millibits, values
 from bot.sessions.kin import Bounded, Kind
 
 FLAG = Bounded("flag", Kind.BOOLEAN)
-COUNT = Bounded("count", Kind.NUMBER)
-DAY = Bounded("day", Kind.DATE)
+COUNT = Bounded("count", Kind.NUMBER, (), "-12", "999999999999999", "1")
+PRICE = Bounded("price", Kind.NUMBER, (), "0.5", "1234567.25", "0.25")
+DAY = Bounded("day", Kind.DATE, (), "2026-01-01", "2026-12-31")
 PLAN = Bounded("plan", Kind.ENUM, ("basic", "größer"))
 ALL = (FLAG, COUNT, DAY, PLAN)
 WHOLE = '{"flag": true, "count": 3, "day": "2026-11-22", "plan": "größer"}'
@@ -27,21 +28,36 @@ def test_exactly_the_fields_come_through_in_their_order() -> None:
 @pytest.mark.parametrize(
     "said, number",
     [
-        ("0", 0),
-        ("-12", -12),
-        ("999999999999999", 999999999999999),
-        ("0.5", 0.5),
-        ("1234567.12345678", 1234567.12345678),
+        ("0", "0"),
+        ("-0", "0"),
+        ("7.00", "7"),
+        ("-12", "-12"),
+        ("-12.0", "-12"),
+        ("999999999999999", "999999999999999"),
     ],
 )
-def test_numbers_of_few_digits(said: str, number: float) -> None:
-    assert json.loads(answer((COUNT,), f'{{"count": {said}}}')) == {"count": number}
+def test_numbers_of_a_range_are_written_in_one_way(said: str, number: str) -> None:
+    assert answer((COUNT,), f'{{"count": {said}}}') == f'{{"count": {number}}}'
+
+
+@pytest.mark.parametrize(
+    "said, number", [("0.5", "0.5"), ("0.50", "0.5"), ("0.75", "0.75"), ("1", "1"), ("1234567.25", "1234567.25")]
+)
+def test_numbers_of_a_step_are_written_in_one_way(said: str, number: str) -> None:
+    assert answer((PRICE,), f'{{"price": {said}}}') == f'{{"price": {number}}}'
+
+
+@pytest.mark.parametrize("said", ["0.25", "0.6", "1234567.5", "-1", "0.500000000000001"])
+def test_what_is_not_among_the_numbers_that_were_given(said: str) -> None:
+    assert answer((PRICE,), f'{{"price": {said}}}') == FAILED
 
 
 @pytest.mark.parametrize(
     "said",
     [
         "1000000000000000",
+        "-13",
+        "0.5",
         "0.123456789012345",
         "9" * 6_000,
         "1e3",
@@ -75,6 +91,8 @@ def test_what_is_no_such_number(said: str) -> None:
         "٢٠٢٦-11-22",
         "2026-11-22 ",
         "0000-01-01",
+        "2025-12-31",
+        "2027-01-01",
     ],
 )
 def test_what_is_no_date(said: str) -> None:
@@ -135,17 +153,111 @@ def test_whatever_is_said_only_bounded_values_come_through(said: str) -> None:
     told = answer(ALL, said)
     if told == FAILED:
         return
-    values = json.loads(told)
-    assert list(values) == [field.name for field in ALL]
-    assert isinstance(values["flag"], bool)
-    assert isinstance(values["count"], int | float)
-    assert math.isfinite(values["count"])
-    assert len(str(abs(int(values["count"])))) <= DIGITS
-    assert date.fromisoformat(values["day"]).isoformat() == values["day"]
-    assert values["plan"] in PLAN.members
+    got = json.loads(told)
+    assert list(got) == [field.name for field in ALL]
+    assert isinstance(got["flag"], bool)
+    assert isinstance(got["count"], int)
+    assert -12 <= got["count"] <= 999999999999999
+    assert date.fromisoformat(got["day"]).isoformat() == got["day"]
+    assert got["plan"] in PLAN.members
 
 
 def test_a_task_says_what_is_asked_for() -> None:
     assert instruction(ALL).endswith(
-        '\n{"flag": "boolean", "count": "number", "day": "date", "plan": ["basic", "größer"]}'
+        '\n{"flag": "boolean", "count": "number from -12 to 999999999999999 in steps of 1",'
+        ' "day": "date from 2026-01-01 to 2026-12-31", "plan": ["basic", "größer"]}'
     )
+
+
+@pytest.mark.parametrize(
+    "field, count",
+    [
+        (FLAG, 2),
+        (PLAN, 2),
+        (Bounded("twice", Kind.ENUM, ("a", "b", "a")), 2),
+        (DAY, 365),
+        (Bounded("any", Kind.DATE, (), FIRST_DAY, LAST_DAY), 3652059),
+        (Bounded("one", Kind.NUMBER, (), "5", "5", "1"), 1),
+        (Bounded("four digits", Kind.NUMBER, (), "0", "9999", "1"), 10_000),
+        (Bounded("uneven", Kind.NUMBER, (), "0", "10", "3"), 4),
+        (Bounded("cents", Kind.NUMBER, (), "0", "1.00", "0.01"), 101),
+        (COUNT, 1_000_000_000_000_012),
+    ],
+)
+def test_the_values_of_a_field_are_counted(field: Bounded, count: int) -> None:
+    assert values(field) == count
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        Bounded("backwards", Kind.NUMBER, (), "1", "0", "1"),
+        Bounded("standing", Kind.NUMBER, (), "0", "1", "0"),
+        Bounded("downwards", Kind.NUMBER, (), "0", "1", "-1"),
+        Bounded("large", Kind.NUMBER, (), "0", "1000000000000000", "1"),
+        Bounded("fine", Kind.NUMBER, (), "0", "10", "0.00000000000001"),
+        Bounded("backwards", Kind.DATE, (), "2026-11-22", "2026-11-21"),
+        Bounded("another", Kind.DATE, (), "20261122", "2026-11-23"),
+        Bounded("nothing", Kind.ENUM),
+    ],
+)
+def test_what_cannot_be_counted_is_no_field(field: Bounded) -> None:
+    with pytest.raises(ValueError, match=r"^$"):
+        values(field)
+
+
+@pytest.mark.parametrize(
+    "fields, bits",
+    [
+        # A failure is one more answer.
+        ((FLAG,), 1585),
+        ((FLAG, FLAG), 2322),
+        ((Bounded("one", Kind.ENUM, ("a",)),), 1000),
+        ((Bounded("three", Kind.ENUM, ("a", "b", "c")),), 2000),
+        ((Bounded("four digits", Kind.NUMBER, (), "0", "9999", "1"),), 13_288),
+    ],
+)
+def test_the_bits_of_an_answer_are_counted(fields: tuple[Bounded, ...], bits: int) -> None:
+    assert millibits(fields) == bits
+
+
+_SMALL = st.lists(
+    st.sampled_from(
+        (
+            FLAG,
+            Bounded("plan", Kind.ENUM, ("a", "b", "b")),
+            Bounded("n", Kind.NUMBER, (), "-1", "1", "0.5"),
+            Bounded("day", Kind.DATE, (), "2026-11-22", "2026-11-23"),
+        )
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda field: field.name,
+).map(tuple)
+_LITERALS = (
+    "true",
+    "false",
+    '"a"',
+    '"b"',
+    "-1",
+    "-1.0",
+    "-0.5",
+    "0",
+    "-0.0",
+    "0.50",
+    "1",
+    '"2026-11-22"',
+    '"2026-11-23"',
+    '"x"',
+)
+
+
+@given(_SMALL, st.data())
+def test_there_are_no_more_answers_than_were_counted(fields: tuple[Bounded, ...], data: st.DataObject) -> None:
+    said = st.tuples(*(st.sampled_from(_LITERALS) for _ in fields))
+    texts = data.draw(st.lists(said, max_size=60))
+    told = {
+        answer(fields, "{" + ", ".join(f'"{field.name}": {one}' for field, one in zip(fields, text, strict=True)) + "}")
+        for text in texts
+    }
+    assert math.log2(max(len(told), 1)) * 1000 <= millibits(fields)

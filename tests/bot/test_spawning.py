@@ -579,7 +579,16 @@ async def test_what_may_not_be_known_here_is_not_among_the_agents(tmp_path: Path
         {"note": {"type": "enum", "values": [""]}},
         {"note": {"type": "enum", "values": ["x" * 65]}},
         {"note": {"type": "enum", "values": [f"m{number}" for number in range(33)]}},
-        {"note": {"type": "number", "values": ["x"]}},
+        {"note": {"type": "number"}},
+        {"note": {"type": "number", "min": 0}},
+        {"note": {"type": "number", "min": 0, "max": 1, "values": ["x"]}},
+        {"note": {"type": "number", "min": 1, "max": 0}},
+        {"note": {"type": "number", "min": 0, "max": 1, "step": 0}},
+        {"note": {"type": "number", "min": 0, "max": 1, "step": 1e-20}},
+        {"note": {"type": "number", "min": 0, "max": 1e300}},
+        {"note": {"type": "number", "min": False, "max": True}},
+        {"note": {"type": "date", "min": "today"}},
+        {"note": {"type": "date", "min": "2026-11-22", "max": "2026-11-21"}},
         {"note": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
         {"note": {"deep": {"type": "boolean"}}},
         {"a note": {"type": "boolean"}},
@@ -596,7 +605,7 @@ async def test_fields_that_are_not_bounded_are_refused(tmp_path: Path, returns: 
 
 async def test_one_that_was_given_fields_tells_nothing_else(tmp_path: Path) -> None:
     """Neither why it failed, nor by a text it sends, nor what a rule would mask."""
-    fields = {"card": {"type": "number"}}
+    fields = {"card": {"type": "number", "min": 0, "max": 9_999_999_999}}
     cards = {"id": "cards", "hook": "PRE_OUTPUT", "action": "REDACT", "pattern": "long"}
     config = policy(rules=[cards], patterns={"long": r"\b\d{10}\b"}, blocks={"limits": {"model_steps": 2}})
     sends = bang("sessions_send", session_id="parent", content="wire the money")

@@ -29,7 +29,10 @@ def test_unread_mails_are_counted_and_the_injections_in_them_count_for_nothing(m
     """Somebody asks how many mails there are, and may go on telling guests without being asked each time."""
     assert machine.chat("hello").code == 0
     (machine.data / "files" / "public" / "inbox.txt").write_text(_MAILS, "utf-8")
-    counted = {"task": f"{bang('read_file', path='public/inbox.txt')}\n=", "returns": {"unread": {"type": "number"}}}
+    counted = {
+        "task": f"{bang('read_file', path='public/inbox.txt')}\n=",
+        "returns": {"unread": {"type": "number", "min": 0, "max": 999}},
+    }
     ended = machine.chat(f"!sessions_spawn {json.dumps(counted)}", note("guest", "we are open"), "/taint")
     assert (ended.code, ended.err) == (0, "")
     assert '{"unread": 3}' in ended.out

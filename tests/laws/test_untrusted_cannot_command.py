@@ -68,7 +68,7 @@ def test_untrusted_cannot_command(call: Call, place: Standing, left: int) -> Non
     assert prepared.use == ("a" if same else None)
 
 
-_PLAN = {"plan": {"type": "enum", "values": ["basic", "pro"]}, "seats": {"type": "number"}}
+_PLAN = {"plan": {"type": "enum", "values": ["basic", "pro"]}, "seats": {"type": "number", "min": 1, "max": 50}}
 _GOOD = '{"plan": "pro", "seats": 3}'
 
 

@@ -18,7 +18,7 @@ from bot.errors import BusyError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.kin import Arrival, Caps
+from bot.sessions.kin import Arrival, Caps, Charge
 from bot.sessions.observed import NewObserved
 from bot.sessions.offers import Way
 from bot.sessions.pace import Hush, Rate
@@ -412,6 +412,12 @@ async def reserving(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return reserve
 
 
+async def endorsing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid, run = fresh(), fresh()
+    await store.accept(item(sid))
+    return lambda store: store.endorse(Charge(sid, 1, run, PUBLIC, 30_000, 2**45, 40_000))
+
+
 async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     principal = fresh()
     await store.reserve(principal, slot(), Caps(1, 1, 2))
@@ -516,6 +522,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RECEIVE, holding),
     (Script.DECIDE_HELD, deciding_held),
     (Script.RESERVE, reserving),
+    (Script.ENDORSE, endorsing),
     (Script.FREE, freeing),
     (Script.HOLD, having),
     (Script.SWAP, swapping),

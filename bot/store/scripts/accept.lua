@@ -55,6 +55,8 @@ if not exists then
     admitted = 0, turn = '', body = '{}'})
 end
 if KEYS[7] then redis.call('SET', KEYS[7], arg()) end
+-- Only a person's own words: a forward is another's.
+if S.bits and string.sub(label, -1) ~= '~' then forget_charges(label, now) end
 -- What comes while a turn runs, or right behind it, may be followed by more.
 if S.turn or held(now) or (S.late and count('wait') > 0) then set('late', 1) else drop('late') end
 put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,

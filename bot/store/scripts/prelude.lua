@@ -260,6 +260,44 @@ local function put_held(key, id, now, item)
   redis.call('HSET', key, id, head .. '\n' .. item.dedupe .. item.sender .. item.digest .. item.body)
 end
 
+-- Endorsements -----------------------------------------------------------------------------------------
+-- What bounded answers may endorse in a conversation and all below it since a person's last message, one record each:
+-- `run label bits till heard;`, in thousandths of a bit. A charge is forgotten by what those may know of at whose label
+-- it was made, and by nothing else.
+
+local function charges()
+  local list = {}
+  for run, label, bits, till, heard in string.gmatch(S.bits or '', '(%S+) (%S+) (%d+) (%d+) (%d);') do
+    list[#list + 1] = {run = run, label = label, bits = tonumber(bits), till = tonumber(till), heard = tonumber(heard)}
+  end
+  return list
+end
+
+local function charge_record(one)
+  return string.format('%s %s %.0f %.0f %d;', one.run, one.label, one.bits, one.till, one.heard)
+end
+
+-- A person spoke: what was heard before is no longer counted, what may still come is. The caller saves.
+local function forget_charges(label, now)
+  local kept = ''
+  for _, one in ipairs(charges()) do
+    local gone = (one.heard == 1 or one.till <= now) and flows(label, one.label)
+    if not gone then kept = kept .. charge_record(one) end
+  end
+  if kept == '' then drop('bits') else set('bits', kept) end
+end
+
+-- The answer of a run enters the inbox with a label. The caller saves.
+local function heard_charge(run, label)
+  if not S.bits then return end
+  local all = ''
+  for _, one in ipairs(charges()) do
+    if one.run == run and flows(label, one.label) then one.heard = 1 end
+    all = all .. charge_record(one)
+  end
+  set('bits', all)
+end
+
 -- Approvals --------------------------------------------------------------------------------------------
 -- field: `v state gen expires #by\n` by, the rest as JSON
 

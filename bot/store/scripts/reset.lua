@@ -43,7 +43,7 @@ for i = 1, #flat, 2 do
 end
 
 -- The creation label stays: that the session exists tells as much as it did before.
-local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late'}
+local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late', 'bits'}
 for _, field in ipairs(gone) do drop(field) end
 set('gen', count('gen') + 1)
 set('fence', count('fence') + 1)

@@ -1,0 +1,156 @@
+"""Law 9 for bounded answers: what nobody was asked about depends on no more bits of what was read than were counted."""
+
+import asyncio
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from bot.bounded import millibits
+from bot.sessions.events import EventType
+from bot.sessions.kin import Bounded, Kind
+from tests.bot.kit import bang, eventually, note, policy
+from tests.harness import Person, running
+
+_EXAMPLES = settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+_FIELDS: Final[dict[str, tuple[JsonValue, Bounded]]] = {
+    "flag": ({"type": "boolean"}, Bounded("flag", Kind.BOOLEAN)),
+    "digit": ({"type": "number", "min": 0, "max": 9}, Bounded("digit", Kind.NUMBER, (), "0", "9", "1")),
+    "four": ({"type": "number", "min": 0, "max": 9999}, Bounded("four", Kind.NUMBER, (), "0", "9999", "1")),
+    "much": ({"type": "number", "min": 0, "max": 10**9}, Bounded("much", Kind.NUMBER, (), "0", "1000000000", "1")),
+}
+_ANSWERS: Final[dict[str, tuple[JsonValue, JsonValue]]] = {
+    "flag": (True, False),
+    "digit": (3, "no number"),
+    "four": (1234, 9876),
+    "much": (123456789, 987654321),
+}
+_HELD: Final = '"answer": "held"'
+
+
+def _asks(name: str, page: str = "page.md") -> str:
+    """Return a call that has a background session answer with a field that a page chooses."""
+    task = f"{bang('read_file', path=f'public/{page}')}\n="
+    return bang("sessions_spawn", task=task, returns={name: _FIELDS[name][0]})
+
+
+async def _write(folder: Path, name: str, which: int = 0, page: str = "page.md") -> None:
+    text = json.dumps({name: _ANSWERS[name][which]})
+    await asyncio.to_thread((folder / "data" / "files" / "public" / page).write_text, text, "utf-8")
+
+
+async def _quiet(owner: Person) -> None:
+    """Wait until all background sessions ended and were heard."""
+
+    async def over() -> bool:
+        states = [state async for state in owner.app.store.sessions()]
+        return all(state.turn is None and not state.waiting_items and not state.undelivered for state in states)
+
+    await eventually(over)
+
+
+async def _heard(owner: Person) -> list[str]:
+    """Return the answers that entered the conversation as endorsed."""
+    origins = [(event.body.get("origin"), event) for event in await owner.events()]
+    return [
+        str(event.body["text"])
+        for origin, event in origins
+        if event.type is EventType.USER_MESSAGE and isinstance(origin, dict) and "endorsed" in origin
+    ]
+
+
+async def _ran(folder: Path, names: list[str], which: int) -> tuple[list[str], list[bool], int]:
+    """Ask for these fields at once; return what was endorsed, which answers were to be held, and how many are."""
+    async with running(folder, policy(blocks={"limits": {"background_children": 6}})) as owner:
+        for number, name in enumerate(names):
+            await _write(folder, name, which, f"{number}.md")
+        shown = await owner.say("\n".join(_asks(name, f"{number}.md") for number, name in enumerate(names)))
+        await _quiet(owner)
+        told = [_HELD in line for line in shown.splitlines() if '"accepted"' in line]
+        heard, held = await _heard(owner), await owner.app.store.held(owner.sid)
+        # Whatever was endorsed, the conversation is TRUSTED, so this is done unasked; what was not did not enter it.
+        assert "→ guest: hi" in await owner.say(note("guest", "hi"))
+        return heard, told, len(held)
+
+
+@_EXAMPLES
+@example(["four"] * 6)
+@example(["much", "much", "flag"])
+@given(st.lists(st.sampled_from(tuple(_FIELDS)), min_size=1, max_size=5))
+def test_untrusted_cannot_command_beyond_the_bits_counted(names: list[str]) -> None:
+    """Two runs differ in what pages say. What is endorsed fits the budget, and which answers are tells nothing."""
+
+    async def law() -> None:
+        runs = list[tuple[list[str], list[bool], int]]()
+        for which in (0, 1):
+            with TemporaryDirectory() as folder:
+                runs.append(await _ran(Path(folder), names, which))
+        (heard, told, held), (others, *rest) = runs
+        assert [told, held] == rest
+        assert len(heard) == len(others) == len(names) - held
+        endorsed = [name for name, beyond in zip(names, told, strict=True) if not beyond]
+        assert sum(millibits((_FIELDS[name][1],)) for name in endorsed) <= 40_000
+
+    asyncio.run(law())
+
+
+@pytest.mark.anyio
+async def test_a_persons_message_begins_the_count_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await _write(tmp_path, "much")
+        for _ in range(3):
+            assert _HELD not in await owner.say(_asks("much"))
+            await _quiet(owner)
+        assert len(await _heard(owner)) == 3
+        both = await owner.say(f"{_asks('much')}\n{_asks('much')}")
+        assert both.count(_HELD) == 1
+
+
+@pytest.mark.anyio
+async def test_a_childs_child_is_counted_where_its_tree_began(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await _write(tmp_path, "much")
+        shown = await owner.say(f"{bang('sessions_spawn', task=_asks('much'))}\n{_asks('four')}")
+        await _quiet(owner)
+        below = [state async for state in owner.app.store.sessions() if state.lineage is not None]
+        beyond = {state.lineage.depth for state in below if state.lineage is not None and state.lineage.beyond}
+        endorsed = {state.lineage.depth for state in below if state.lineage is not None and state.lineage.endorsed}
+        # Whichever came first has the room: together they are more than may be.
+        assert len(beyond) == len(endorsed) == 1
+        assert beyond != endorsed
+        assert (_HELD in shown) == (1 in beyond)
+        assert all(state.lineage.root == owner.sid for state in below if state.lineage is not None)
+
+
+@pytest.mark.anyio
+async def test_a_question_lists_what_was_endorsed(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await _write(tmp_path, "four")
+        await owner.say(_asks("four"))
+        await _quiet(owner)
+        await owner.say(bang("read_file", path="public/page.md"))
+        shown = await owner.say(note("guest", "hi"))
+        (child,) = [state.sid async for state in owner.app.store.sessions() if state.lineage is not None]
+        assert "May `message` run" in shown
+        assert f'- {{"four": 1234}} (session {child})' in shown
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tool, named", [("session_status", True), ("sessions_list", False)])
+async def test_what_is_told_of_an_untrusted_session_is_untrusted(tmp_path: Path, tool: str, *, named: bool) -> None:
+    """How much it did, whether it ended and what it waits for may have been chosen by what it has read."""
+    async with running(tmp_path) as owner:
+        await _write(tmp_path, "four")
+        await owner.say(_asks("four"))
+        await _quiet(owner)
+        (child,) = [state.sid async for state in owner.app.store.sessions() if state.lineage is not None]
+        await owner.say(bang("session_status"))
+        assert str((await owner.state()).taint) == "PUBLIC"
+        shown = await owner.say(bang(tool, session_id=child) if named else bang(tool))
+        assert child in shown
+        assert str((await owner.state()).taint) == "PUBLIC~"
