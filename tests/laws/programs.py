@@ -395,7 +395,7 @@ class Stage:
         seen = list[str]()
         for state in states:
             seen.append(f"# {_path(state)}, {'' if not state.visibility.flows_to(PUBLIC) else _facts(state)}")
-            seen += [_line(event) for event in _below(await self.app.store.events(state.sid, limit=100_000))]
+            seen += _below(await self.app.store.events(state.sid, limit=100_000))
             if state.visibility.flows_to(PUBLIC):
                 seen += [f"waits {item.label} {item.body}" for item in await self.app.store.waiting(state.sid)]
         seen += await self._answers()
@@ -427,25 +427,25 @@ def _path(state: SessionState | None) -> tuple[object, ...]:
 
 def _facts(state: SessionState) -> str:
     last = "" if state.last_turn is None else state.last_turn.reason
-    facts = (state.status, state.taint, state.visibility, state.generation, state.seq, state.waiting_items, last)
+    facts = (state.status, state.taint, state.visibility, state.generation, state.waiting_items, last)
     return " ".join(map(str, (*facts, state.usage, state.undelivered, state.ended_at > 0)))
 
 
-def _below(events: tuple[Event, ...]) -> list[Event]:
-    """Return the events that were in the log while its session was PUBLIC, in each of its generations."""
-    seen, above = list[Event](), set[int]()
+def _below(events: tuple[Event, ...]) -> list[str]:
+    """Return the events that were in the log while its session was PUBLIC, numbered in each of its generations."""
+    seen, first, above = list[str](), dict[int, int](), set[int]()
     for event in events:
         if event.admitted and not event.label.flows_to(PUBLIC):
             above.add(event.generation)
         if event.generation not in above:
-            seen.append(event)
+            seen.append(_line(event, event.seq - first.setdefault(event.generation, event.seq)))
     return seen
 
 
-def _line(event: Event) -> str:
+def _line(event: Event, place: int) -> str:
     # Of an error operators read where it was raised, and nobody else.
     body = {name: value for name, value in event.body.items() if event.type is not EventType.ERROR or name != "text"}
-    facts = (event.seq, event.type, event.actor, event.label, event.visibility, event.admitted, event.turn)
+    facts = (place, event.type, event.actor, event.label, event.visibility, event.admitted, event.turn)
     if not event.label.flows_to(PUBLIC):
         # Of what is held below it is seen that there is something.
         body = {}

@@ -42,6 +42,7 @@ def test_no_read_up_two_runs_of_a_program_give_the_same_logs() -> None:
         @example(Program(Node((READS,))))
         @example(Program(Node((SENDS, READS, "tell desk"))))
         @example(Program(Node((Node((SENDS, "tell")), SENDS)), (Act("say", 1), Act("stop", 2))))
+        @example(Program(Node(), (Act("do", 0, Node(reads=True, after=(("list", "look"), ()))), Act("new", 9))))
         @example(Program(Node((SENDS,)), (Act("take", 1), Act("new", 4), Act("do", 0, Node((SENDS,))))))
         def law(program: Program) -> None:
             first, second = (runner.run(stage.play(program, secret)).splitlines() for secret in (0, 1))

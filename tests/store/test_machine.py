@@ -391,6 +391,7 @@ class Machine(RuleBasedStateMachine):
         model.fence += 1
         model.audit += 1
         model.holder, model.turn, model.stop, model.taint = "", None, False, PUBLIC
+        model.requests = 0
         model.approvals.clear()
         for key, was in model.deliveries.items():
             if was in UNSAID:

@@ -118,11 +118,15 @@ async def test_a_late_result_of_the_old_generation_is_dropped(store: RedisStore)
     assert await dump(store, claim.sid) == before
 
 
-async def test_usage_survives_a_reset(store: RedisStore) -> None:
+async def test_usage_is_that_of_a_generation(store: RedisStore) -> None:
+    """How much was asked about what was forgotten tells of that."""
     claim, written = await started(store)
     await store.commit(claim, ending(written.seq, 1))
+    before = await store.state(claim.sid)
+    assert before is not None
+    assert before.usage == Usage(1, 10, 20)
     state = await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
-    assert state.usage == Usage(1, 10, 20)
+    assert state.usage == Usage()
 
 
 async def test_the_same_reset_answers_as_the_first_time(store: RedisStore) -> None:

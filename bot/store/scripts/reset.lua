@@ -42,8 +42,10 @@ for i = 1, #flat, 2 do
   if open or d.state == 'ambiguous' then forget(KEYS[5], flat[i], keep) end
 end
 
--- The creation label stays: that the session exists tells as much as it did before.
-local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late', 'bits'}
+-- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
+-- used for: how much that was tells of it.
+local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late', 'bits',
+  'usage'}
 for _, field in ipairs(gone) do drop(field) end
 set('gen', count('gen') + 1)
 set('fence', count('fence') + 1)
