@@ -7,7 +7,7 @@ usage, the input's terminal status, what is to be said, and the lease given back
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, bounded, events, labelling, principals
+from bot import approvals, bounded, events, labelling, principals, recipients
 from bot.agent.calls import INTERRUPTED
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
@@ -25,7 +25,7 @@ from bot.sessions.records import AuditRow
 from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
 from bot.standing import Call
 from bot.turn import OpenTurn
-from channels.message import Address, OutboundKind
+from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
@@ -127,10 +127,10 @@ class Endings:
         lineage, standing = turn.claim.state.lineage, turn.standing
         if lineage is None or not lineage.deliver_to:
             return None
-        known = self._gate.document.recipients.get(lineage.deliver_to)
-        if known is None:
+        try:
+            address = recipients.find(self._gate.document, standing, lineage.deliver_to)
+        except recipients.UnknownRecipientError:
             return None
-        address = Address(known.channel, known.chat, known.workspace)
         spoken = self._gate.speak(standing, await self._gate.prospect(address), text)
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:

@@ -114,7 +114,7 @@ def classification(document: Document, address: Address, *, shared: bool = True)
         return None
     clearances = [
         recipient.clearance
-        for recipient in document.recipients.values()
+        for recipient in document.places
         if (recipient.channel, recipient.workspace, recipient.chat) == place
     ]
     if chat is not None:
@@ -141,6 +141,19 @@ def private_places(document: Document, principal: str, label: Label, first: str 
     if began is None or began.recipient or began.place not in cleared:
         return tuple(cleared)
     return (began, *(chat for chat in cleared if chat != began.place))
+
+
+def told_at(document: Document, address: Address) -> Label | None:
+    """Return what may be told at an address as far as configuration says, None if it does not know the place.
+
+    In a private chat of somebody known that is no more than this reader may know, and the chat needs no name of its
+    own. Who reads there now is asked when something is sent.
+    """
+    reader_there = document.principals.get(principals.owner(document, address))
+    shared = document.chat(address.channel, address.workspace, address.chat) is not None
+    if reader_there is None or shared:
+        return classification(document, address)
+    return (classification(document, address, shared=False) or PUBLIC).meet(reader_there.clearance)
 
 
 def _of_principal(document: Document, principal: str) -> Label | None:

@@ -18,6 +18,7 @@ from bot.authorize import Caller, Ingress, role
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
+from bot.recipients import names
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import SESSION
@@ -160,8 +161,8 @@ class Offers:
         if decision.verdict not in MAY_GO_ON:
             return [], PUBLIC
         found, knowing = list[str](), replace(inside, taint=decision.label_after)
-        for alias, known in sorted(self._gate.document.recipients.items()):
-            there = await self._gate.prospect(Address(known.channel, known.chat, known.workspace))
+        for alias, place in names(self._gate.document):
+            there = await self._gate.prospect(place)
             task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
             spawned = self._gate.prepare(alone, task).decision
             told = self._gate.speak(knowing, there, "").decision

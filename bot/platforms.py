@@ -119,7 +119,7 @@ def slack_manifest(settings: ChannelsSettings) -> dict[str, "JsonValue"]:
 
 def _chats(policy: Document, channel: str) -> frozenset[str]:
     """Return the chats of a channel that a policy names."""
-    named = (*policy.chats.values(), *policy.recipients.values())
+    named = (*policy.chats.values(), *policy.places)
     return frozenset(one.chat for one in named if one.channel == channel)
 
 

@@ -42,7 +42,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
 
     if entitled(asked[0].principal):
         return ()
-    named = {(entry.channel, entry.workspace, entry.chat) for entry in document.recipients.values()}
+    named = {(entry.channel, entry.workspace, entry.chat) for entry in document.places}
     chats = (
         principals.private_chat(account)
         for name, person in document.principals.items()

@@ -28,6 +28,7 @@ from policy.entries import (
     Model,
     Name,
     Paired,
+    Places,
     Principal,
     Recipient,
     RuleEntry,
@@ -74,7 +75,7 @@ class Document(Entry):
     blocked: tuple[Annotated[str, AfterValidator(with_known(reading.any_account))], ...]
     channels: Frozen[Name, Channel]
     chats: Annotated[Frozen[Name, Chat], AfterValidator(_each_once)]
-    recipients: Frozen[Name, Recipient]
+    recipients: Frozen[Name, Places]
     folders: Frozen[Annotated[str, AfterValidator(reading.folder)], Folder]
     mcp_servers: Frozen[Annotated[str, AfterValidator(with_known(reading.server))], McpServer]
     tools: Frozen[ToolName, ToolOverride]
@@ -131,6 +132,11 @@ class Document(Entry):
         if entry is None or entry.blocked:
             return 0
         return self.channel(channel).observe if entry.observe is None else entry.observe
+
+    @property
+    def places(self) -> tuple[Recipient, ...]:
+        """Every place that an alias names."""
+        return tuple(place for places in self.recipients.values() for place in places)
 
     def rule(self, name: str) -> RuleEntry | None:
         """Return a configured rule, `None` for one that is not in force."""
@@ -249,18 +255,26 @@ def load(raw: object, *, tools: Collection[str], servers: Collection[str] = ()) 
     try:
         return Document.model_validate(merged, context=reading.gather(merged, tools, servers))
     except ValidationError as error:
-        raise DocumentError(tuple(_problems(error))) from None
+        raise DocumentError(tuple(_problems(error, merged["recipients"]))) from None
 
 
-def _problems(error: ValidationError) -> list[Problem]:
+def _problems(error: ValidationError, recipients: object) -> list[Problem]:
     """Turn pydantic's errors into the operator's, each once."""
-    found = [_problem(detail) for detail in error.errors(include_url=False)]
+    found = [_problem(detail, recipients) for detail in error.errors(include_url=False)]
     return list(dict.fromkeys(found))
 
 
-def _problem(detail: ErrorDetails) -> Problem:
+def _in_file(path: tuple[int | str, ...], recipients: object) -> tuple[int | str, ...]:
+    """Return a path as it stands in the file, where the one place of an alias needs no list."""
+    if path[0] != "recipients" or len(path) < 3 or isinstance(reading.items(recipients).get(path[1]), list):  # noqa: PLR2004 - section, alias, place
+        return path
+    return (*path[:2], *path[3:])
+
+
+def _problem(detail: ErrorDetails, recipients: object) -> Problem:
     # pydantic marks an error in a mapping's key by one more element
     path = tuple(part for part in detail["loc"] if part != "[key]")
+    path = _in_file(path, recipients)
     kind = detail["type"]
     if kind == "value_error":
         message = str(detail.get("ctx", {})["error"])

@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeVar, cast
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -153,12 +154,32 @@ class Chat(Entry):
 
 
 class Recipient(Entry):
-    """An alias that the `message` tool may name."""
+    """A place of an alias that the `message` tool may name."""
 
     channel: ChannelName
     chat: str
     workspace: str = ""
     clearance: _Label
+
+
+def _one_or_several(value: object) -> object:
+    return cast("object", value) if isinstance(value, list) else [value]
+
+
+def _one_per_channel(value: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
+    if not value:
+        raise reading.refusal(
+            "an empty list names no place, write one as `{channel: console, chat: owner, clearance: top}`"
+        )
+    channels = [place.channel for place in value]
+    twice = next((channel for channel in channels if channels.count(channel) > 1), None)
+    if twice is not None:
+        raise reading.refusal(f"an alias has one place on a channel, and this one has more on `{twice}`")
+    return value
+
+
+Places = Annotated[tuple[Recipient, ...], BeforeValidator(_one_or_several), AfterValidator(_one_per_channel)]
+"""Where an alias leads: one place, or a list of them on several channels."""
 
 
 class Folder(Entry):

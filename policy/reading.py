@@ -82,24 +82,25 @@ class Known:
 
 def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> Known:
     """Collect the names of a complete section not yet validated; a wrong shape is told by validation."""
-    ids = [_items(rule).get("id") for rule in _list(raw["rules"])]
+    ids = [items(rule).get("id") for rule in _list(raw["rules"])]
     accounts = [
         account
-        for principal in _items(raw["principals"]).values()
-        for account in _list(_items(principal).get("accounts"))
+        for principal in items(raw["principals"]).values()
+        for account in _list(items(principal).get("accounts"))
     ]
     return Known(
         tools=frozenset(tools),
         arguments=cast("Arguments", tools) if isinstance(tools, Mapping) else MappingProxyType({}),
         compartments=_texts(_list(raw["compartments"])),
-        channels=_texts(_items(raw["channels"])),
-        patterns=_texts(_items(raw["patterns"])) | frozenset(BUILT_IN_PATTERNS),
+        channels=_texts(items(raw["channels"])),
+        patterns=_texts(items(raw["patterns"])) | frozenset(BUILT_IN_PATTERNS),
         repeated=_repeated("rule", ids) | _repeated("account", accounts),
         servers=frozenset(servers),
     )
 
 
-def _items(value: object) -> Mapping[object, object]:
+def items(value: object) -> Mapping[object, object]:
+    """Return a raw mapping, an empty one for what is none."""
     return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
 
 

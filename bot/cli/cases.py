@@ -159,7 +159,8 @@ def request_of(case: CaseRequest, config: Config) -> Request:
 
     destination = None
     if case.destination is not None:
-        there = None if case.destination.recipient is None else policy.recipients.get(case.destination.recipient)
+        named = policy.recipients.get(case.destination.recipient or "", ())
+        there = next((place for place in named if len(named) == 1 or place.channel == case.destination.channel), None)
         address = case.destination.recipient or "somewhere"
         destination = (
             Destination(address, case.destination.channel, label(case.destination.clearance), case.destination.shared)

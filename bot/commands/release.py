@@ -8,7 +8,7 @@ answered as if there were no such command, and no tool reaches this: a model can
 from dataclasses import replace
 from typing import Final
 
-from bot import events, principals
+from bot import events, principals, recipients
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.crossings import Spoken
 from bot.errors import NotFoundError
@@ -24,7 +24,6 @@ from bot.standing import Standing
 from bot.unseen import unseen
 from channels.message import Address, OutboundKind
 from policy.decision import Verdict
-from policy.errors import nearest
 from policy.labels import PUBLIC
 from policy.request import Hook
 
@@ -55,16 +54,16 @@ async def release(context: CommandContext, argument: str) -> Reply:
 
 async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
     """Show exactly what would be sent, and keep a record of it under a new code."""
-    known = context.gate.document.recipients
-    place = known.get(recipient)
-    if place is None:
-        raise CommandError(f"unknown recipient `{recipient}`{nearest(recipient, known)}")
+    try:
+        address = recipients.find(context.gate.document, await context.standing(None), recipient)
+    except recipients.UnknownRecipientError:
+        raise CommandError(recipients.UNKNOWN) from None
     state = await context.state()
     if state is None:
         raise NotFoundError
     source = await _source(context, state, which)
     standing = await context.standing(state)
-    spoken = await _offered(context, standing, source, Address(place.channel, place.chat, place.workspace))
+    spoken = await _offered(context, standing, source, address)
     if spoken.decision.verdict not in MAY_GO_ON:
         return Reply(context.explained(spoken.decision, standing, "/release"), source.label)
     if _hides(spoken.text):

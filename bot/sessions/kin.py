@@ -64,10 +64,10 @@ class Lineage:
     """Where a background session comes from and what it was asked for.
 
     `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
-    answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` is the alias
-    of whoever hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a text.
-    `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild: where its
-    person is asked first, if they are alone there.
+    answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` names
+    the recipient who hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a
+    text. `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild:
+    where its person is asked first, if they are alone there.
     `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
     does; from then on nothing of it.
     `root` is the conversation that its tree began in, in the generation `root_generation`; there its answer was

@@ -2,12 +2,10 @@
 
 from pydantic import Field
 
-from bot import labelling
+from bot import labelling, recipients
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from channels.message import Address, OutboundKind
-from policy.document import Document
-from policy.errors import nearest
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -16,7 +14,9 @@ class MessageArguments(Arguments):
     """Arguments of `message`."""
 
     channel: str = Field(max_length=64, description="such as console")
-    recipient: str = Field(max_length=128, description="an alias from the configuration")
+    recipient: str = Field(
+        max_length=128, description="an alias from the configuration, a person's name, or the platform's id of a chat"
+    )
     text: Content = Field(min_length=1, max_length=40_000)
 
 
@@ -33,24 +33,27 @@ class Message:
     def declare(self, arguments: MessageArguments, scene: Scene) -> Declared:
         """Declare the recipient's address as the sink.
 
-        A private word to the session's own principal, at an address cleared for it, is not consequential
-        (SPEC A, `message`).
+        A private word to the session's own principal, at an address cleared for it, is not consequential.
         """
-        address = _address(arguments, scene.document)
-        clearance = labelling.classification(scene.document, address)
-        own = address == scene.home and clearance is not None and scene.taint.flows_to(clearance)
+        address = recipient(scene, arguments.recipient, arguments.channel)
+        clearance = labelling.told_at(scene.document, address)
+        cleared = clearance is not None and scene.taint.flows_to(clearance)
+        own = cleared and recipients.stays(scene.document, scene, scene.home, address)
         return Declared(clearance=clearance, consequential=not own, says=(address, arguments.text))
 
     async def run(self, arguments: MessageArguments, scene: Scene) -> Result:
         """Hand the text to the outbox; the key makes a repeated call the same message."""
-        address = str(_address(arguments, scene.document))
+        address = str(recipient(scene, arguments.recipient, arguments.channel))
         delivery = NewDelivery(scene.key, address, arguments.text, scene.taint, OutboundKind.MESSAGE, scene.turn)
         return Result(f"accepted for {arguments.recipient}", deliver=(delivery,))
 
 
-def _address(arguments: MessageArguments, document: Document) -> Address:
-    recipient = document.recipients.get(arguments.recipient)
-    if recipient is None or recipient.channel != arguments.channel:
-        here = [name for name, known in document.recipients.items() if known.channel == arguments.channel]
-        raise RefusedCallError(f"unknown recipient `{arguments.recipient}`{nearest(arguments.recipient, here)}")
-    return Address(recipient.channel, recipient.chat, recipient.workspace)
+def recipient(scene: Scene, name: str, channel: str = "") -> Address:
+    """Return the place that a call names.
+
+    Raises RefusedCallError: there is not one of that name that its caller may know of.
+    """
+    try:
+        return recipients.find(scene.document, scene, name, channel)
+    except recipients.UnknownRecipientError:
+        raise RefusedCallError(recipients.UNKNOWN) from None

@@ -6,13 +6,11 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
-from bot import bounded
+from bot import bounded, recipients
 from bot.errors import RequestError
 from bot.sessions.kin import Bounded, Errand, Kind
-from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
-from channels.message import Address
-from policy.document import Document
-from policy.errors import nearest
+from bot.tools.base import Arguments, Content, Declared, Result, Scene
+from bot.tools.message import recipient
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -77,7 +75,9 @@ class SpawnArguments(Arguments):
 
     task: Content = Field(min_length=1, max_length=40_000, description="what it is to do, with all it needs to know")
     title: str = Field(default="", max_length=200)
-    deliver_to: str = Field(default="", max_length=128, description="an alias that is told the result too")
+    deliver_to: str = Field(
+        default="", max_length=128, description="a recipient who is told the result too, as `message` names them"
+    )
     limits: SpawnLimits | None = None
     returns: Returns | None = Field(
         default=None, min_length=1, max_length=8, description="fields to be told, of what it reads, instead of a text"
@@ -97,10 +97,11 @@ class SessionsSpawn:
     def declare(self, arguments: SpawnArguments, scene: Scene) -> Declared:
         """Declare the child as the sink: it may know what its principal may.
 
-        Having its result told to somebody else than the conversation it came from is consequential.
+        Having its result told to somebody else than whom the session acts for is consequential.
         """
         to = arguments.deliver_to
-        return Declared(clearance=scene.ceiling, consequential=bool(to) and recipient(scene.document, to) != scene.home)
+        others = bool(to) and not recipients.stays(scene.document, scene, scene.home, recipient(scene, to))
+        return Declared(clearance=scene.ceiling, consequential=others)
 
     async def run(self, arguments: SpawnArguments, scene: Scene) -> Result:
         """Have it made; what is not to be had is one constant sentence."""
@@ -142,14 +143,3 @@ def _bound(name: str, field: Arguments) -> Bounded:
 
 def _decimal(number: float) -> str:
     return f"{Decimal(repr(number)):f}"
-
-
-def recipient(document: Document, alias: str) -> Address:
-    """Return the address of an alias from the configuration.
-
-    Raises RefusedCallError: there is none.
-    """
-    known = document.recipients.get(alias)
-    if known is None:
-        raise RefusedCallError(f"unknown recipient `{alias}`{nearest(alias, document.recipients)}")
-    return Address(known.channel, known.chat, known.workspace)

@@ -124,14 +124,21 @@ async def test_it_asks_its_person_alone_and_goes_on_when_they_approve(tmp_path: 
 
 async def test_nothing_of_its_asking_reaches_its_parent(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        await owner.say(spawn(f"{SECRET}\n{note('guest', 'hi')}\n{note('owner', 'hi')}"))
+        write = bang("write_file", path="confidential/x.md", text="hi")
+        await owner.say(spawn(f"{SECRET}\n{note('guest', 'hi')}\n{write}"))
         child = await asking(owner)
         before = await owner.events()
         assert str(child.taint) == "CONFIDENTIAL~"
         # The console's own chat is private and cleared for it: its person hears it there, and the conversation nothing.
         assert "Asked by `untrusted_cannot_command` at CONFIDENTIAL~" in owner.shown
         await owner.say(f"/deny {await pending(owner, child.sid)}")
-        assert child.sid not in await owner.say(bang("sessions_list"))
+        await owner.say(bang("sessions_list"))
+        # Its person may be told beside the conversation that something of it is held.
+        assert child.sid not in "".join(
+            str(event.body)
+            for event in await owner.events()
+            if event.type is EventType.TOOL_RESULT and event.body["tool"] == "sessions_list"
+        )
         kinds = [event.type for event in (await owner.events())[len(before) :]]
         assert EventType.APPROVAL_REQUESTED not in kinds
         assert EventType.APPROVAL_RESOLVED not in kinds

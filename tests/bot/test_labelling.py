@@ -3,6 +3,7 @@ import pytest
 from bot import labelling
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
+from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
@@ -179,3 +180,24 @@ def test_a_blocked_chat_is_no_place_to_be_told_something() -> None:
     chats = {"ann": {"channel": "room", "chat": "ann", "classification": "INTERNAL", "blocked": True}}
     policy = document(principals=PEOPLE, channels=CHANNELS, chats=chats)
     assert labelling.private_places(policy, "ann", PUBLIC) == (CONSOLE,)
+
+
+def test_what_may_be_told_in_a_private_chat_is_no_more_than_its_reader_may_know() -> None:
+    people = {"ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:ann"]}}
+    alias = {"channel": "console", "chat": "ann", "clearance": "PUBLIC"}
+    ann, nobody = Address("console", "ann"), Address("console", "nobody")
+    assert labelling.told_at(document(principals=people), ann) == INTERNAL
+    assert labelling.told_at(document(principals=people, recipients={"a": alias}), ann) == PUBLIC
+    assert labelling.told_at(document(principals=people), nobody) is None
+    team = {"channel": "console", "chat": "ann", "classification": "CONFIDENTIAL"}
+    assert labelling.told_at(document(principals=people, chats={"team": team}), ann) == CONFIDENTIAL
+    blocked = {**team, "blocked": True}
+    assert labelling.told_at(document(principals=people, chats={"team": blocked}), ann) is None
+
+
+def test_what_a_call_asks_for_is_a_label_of_the_configuration() -> None:
+    policy = document(compartments=["acme"])
+    assert labelling.asked(policy, "CONFIDENTIAL{acme}") == parse("CONFIDENTIAL{acme}")
+    for text in ("CONFIDENTIAL{hr}", "SECRET", ""):
+        with pytest.raises(LabelTextError):
+            labelling.asked(policy, text)

@@ -553,3 +553,31 @@ def test_a_rule_that_asks_says_whom_and_for_how_long() -> None:
 def test_whom_a_rule_asks_is_checked_at_load(fields: dict[str, object], told: str) -> None:
     ((_, message),) = problems(rule(**{"action": "REQUIRE_APPROVAL", **fields}))
     assert message == told
+
+
+def test_an_alias_may_have_a_place_on_each_of_several_channels() -> None:
+    console = {"channel": "console", "chat": "ann", "clearance": "PUBLIC"}
+    channels = {"console": {"classification": "top"}, "chat": {"classification": "top"}}
+    there = {"channel": "chat", "chat": "7", "clearance": "INTERNAL"}
+    document = load({"channels": channels, "recipients": {"ann": [console, there], "ben": console}}, tools=TOOLS)
+    assert [place.channel for place in document.places] == ["console", "chat", "console"]
+    assert [len(places) for places in document.recipients.values()] == [2, 1]
+    wrong = {
+        "none": [],
+        "twice": [console, {**console, "chat": "other"}],
+        "typo": [console, {**there, "chatroom": "chat"}],
+        "text": "ann",
+        "texts": ["ann"],
+    }
+    assert problems({"channels": channels, "recipients": wrong}) == snapshot(
+        [
+            (
+                ("recipients", "none"),
+                "an empty list names no place, write one as `{channel: console, chat: owner, clearance: top}`",
+            ),
+            (("recipients", "twice"), "an alias has one place on a channel, and this one has more on `console`"),
+            (("recipients", "typo", 1, "chatroom"), "unknown field `chatroom`, did you mean `chat`?"),
+            (("recipients", "text"), "`ann` is not a mapping"),
+            (("recipients", "texts", 0), "`ann` is not a mapping"),
+        ]
+    )

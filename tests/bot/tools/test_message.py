@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bot import principals
+from bot.recipients import UNKNOWN
 from bot.tools.base import RefusedCallError
 from bot.tools.message import Message, MessageArguments
 from channels.message import Address
@@ -43,15 +45,72 @@ def test_a_word_to_ones_own_cleared_address_is_not_consequential() -> None:
     assert not Message().declare(to("owner"), scene(TOP)).consequential
     narrow = document(recipients={"owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"}})
     assert Message().declare(to("owner"), scene(CONFIDENTIAL, document=narrow)).consequential
-    assert Message().declare(to("owner"), scene(home=Address("console", "elsewhere"))).consequential
+
+
+PEOPLE = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "board:7", "board:T1:7"]},
+    "ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["board:ann"]},
+}
+BOARD = {
+    "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
+    "board": {"classification": "CONFIDENTIAL"},
+}
+
+
+def test_a_word_to_oneself_in_another_private_chat_is_not_consequential() -> None:
+    known = document(principals=PEOPLE, channels=BOARD, recipients={})
+    elsewhere = Address("console", "elsewhere")
+    background = Address("session", "s1", "owner", "run")
+    for home in (HOME, elsewhere, background):
+        there = scene(CONFIDENTIAL, document=known, home=home)
+        declared = Message().declare(to("owner"), there)
+        assert (declared.clearance, declared.consequential) == (TOP, False)
+    telegram = {"principals": {**PEOPLE, "owner": {**PEOPLE["owner"], "accounts": ["console:owner", "board:7"]}}}
+    two = document(**telegram, channels=BOARD, recipients={})
+    declared = Message().declare(to("owner", channel="board"), scene(CONFIDENTIAL, document=two))
+    assert (declared.clearance, declared.consequential) == (CONFIDENTIAL, False)
+    assert Message().declare(to("owner", channel="board"), scene(TOP, document=two)).consequential
+    ann = scene(document=known, principal="ann", asker="ann", ceiling=INTERNAL)
+    assert not Message().declare(to("ann", channel="board"), ann).consequential
+    above = scene(CONFIDENTIAL, document=known, principal="ann", asker="ann", ceiling=INTERNAL)
+    assert Message().declare(to("ann", channel="board"), above).consequential
+    assert Message().declare(to("owner", channel="console"), ann).consequential
+
+
+def test_an_account_that_is_anothers_by_now_is_not_ones_own() -> None:
+    """Also where the session began: whoever has that account now would hear it."""
+    now = {
+        "owner": {**PEOPLE["owner"], "accounts": ["board:7"]},
+        "ann": {**PEOPLE["ann"], "accounts": ["console:owner"]},
+    }
+    known = document(principals=now, channels=BOARD)
+    assert Message().declare(to("owner"), scene(document=known, home=HOME)).consequential
+
+
+def test_in_a_shared_chat_the_askers_private_chat_is_another_place() -> None:
+    chats = {"team": {"channel": "board", "chat": "team", "classification": "INTERNAL"}}
+    known = document(principals=PEOPLE, channels=BOARD, chats=chats)
+    team = Address("board", "team")
+    there = scene(document=known, principal=principals.of_chat(team), asker="ann", ceiling=INTERNAL, home=team)
+    assert Message().declare(to("ann", channel="board"), there).consequential
+    assert not Message().declare(to("team", channel="board"), there).consequential
+    background = scene(
+        document=known,
+        principal=principals.of_chat(team),
+        asker="ann",
+        ceiling=INTERNAL,
+        home=Address("session", "s1", principals.of_chat(team), "run"),
+    )
+    assert Message().declare(to("team", channel="board"), background).consequential
 
 
 @pytest.mark.parametrize(
-    "recipient, channel", [("gust", "console"), ("guest", "telegram"), ("console:guest", "console")]
+    "recipient, channel", [("gust", "console"), ("guest", "telegram"), ("console:guest", "console"), ("", "console")]
 )
-def test_an_unknown_recipient_is_refused_with_the_nearest(recipient: str, channel: str) -> None:
-    with pytest.raises(RefusedCallError, match="unknown recipient"):
+def test_an_unknown_recipient_is_refused_by_one_constant(recipient: str, channel: str) -> None:
+    with pytest.raises(RefusedCallError) as refusal:
         Message().declare(to(recipient, channel=channel), scene())
+    assert str(refusal.value) == UNKNOWN
 
 
 async def test_its_key_is_the_calls_so_that_a_repetition_is_the_same_message() -> None:

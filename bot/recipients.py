@@ -1,0 +1,128 @@
+"""Recipients: whom a text may be sent to by name, and who may know of which.
+
+A name is an alias of the configuration, the name that an admin gave a person, or the platform's id of a known chat.
+What people call themselves on a platform is no name. A name that could mean several places is refused, and so is one
+that the sender may not know of: both with the words for a name there is not (law `no_read_up`).
+"""
+
+from typing import Final, Protocol
+
+from bot import labelling, principals
+from channels.message import Address
+from policy.document import Document
+from policy.entries import Recipient
+from policy.labels import Label
+
+UNKNOWN: Final = (
+    "unknown recipient: give an alias of the configuration, the name an admin gave a person, or the platform's id of a "
+    "known chat; one with several places is given as `channel:name`"
+)
+"""The one refusal, whether there is no such recipient, several, or one that the sender may not know of."""
+
+
+class UnknownRecipientError(Exception):
+    """A name that leads to no one place."""
+
+
+class Sender(Protocol):
+    """Who sends: the principal of a session, who asks there, and the most that both may know."""
+
+    @property
+    def principal(self) -> str:
+        """Whom the session acts for."""
+        ...
+
+    @property
+    def asker(self) -> str:
+        """The person who set this going."""
+        ...
+
+    @property
+    def ceiling(self) -> Label:
+        """What may be read for them."""
+        ...
+
+
+def find(document: Document, sender: Sender, name: str, channel: str = "") -> Address:
+    """Return the one place that a sender names.
+
+    Without a `channel` the name may bring it, as in `slack:ann`. A bare name is looked for on the one channel that an
+    alias of it has, else that the person has, else the chat.
+
+    Raises UnknownRecipientError: there is no such place, there are several, or the sender may not know of it.
+    """
+    if not channel and ":" in name:
+        channel, _, name = name.partition(":")
+    kinds = (_aliases(document, name), _private_chats(document, sender, name), _chats(document, sender, name))
+    if not channel:
+        first = next((kind for kind in kinds if kind), frozenset[Address]())
+        channel = next((place.channel for place in first), "")
+        if len({place.channel for place in first}) != 1:
+            raise UnknownRecipientError
+    found = {place for kind in kinds for place in kind if place.channel == channel}
+    if len(found) != 1:
+        raise UnknownRecipientError
+    return found.pop()
+
+
+def names(document: Document) -> tuple[tuple[str, Address], ...]:
+    """Return every place of every alias with a name that `find` takes for it alone."""
+    return tuple(
+        (alias if len(places) == 1 else f"{place.channel}:{alias}", _place(place))
+        for alias, places in sorted(document.recipients.items())
+        for place in places
+    )
+
+
+def stays(document: Document, sender: Sender, home: Address, address: Address) -> bool:
+    """Say whether what is said at an address stays with whom a session at `home` acts for.
+
+    That is a private chat of the person, as long as the account is theirs. A shared chat is not a person, so that for
+    its session only the chat itself counts, where its answers go anyway.
+    """
+    if principals.is_chat(sender.principal):
+        return address == home
+    shared = document.chat(address.channel, address.workspace, address.chat) is not None
+    return not shared and principals.owner(document, address) == sender.principal
+
+
+def _aliases(document: Document, name: str) -> frozenset[Address]:
+    """Return the places of an alias; those who may send at all may know of what the operator named for it."""
+    return frozenset(map(_place, document.recipients.get(name, ())))
+
+
+def _private_chats(document: Document, sender: Sender, name: str) -> frozenset[Address]:
+    """Return where the people are spoken to in private whose name this is, or whose chat's id on the platform."""
+    chats = (
+        (person, principals.private_chat(account))
+        for person, entry in document.principals.items()
+        if _knows_person(sender, person)
+        for account in entry.accounts
+        if document.principal(account) is not None
+    )
+    return frozenset(chat for person, chat in chats if name in {person, chat.chat})
+
+
+def _chats(document: Document, sender: Sender, name: str) -> frozenset[Address]:
+    """Return the shared chats of an id; one that is blocked is known to nobody."""
+    places = (
+        (chat.classification, Address(chat.channel, chat.chat, chat.workspace))
+        for chat in document.chats.values()
+        if chat.chat == name and not chat.blocked
+    )
+    return frozenset(
+        place for label, place in places if principals.of_chat(place) == sender.principal or _knows(sender, label)
+    )
+
+
+def _knows_person(sender: Sender, person: str) -> bool:
+    return person in {sender.principal, sender.asker} or _knows(sender, labelling.CONFIGURED)
+
+
+def _knows(sender: Sender, label: Label) -> bool:
+    """Say whether a sender may know of something of this label that the installation knows."""
+    return label.join(labelling.CONFIGURED).flows_to(sender.ceiling)
+
+
+def _place(recipient: Recipient) -> Address:
+    return Address(recipient.channel, recipient.chat, recipient.workspace)
