@@ -295,6 +295,7 @@ class App:
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=limits.model_steps,
+            depth=limits.background_depth,
         )
         return Worker(
             store=self.store,

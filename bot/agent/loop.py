@@ -12,6 +12,7 @@ from bot import events
 from bot.agent.calls import Calls
 from bot.agent.chain import Chain
 from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
+from bot.agent.guidance import guidance
 from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, toolset
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
@@ -92,7 +93,7 @@ class Join(Protocol):
 
 
 class Agent:
-    """Thinks for turns. `steps` is how many times a turn may ask the model."""
+    """Thinks for turns. `steps` is how many times a turn may ask the model, `depth` how deep sessions may spawn."""
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -106,6 +107,7 @@ class Agent:
         outbox: Outbox,
         instructions: str,
         steps: int,
+        depth: int,
     ) -> None:
         self._chain = chain
         self._recap = recap
@@ -115,6 +117,7 @@ class Agent:
         self._calls = calls
         self._outbox = outbox
         self._instructions = instructions
+        self._depth = depth
         self._steps = steps
         self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
 
@@ -171,7 +174,7 @@ class Agent:
         # Until it has answered, and if it never does, nobody knows what the request cost.
         turn.usage = before.plus(UNKNOWN)
         last = context.messages[-1]
-        last.instructions = self._instructions  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
+        last.instructions = self._told(turn)  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
         try:
             response, usage = await self._chain.ask(
@@ -187,6 +190,11 @@ class Agent:
             # Written with the step's first call, before that call runs.
             turn.note(events.thinking(turn.standing, response_body(response)))
         return response
+
+    def _told(self, turn: OpenTurn) -> str:
+        """Return a session's instructions: the operator's, and how to use the tools that it has."""
+        spawns = turn.lineage is None or turn.lineage.depth < self._depth
+        return "\n\n".join(filter(None, (self._instructions, guidance(self._gate.tools, spawns=spawns))))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._chain.window(turn.standing).holds(context.messages, self._parameters(turn))

@@ -25,6 +25,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.config.model import OFFLINE
+from bot.sessions.summaries import MOMENT
 
 RECAP: Final = (
     "Summarize the conversation below in a few plain sentences, so that somebody can go on with it: what was asked, "
@@ -107,8 +108,9 @@ def _recap(request: ModelRequest) -> str:
     said = [
         line.removeprefix(_PERSON).removeprefix(_BEFORE)
         for line in lines
-        if line.startswith((_PERSON, _BEFORE)) and topic.lower() in line.lower()
+        if line.startswith((_PERSON, _BEFORE)) and (topic == MOMENT or topic.lower() in line.lower())
     ]
+    said = said[-1:] if topic == MOMENT else said
     count = f"{len(said)} {'message' if len(said) == 1 else 'messages'}"
     quoted = "".join(f"\n{_BEFORE}{_cut(line, _RECAPPED)}" for line in said[-_LAST:])
     return f"{count}{f' about {topic}' if topic else ''}{':' if quoted else ''}{quoted}"

@@ -47,7 +47,9 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
         len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema))
         for tool in parameters.function_tools
     )
-    return sum(_size(message) for message in messages) + tools // _CHARACTERS
+    # Models are told only the newest of them.
+    said = next((len(message.instructions or "") for message in reversed(messages) if message.kind == "request"), 0)
+    return sum(_size(message) for message in messages) + (said + tools) // _CHARACTERS
 
 
 def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
@@ -56,9 +58,7 @@ def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestP
 
 
 def _size(message: ModelMessage) -> int:
-    said = "" if message.kind == "response" else message.instructions or ""
-    parts = sum(_length(part) for part in message.parts)
-    return (len(said) + parts) // _CHARACTERS + _MESSAGE
+    return sum(_length(part) for part in message.parts) // _CHARACTERS + _MESSAGE
 
 
 def _length(part: object) -> int:

@@ -1,8 +1,12 @@
 """What a recap of a conversation is, between the model that writes it and the log that keeps it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from bot.sessions.values import Usage
+
+MOMENT: Final = "what this conversation is about at the moment"
+"""The topic of a recap where none was named."""
 
 
 @dataclass(frozen=True, slots=True)

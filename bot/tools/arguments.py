@@ -1,18 +1,27 @@
 """A call's arguments: checked against the tool's own type, walked for their texts, changed text by text."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from bot.tools.base import CONTENT, Arguments, RefusedCallError, Tool
+from policy.errors import nearest
 from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 
 _TYPES: Final[Mapping[object, str]] = MappingProxyType(
     {bool: BOOL, int: INT, float: DOUBLE, str: STRING, list[str]: TEXTS, tuple[str, ...]: TEXTS}
 )
 
+
+_NAMED: Final = 100
+"""Characters that are told of where an argument stands: a model may have made up its name."""
+
+_SUBJECT: Final = re.compile(r"^[A-Z][a-z]+ (?=should)")
+_REST: Final = re.compile(r" after validation, not \d+$")
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value stands among arguments: names of fields and places in lists, from the outside in."""
@@ -84,8 +93,30 @@ def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
     try:
         return tool.arguments.model_validate(dict(arguments))
     except ValidationError as error:
-        wrong = sorted({f"`{'.'.join(str(part) for part in item['loc'])}` ({item['type']})" for item in error.errors()})
-        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {', '.join(wrong[:5])}") from None
+        wrong = [*dict.fromkeys(_sentence(tool, item) for item in error.errors())]
+        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {'; '.join(wrong[:5])}") from None
+
+
+def _sentence(tool: Tool, error: ErrorDetails) -> str:
+    """Return what is wrong with an argument: which it is and what is expected, and nothing of the value given."""
+    place, context = ".".join(map(str, error["loc"]))[:_NAMED], error.get("ctx", {})
+    match error["type"]:
+        case "missing":
+            said = "is missing"
+        case "extra_forbidden":
+            known = types(tool.arguments) if len(error["loc"]) == 1 else ()
+            said = f"is not one of its arguments{nearest(place, known)}"
+        case "union_tag_invalid":
+            said = f"needs a `type` that is one of {context['expected_tags']}"
+        case "union_tag_not_found":
+            said = "needs a `type`"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            said = "should be an object"
+        case "value_error":
+            said = str(context["error"])
+        case _:
+            said = _REST.sub("", _SUBJECT.sub("", error["msg"]))
+    return f"`{place}` {said}" if place and not said.startswith("`") else said
 
 
 def strings(value: JsonValue) -> Iterator[str]:

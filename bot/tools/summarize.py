@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from bot.sessions.events import Event
 from bot.sessions.port import SessionStore
-from bot.sessions.summaries import Recapped
+from bot.sessions.summaries import MOMENT, Recapped
 from bot.standing import Standing
 from bot.tools.base import Arguments, Declared, Result, Scene
 from policy.labels import PUBLIC, Label, join_all
@@ -21,13 +21,22 @@ class SummarizeArguments(Arguments):
     """Arguments of `summarize`."""
 
     scope: Literal["session", "topic"] = "session"
-    topic: str = Field(default="", max_length=200, description="what to keep to, with scope `topic`")
+    topic: str = Field(
+        default="",
+        max_length=200,
+        description="what to keep to, with scope `topic`; the topic of the moment if omitted",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if (self.scope == "topic") != bool(self.topic.strip()):
-            raise ValueError("`topic` is given with scope `topic`, and only then")
+        if self.scope == "session" and self.topic.strip():
+            raise ValueError("`topic` is given with scope `topic` only")
         return self
+
+    @property
+    def about(self) -> str:
+        """What to keep to, as one line, empty for everything."""
+        return topic(self.topic) or (MOMENT if self.scope == "topic" else "")
 
 
 class Summarize:
@@ -52,7 +61,7 @@ class Summarize:
         """Ask for the recap, at the label of everything in the log that entered the context."""
         events = await generation(self._sessions, scene.sid, scene.generation)
         label = scene.taint.join(join_all(event.label for event in events if event.admitted))
-        recapped = await self._recap(_standing(scene, label), events, topic(arguments.topic))
+        recapped = await self._recap(_standing(scene, label), events, arguments.about)
         if recapped.summary is None:
             return Result(recapped.why, label, failed=True, usage=recapped.usage)
         return Result(recapped.summary.text, label, summary=recapped.summary, usage=recapped.usage)

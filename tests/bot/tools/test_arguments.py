@@ -1,16 +1,28 @@
 """Arguments as a type: where they hold content, and what is said of arguments that do not fit."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+from hypothesis import given as examples
+from hypothesis import strategies as st
 from pydantic import Field, JsonValue
 
 from bot.config.mcp import McpArgument
 from bot.mcp.arguments import arguments_type
-from bot.tools.arguments import contents, is_content
+from bot.tools.arguments import checked, contents, is_content, types
 from bot.tools.base import CONTENT, Arguments, Content, RefusedCallError
+from bot.tools.files import WriteArguments
+from bot.tools.history import HistoryArguments
+from bot.tools.introspection import SimulateArguments
+from bot.tools.message import MessageArguments
 from bot.tools.references import NO_CONTENT, asked
+from bot.tools.sending import SendArguments
+from bot.tools.sessions import ListArguments, StatusArguments
+from bot.tools.spawning import SpawnArguments
+from bot.tools.summarize import SummarizeArguments
+from bot.tools.web_fetch import FetchArguments
 from tests.bot.kit import Probe
 from tests.harness import running
 
@@ -39,6 +51,24 @@ class Deep(Arguments):
 
 
 REF: JsonValue = {"$ref": "held-a"}
+
+
+TOOLS = [
+    Probe(name=name, arguments=arguments)
+    for name, arguments in (
+        ("deep", Deep),
+        ("fetch", FetchArguments),
+        ("history", HistoryArguments),
+        ("list", ListArguments),
+        ("message", MessageArguments),
+        ("send", SendArguments),
+        ("simulate", SimulateArguments),
+        ("spawn", SpawnArguments),
+        ("status", StatusArguments),
+        ("summarize", SummarizeArguments),
+        ("write", WriteArguments),
+    )
+]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +140,70 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
     async with running(tmp_path) as owner:
         found = {f"{tool.name}.{place}" for tool in owner.app.gate.tools for place in contents(tool.arguments)}
     assert found == {"message.text", "write_file.text", "sessions_send.content", "sessions_spawn.task"}
+
+
+@pytest.mark.parametrize(
+    "tool, given, said",
+    [
+        ("summarize", {"topic": "x"}, "`topic` is given with scope `topic` only"),
+        ("summarize", {"scope": "all"}, "`scope` should be 'session' or 'topic'"),
+        ("read_file", {}, "`path` is missing"),
+        ("read_file", {"path": 3}, "`path` should be a valid string"),
+        ("read_file", {"path": ""}, "`path` should have at least 1 character"),
+        ("read_file", {"path": "x", "pth": 1}, "`pth` is not one of its arguments, did you mean `path`?"),
+        ("sessions_list", {"limit": 1000}, "`limit` should be less than or equal to 200"),
+        ("sessions_spawn", {"task": "x", "limits": 3}, "`limits` should be an object"),
+        (
+            "sessions_spawn",
+            {"task": "x", "limits": {"minutes": 1, "hours": 3}},
+            "`limits.hours` is not one of its arguments",
+        ),
+        ("sessions_spawn", {"task": "x", "returns": {}}, "`returns` should have at least 1 item"),
+        ("sessions_spawn", {"task": "x", "returns": {"n": {}}}, "`returns.n` needs a `type`"),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "text"}}},
+            "`returns.n` needs a `type` that is one of 'boolean', 'number', 'date', 'enum'",
+        ),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "number", "min": 1, "max": 0}}},
+            "`returns.n.number` a number has `min`, `max` and `step` of at most 15 digits, in order",
+        ),
+    ],
+)
+@pytest.mark.anyio
+async def test_what_does_not_fit_is_said_in_a_sentence(
+    tmp_path: Path, tool: str, given: dict[str, JsonValue], said: str
+) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        found = next(one for one in owner.app.gate.tools if one.name == tool)
+    with pytest.raises(RefusedCallError) as refused:
+        checked(found, given)
+    assert str(refused.value).endswith(f"do not fit: {said}")
+
+
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=200),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=200), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@examples(st.data())
+def test_every_tool_says_what_is_expected(data: st.DataObject) -> None:
+    tool = data.draw(st.sampled_from(TOOLS))
+    names = st.sampled_from([*types(tool.arguments), "returns", "scope", "other"])
+    given = data.draw(st.dictionaries(names, _JSON, max_size=4))
+    try:
+        checked(tool, given)
+    except RefusedCallError as refused:
+        _, _, said = str(refused).partition("do not fit: ")
+        assert said
+        # Words, neither a library's code nor an empty name, and no more than a line or two.
+        assert not re.search(r"\([a-z_]+\)|``|Value error|Input should", said)
+        assert len(said) < 1500

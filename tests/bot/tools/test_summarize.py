@@ -12,6 +12,7 @@ from bot.agent.models import toolset
 from bot.agent.offline import RECAP
 from bot.agent.window import estimated
 from bot.sessions.events import Event, EventType
+from bot.sessions.summaries import MOMENT
 from bot.sessions.values import Usage
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
@@ -67,7 +68,18 @@ async def test_nothing_has_a_recap_before_it_began_or_after_it_was_forgotten(tmp
         assert "plan" not in await owner.say(bang("summarize"))
 
 
-@pytest.mark.parametrize("arguments", [{"scope": "topic"}, {"topic": "x"}, {"scope": "all"}, {"label": "PUBLIC"}])
+async def test_the_topic_of_the_moment_needs_no_name(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("we talk about canals")
+        await owner.say("now about locks")
+        shown = await owner.say(bang("summarize", scope="topic"))
+        assert f"about {MOMENT}" in shown
+        assert "ok" in dict(results(await owner.events()))["summarize"]
+        # It stands for nothing but itself: the context goes on with everything.
+        assert [event.body["topic"] for event in await summaries(owner)] == [MOMENT]
+
+
+@pytest.mark.parametrize("arguments", [{"topic": "x"}, {"scope": "all"}, {"label": "PUBLIC"}])
 async def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(bang("summarize", **arguments))

@@ -1,0 +1,45 @@
+"""What a session's instructions say of delegating, holding and passing by reference, from the tools that it has.
+
+A model finds these ways only if it is told of them. Each sentence is said only where the tools it names are there.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bot.tools.arguments import contents, types
+from bot.tools.base import Tool
+from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
+
+SPAWN: Final = "sessions_spawn"
+
+
+def guidance(tools: Sequence[Tool], *, spawns: bool) -> str:
+    """Return what the instructions say of these tools; `spawns` tells whether the session may delegate."""
+    lines = [*(_delegating(tools) if spawns else ()), *_holding(tools)]
+    return "\n".join(lines)
+
+
+def _delegating(tools: Sequence[Tool]) -> list[str]:
+    spawn = next((tool for tool in tools if tool.name == SPAWN), None)
+    if spawn is None:
+        return []
+    told = (
+        f"To delegate, call `{SPAWN}` with a `task`: a background session does it, and its result comes as a message."
+    )
+    if "returns" not in types(spawn.arguments):
+        return [told]
+    return [f"{told} With `returns` it answers in fields of given values, which keeps out what a page or file says."]
+
+
+def _holding(tools: Sequence[Tool]) -> list[str]:
+    if not any(may_hold(tool) for tool in tools):
+        return []
+    lines = [
+        f'To keep a result out of this conversation, add `"{HOLD}": true` to the call: you get an id in its place.'
+    ]
+    places = [f"`{tool.name}.{place}`" for tool in tools if may_hold(tool) for place in contents(tool.arguments)]
+    if places:
+        lines.append(f'To pass it on unread, write `{{"{REFERENCE}": "<id>"}}` in place of {", ".join(places)}.')
+    if any(tool.name == ADMIT for tool in tools):
+        lines.append(f"To read it after all, call `{ADMIT}` with its id as `ref`.")
+    return lines
