@@ -115,8 +115,11 @@ class Half:
     async def _rise(self, which: int, label: Label) -> None:
         """Let a child read something: that it has risen is known, to what is not."""
         if (child := self._one(which, risen=False)) is not None:
-            self.risen[child.sid] = label
-            await self._read(child.sid, label)
+            state = await self.owner.app.store.state(child.sid)
+            # One that has ended reads nothing any more.
+            if state is not None and not state.ended_at:
+                self.risen[child.sid] = label
+                await self._read(child.sid, label)
 
     async def _end(self, which: int, _label: Label) -> None:
         if (child := self._one(which, risen=False)) is not None:
