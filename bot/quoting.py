@@ -5,6 +5,8 @@ stood there whole before carries nothing of the kind. So what counts is what the
 person typed, here or in the conversation that this session was spawned from, what came in while nothing UNTRUSTED had
 been read, and pages that `web_fetch` brought. The model's own words never count, nor does what other tools return once
 something UNTRUSTED was read: a model may have written the file it reads, or see its own words repeated in a refusal.
+
+People leave the scheme out: a name that begins with `www.` counts, in a person's words alone, as typed with `https://`.
 """
 
 import re
@@ -27,6 +29,8 @@ LONGEST: Final = 2000
 # What ends an address in prose: with parentheses as some addresses have them, and without as Markdown puts them round.
 _LONG: Final = re.compile(r"https?://[^\s<>\"\\^`{|}]+", re.IGNORECASE)
 _SHORT: Final = re.compile(r"https?://[^\s<>\"\\^`{|}()\[\]]+", re.IGNORECASE)
+# A name as people type it: at the beginning of a word, so that it is no part of another address.
+_BARE: Final = re.compile(r"(?<![^\s<(\[{\"'*_`])www\.[^\s<>\"\\^`{|}]+", re.IGNORECASE)
 _BEHIND: Final = ".,;:!?'*_)]"
 
 
@@ -43,7 +47,7 @@ def addresses(events: Iterable[Event | NewEvent], taint: Label, asker: str = "")
         untrusted = untrusted or event.label.untrusted or bool(asker and authors((event,)) - {asker})
         found |= set(_brought(event))
         if _counts(event, untrusted=untrusted):
-            found |= set(_in(str(event.body.get("text", ""))))
+            found |= set(_in(_meant(event)))
     return frozenset(found)
 
 
@@ -68,7 +72,7 @@ def newest(found: Iterable[str]) -> tuple[str, ...]:
 def _typed(event: Event | NewEvent) -> Iterable[str]:
     if event.body.get("origin") is not None:
         return _brought(event)
-    return () if event.label.untrusted else (one for one in _in(str(event.body["text"])) if len(one) <= LONGEST)
+    return () if event.label.untrusted else (one for one in _in(_meant(event)) if len(one) <= LONGEST)
 
 
 def _brought(event: Event | NewEvent) -> Iterable[str]:
@@ -76,6 +80,14 @@ def _brought(event: Event | NewEvent) -> Iterable[str]:
     origin = event.body.get("origin")
     found = origin.get("typed") if isinstance(origin, dict) else None
     return map(str, found) if isinstance(found, list) else ()
+
+
+def _meant(event: Event | NewEvent) -> str:
+    """Return an event's text, of a person's words with the scheme that they left out as well."""
+    text = str(event.body.get("text", ""))
+    theirs = event.type is EventType.USER_MESSAGE and event.body.get("origin") is None
+    whole = _BARE.sub(r"https://\g<0>", text) if theirs else text
+    return text if whole == text else f"{text}\n{whole}"
 
 
 def _counts(event: Event | NewEvent, *, untrusted: bool) -> bool:

@@ -44,6 +44,46 @@ def test_an_address_with_parentheses_counts_whole() -> None:
     assert "https://example.com/a_(b)" in heard("see https://example.com/a_(b)")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["www.example.com/a?b=c", "see www.example.com/a?b=c.", "(www.example.com/a?b=c)", "<www.example.com/a?b=c>"],
+)
+def test_a_name_that_begins_with_www_counts_as_typed_with_https(text: str) -> None:
+    assert "https://www.example.com/a?b=c" in heard(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "http://www.example.com",
+            "ftp://www.example.com",
+            "a.www.example.com",
+            "wwww.example.com",
+            "me@www.example.com",
+        ),
+        *("https://a.b/www.example.com", "https://a.b/?c=www.example.com", "//www.example.com", "example.com"),
+        *("www.example.com/a", "www.example.comx", "www.example.co"),
+    ],
+)
+def test_no_other_name_is_given_a_scheme(text: str) -> None:
+    assert "https://www.example.com" not in heard(text)
+
+
+def test_the_name_stays_as_it_was_typed_and_gets_no_other_scheme() -> None:
+    assert {one for one in heard("WWW.Example.com:8443/A") if "ample" in one} == {"https://WWW.Example.com:8443/A"}
+
+
+def test_a_name_with_www_counts_from_people_alone() -> None:
+    name = "www.example.com"
+    page = events.tool_result(standing(), "c1", "web_fetch", name, "ok", DIRTY)
+    told = events.tool_result(standing(), "c1", "current_time", name, "ok", PUBLIC)
+    session = events.user_message(standing(), "owner", name, PUBLIC, {"as": "result"})
+    forwarded = events.user_message(standing(), "owner", name, DIRTY)
+    for event in (page, told, session, forwarded):
+        assert addresses([event], PUBLIC) == frozenset()
+
+
 def result(tool: str, label: Label = DIRTY, outcome: str = "ok") -> frozenset[str]:
     return addresses([events.tool_result(standing(), "c1", tool, URL, outcome, label)], PUBLIC)
 
