@@ -165,6 +165,7 @@ class App:
         Runs until cancelled. `tell` is told when this process stops serving because another policy was put in force.
         """
         await self._start(tell)
+        await asyncio.to_thread(self.gate.load)
         await asyncio.to_thread(import_module, "bot.worker")
         thinking = await self.mind.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)

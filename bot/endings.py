@@ -82,6 +82,7 @@ class Endings:
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
+        await self._gate.read_ahead((text,))
         spoken, approval = self._gate.speak(standing, standing.destination, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             asked = approvals.asking(spoken.decision)

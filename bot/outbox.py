@@ -54,6 +54,8 @@ FAILED: Final = "it failed every time"
 NOT_THEIRS: Final = "whom it was for is not who reads there now"
 """Why something was not said, in the audit."""
 
+_SAID: Final = frozenset({DeliveryState.SENT, DeliveryState.AMBIGUOUS})
+
 _MOMENT: Final = 0.01
 """Seconds after which readers are asked for again."""
 
@@ -132,7 +134,7 @@ class Outbox:
         """
         destination = await self._gate.destination(standing.home)
         for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
-            decided = await self._decided(standing, destination, said, about)
+            decided = await self._decided(standing, destination, said, about, offered)
             if decided is not None:
                 # Somebody is there who asked.
                 await self._pacing.heard(standing.home)
@@ -151,7 +153,7 @@ class Outbox:
     async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
         """Tell somebody what everybody may know, without being asked, now or never; return whether it was said."""
         destination = await self._gate.destination(standing.home)
-        decided = await self._decided(standing, destination, text, PUBLIC)
+        decided = await self._decided(standing, destination, text, PUBLIC, buttons)
         if decided is None:
             return False
         turn = Turn(str(standing.home))
@@ -169,9 +171,12 @@ class Outbox:
             return isinstance(error, AmbiguousSendError)
         return True
 
-    async def _decided(self, standing: Standing, destination: Destination, text: str, label: Label) -> str | None:
+    async def _decided(
+        self, standing: Standing, destination: Destination, text: str, label: Label, buttons: tuple[Button, ...]
+    ) -> str | None:
         """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
-        spoken = self._gate.reply(standing, destination, text, label)
+        await self._gate.read_ahead((text,))
+        spoken = self._gate.reply(standing, destination, text, label, buttons)
         row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
         await self._audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
@@ -227,16 +232,30 @@ class Outbox:
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=patience)
         if wait != 0:
             return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
+        said, buttons = await self._said_before(delivery), await self._buttons(delivery)
+        release = await self._release(delivery)
+        await self._gate.read_ahead((delivery.text,))
         if anyio.current_time() - before > _MOMENT:
             destination = await self._gate.destination(address)
-        spoken = self._gate.recheck(delivery, destination, self._clock.wall_ms(), await self._release(delivery))
+        now = self._clock.wall_ms()
+        spoken = self._gate.recheck(delivery, destination, now, release, buttons=buttons, before=said)
         if spoken.decision.verdict not in MAY_GO_ON:
             row = self._row(delivery, spoken.decision)
             offered = await self._offered(delivery, destination, spoken.decision)
             return _Fate(DeliveryState.WITHHELD, audit=(row, *offered))
         if address.channel == SESSION:
             return await self._hand_over(delivery, spoken.text)
-        return await self._say(delivery, turn, spoken.text)
+        return await self._say(delivery, turn, spoken.text, buttons)
+
+    async def _said_before(self, delivery: Delivery) -> tuple[str, ...]:
+        """Return what the turn of a delivery said at its address already, if a rule may look at all of it together."""
+        if not self._gate.looks_across(delivery):
+            return ()
+        return tuple(
+            one.text
+            for one in await self._store.deliveries(delivery.sid)
+            if (one.turn, one.address) == (delivery.turn, delivery.address) and one.state in _SAID
+        )
 
     async def _offered(self, delivery: Delivery, destination: Destination, decision: Decision) -> tuple[AuditRow, ...]:
         """Tell whoever asked in a shared chat, alone, where he may have an answer that is withheld there."""
@@ -259,7 +278,7 @@ class Outbox:
             return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
         return None
 
-    async def _say(self, delivery: Delivery, turn: Turn, text: str) -> "_Fate":
+    async def _say(self, delivery: Delivery, turn: Turn, text: str, buttons: tuple[Button, ...]) -> "_Fate":
         """Send a text, and return what became of it."""
         outbound = Outbound(
             Address.parse(delivery.address),
@@ -268,7 +287,7 @@ class Outbox:
             OutboundKind(delivery.kind),
             (delivery.doubtful or delivery.state is DeliveryState.AMBIGUOUS) and not delivery.replaces,
             _open(delivery.label),
-            await self._buttons(delivery),
+            buttons,
             delivery.replaces,
         )
         try:

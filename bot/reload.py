@@ -271,7 +271,7 @@ class Reloader:
 
     async def _put(self, overrides: Overrides, over: int) -> None:
         document = in_force(self._file, overrides)
-        force = await asyncio.to_thread(self._gate.prepared_policy, document)
+        force = await asyncio.to_thread(lambda: self._gate.prepared_policy(document).loaded())
         self._gate.put_in_force(force)
         self._overrides, self._over = overrides, over
 
@@ -290,7 +290,7 @@ class Reloader:
         config = await self._read()
         _same_compartments(self._file, config.policy)
         document = in_force(config.policy, self._overrides)
-        return config.policy, await asyncio.to_thread(self._gate.prepared_policy, document)
+        return config.policy, await asyncio.to_thread(lambda: self._gate.prepared_policy(document).loaded())
 
     async def _read(self) -> Config:
         return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)

@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Final
 from urllib.parse import unquote
@@ -43,8 +43,12 @@ _PADDED: Final = 2
 _PLAIN: Final = Span("")
 
 
+@lru_cache(maxsize=16)
 def parsed(markdown: str) -> tuple[Leaf, ...]:
-    """Return the leaves of a text in order; none has neither text nor a marker."""
+    """Return the leaves of a text in order; none has neither text nor a marker.
+
+    The newest are remembered: an answer is decided on, decided on again and shown, one soon after the other.
+    """
     text = clean(markdown)
     whole = (Leaf(Shape.TEXT, (Span(text),)),)
     if len(text) > LONGEST:

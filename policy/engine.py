@@ -2,15 +2,16 @@
 
 Fixed rules first, then the configured rules that the selectors leave; the strictest verdict wins, so
 that no order of rules matters and a configured rule can only tighten (law `deny_overrides`). The
-content is scanned once, and only if a candidate rule names a pattern; all conditions are evaluated
-together. Nothing here acts on a decision; that is `bot/gate`'s.
+content is scanned once, as it is written and as it is shown, and only if a candidate rule names a
+pattern; all conditions are evaluated together. Nothing here acts on a decision; that is `bot/gate`'s.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from policy import validate
 from policy.decision import Decision, Outcome, Remedy, Verdict
 from policy.fixed import LAWS, outgoing
 from policy.labels import Label
@@ -32,6 +33,12 @@ _REQUIRE_APPROVAL = Verdict.REQUIRE_APPROVAL
 _REDACT = Verdict.REDACT
 _SESSION_RESET = Hook.SESSION_RESET
 
+Views = Callable[[str], Iterable[str]]
+"""Tell what people see of a text, beside the text as it is written."""
+
+_ROUNDS = 4
+"""How often what is seen of a text may be read into something else again, before nothing of it goes on."""
+
 _NOTHING_FOUND = frozenset[str]()
 
 _FAILED = Outcome(
@@ -41,6 +48,11 @@ _FAILED = Outcome(
     message="this request could not be decided",
     remedies=(Remedy.FIX_RULE,),
 )
+
+
+def _unread(_text: str) -> Iterable[str]:
+    """Return nothing beside a text: whoever reads it sees what is written."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +81,53 @@ class Engine:
                 Verdict.BLOCK, (_FAILED,), request.taint, request.taint, _FAILED.remedies, policy=self.digest
             )
 
-    def redact(self, text: str, decision: Decision) -> str:
-        """Return the text as the decision lets it go on, the patterns it names replaced by markers."""
-        return self.redactor.redact(text, decision.redact) if decision.redact else text
+    def redact(self, text: str, decision: Decision, shown: Views = _unread) -> str:
+        """Return the text as the decision lets it go on, the patterns it names replaced by markers.
+
+        `shown` tells what people see of a text beside what is written. Where a pattern is left in that, the text goes
+        on as what is seen, without its formatting, so that it can be replaced there: whatever is read into the result
+        holds none either.
+        """
+        if not decision.redact:
+            return text
+        text = self.redactor.redact(text, decision.redact)
+        for _ in range(_ROUNDS):
+            left = next((view for view in shown(text) if self.redactor.scan(view, decision.redact)), None)
+            if left is None:
+                return text
+            text = self.redactor.redact(left, decision.redact)
+        return self.hidden(decision)
+
+    def hidden(self, decision: Decision) -> str:
+        """Return what stands for a text of which nothing may go on; the decision replaces something."""
+        return self.redactor.marker(decision.redact[0])
+
+    def begun(self, text: str, request: Request) -> str:
+        """Return a text without what rules that may concern a request look for: what is left may be its beginning."""
+        return self.redactor.redact(text, self._looked_for(request))
 
     def looks_inside(self, request: Request) -> bool:
         """Say whether a rule that may concern the request looks at more than its selectors, such as its content."""
         return bool(self._candidates(request, outgoing(request, request.taint)).open)
+
+    def load(self) -> bool:
+        """Load what looking for patterns takes, if any rule does; return whether one does."""
+        looking = any(map(self.scans_at, Hook))
+        if looking:
+            validate.load()
+        return looking
+
+    def scans_at(self, hook: Hook) -> bool:
+        """Say whether any rule at a hook looks for a pattern."""
+        return self.index.looks_for_patterns(hook)
+
+    def scans(self, request: Request) -> bool:
+        """Say whether a rule that may concern the request looks for a pattern, in this session or an empty one."""
+        return bool(self._looked_for(request))
+
+    def finds(self, texts: Iterable[str], decision: Decision) -> bool:
+        """Say whether a text holds what the decision replaces."""
+        return bool(decision.redact) and any(self.redactor.scan(text, decision.redact) for text in texts)
 
     @classmethod
     def build(
@@ -142,7 +194,7 @@ class Engine:
 
         Returns what they say, what those say that do not rest, and the patterns to replace.
         """
-        found = self.redactor.scan(request.content, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
+        found = self._found(request, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
         outcomes, awake = candidates.evaluate(Facts(request, label, self.top, found), now)
         redact = (
             {rule.pattern for rule, said in awake if said.verdict is _REDACT and rule.pattern is not None}
@@ -150,6 +202,20 @@ class Engine:
             else ()
         )
         return outcomes, [said for _, said in awake], tuple(sorted(redact))
+
+    def _looked_for(self, request: Request) -> frozenset[str]:
+        """Return the patterns that rules look for which may concern a request, also once a remedy was taken."""
+        taints = dict.fromkeys(taint for taint in (request.taint, request.fresh, request.lowered) if taint is not None)
+        return frozenset[str]().union(
+            *(self._candidates(request, outgoing(request, taint)).patterns for taint in taints)
+        )
+
+    def _found(self, request: Request, names: frozenset[str]) -> frozenset[str]:
+        """Return which patterns occur in the content, as it is written or as it is shown."""
+        found = self.redactor.scan(request.content, names)
+        for view in request.shown:
+            found |= self.redactor.scan(view, names)
+        return found
 
     def _works(self, remedy: Remedy, request: Request, now: datetime, verdict: Verdict) -> bool:
         """Say whether the same request would meet a milder verdict once a remedy was taken."""

@@ -1,14 +1,18 @@
 """The built-in named patterns, as data: what each name looks for, in RE2 syntax.
 
 Only texts stand here; `policy.redact` compiles and runs them, `policy.validate` decides whether a
-candidate is what it looks like. Where only a part of a match is sensitive, group 1 is that part.
-Formats of tokens are those their issuers publish. A repetition is bounded or keeps what it scans,
-so that finding all matches stays linear.
+candidate is what it looks like. They see folded texts (`policy.folding`), so digits, blanks, dashes and line ends are
+of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of tokens are those their issuers
+publish. A repetition is bounded or keeps what it scans, so that finding all matches stays linear.
+
+What people write in groups is found whatever stands between them: blanks, dots and dashes anywhere; line ends, slashes,
+underscores, bars and the signs that chats take for formatting only where the whole looks like what it is, since lists,
+tables, paths and dates are full of those.
 """
 
 from typing import Final, Literal, NamedTuple
 
-Check = Literal["assignment", "card", "iban", "ssn", "phone"]
+Check = Literal["assignment", "card", "iban", "ssn", "phone", "number", "broken"]
 
 SECRET: Final = "secret"
 PAYMENT_CARD: Final = "payment-card"
@@ -19,13 +23,16 @@ PHONE: Final = "phone"
 
 NAMES: Final = (SECRET, PAYMENT_CARD, IBAN, US_SSN, EMAIL, PHONE)
 
-# Digits and separators as people type and paste them: ASCII and full width; spaces, dashes, dots and
-# the characters that do not show.
-_DIGIT = r"[0-9\x{FF10}-\x{FF19}]"
-_GAP = r"[ \t.\x{2D}\x{A0}\x{AD}\x{2000}-\x{2015}\x{202F}\x{2060}\x{2212}\x{3000}\x{FEFF}]"
-_PHONE_GAP = r"[ \t().\-/\x{A0}\x{2000}-\x{2015}\x{202F}]"
+# What people put between groups, and what may stand there as well.
+_GAP = r"[ \t.\-]"
+_WIDE = r"[ \t\n./_|*~`\-]"
+_BREAK = r"[ \t]?(?:\n[ \t\n]?|[/_|*~`]{1,2})[ \t]?"
+_PHONE_GAP = r"[ \t\n().\-/_|*~`]"
 _BEFORE = r"(?:\A|[^0-9])"
 _AFTER = r"(?:[^0-9]|\z)"
+# Where what is in groups stands alone: no list, path or table goes on before it or behind.
+_ALONE = r"(?:\A[ \n]*|[^0-9A-Za-z./_|*~` \t\n\-]|[^0-9./_|*~` \t\n\-][ \t]|[^0-9\n]\n+)"
+_ENDED = r"(?:[ \n]*\z|[^0-9A-Za-z./_|*~` \t\n\-]|[ \t][^0-9./_|*~` \t\n\-]|\.(?:\s|\z)|\n+[^0-9\n])"
 _T = r"[A-Za-z0-9_\-]"
 # Letters of the scripts in use, without the blocks of punctuation, symbols and surrogates between them.
 _LETTERS = r"A-Za-z\x{C0}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{D7FF}\x{F900}-\x{FDFF}"
@@ -40,29 +47,50 @@ _QUOTED = r"\"[^\"\n]{4,}\"|'[^'\n]{4,}'"
 
 
 class Pattern(NamedTuple):
-    """One look of a named pattern: the name it belongs to, its RE2 text, and how candidates are checked."""
+    """One look of a named pattern: the name it belongs to, its RE2 text, and how candidates are checked.
+
+    A `broken` one is what `whole` describes once `cut`, a class of characters, is taken out of it.
+    """
 
     name: str
     text: str
     check: Check | None = None
+    whole: str = ""
+    cut: str = ""
 
+
+def _broken(start: str, rest: str, whole: str, cut: str) -> Pattern:
+    """Return the look of a token that begins so and goes on with at least 16 of these, broken at some places."""
+    return Pattern(SECRET, rf"\b(?:{start})(?:{cut}{{0,3}}{rest}){{16,}}", "broken", whole, cut)
+
+
+_AWS = r"\b(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA)[A-Z0-9]{16}\b"
+_GIT = rf"\b(?:gh[opsur]_[A-Za-z0-9]{{30,}}|github_pat_[A-Za-z0-9_]{{22,}}|glpat-{_T}{{20,}})"
+_SLACK = r"\bxox[abceoprs](?:\.xox[abp])?-[A-Za-z0-9\-]{10,}|\bxapp-[0-9]-[A-Za-z0-9\-]{10,}"
+_KEYS = rf"\b(?:sk|pk|rk)-{_T}{{20,}}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{{16,}}"
+_GOOGLE = rf"\bAIza{_T}{{35}}|\bya29\.{_T}{{20,}}|\bGOCSPX-{_T}{{20,}}"
+_REGISTRIES = rf"\b(?:npm_[A-Za-z0-9]{{36}}|hf_[A-Za-z0-9]{{30,}}|pypi-{_T}{{50,}}|dop_v1_[a-f0-9]{{64}})"
+_SENDGRID = rf"\bSG\.{_T}{{22}}\.{_T}{{43}}"
+_AGE = r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"
+_JWT = rf"\beyJ{_T}{{8,}}\.{_T}{{8,}}(?:\.{_T}*)?"
 
 BUILT_IN: Final = (
     # Amazon, GitHub, GitLab, Slack
-    Pattern(SECRET, r"\b(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA)[A-Z0-9]{16}\b"),
-    Pattern(SECRET, rf"\b(?:gh[opsur]_[A-Za-z0-9]{{30,}}|github_pat_[A-Za-z0-9_]{{22,}}|glpat-{_T}{{20,}})"),
-    Pattern(SECRET, r"\bxox[abceoprs](?:\.xox[abp])?-[A-Za-z0-9\-]{10,}|\bxapp-[0-9]-[A-Za-z0-9\-]{10,}"),
+    Pattern(SECRET, _AWS),
+    Pattern(SECRET, _GIT),
+    Pattern(SECRET, _SLACK),
     Pattern(SECRET, r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/]{20,}"),
     # OpenAI, Anthropic and their like; Stripe; webhook signatures
-    Pattern(SECRET, rf"\b(?:sk|pk|rk)-{_T}{{20,}}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{{16,}}"),
+    Pattern(SECRET, _KEYS),
     Pattern(SECRET, r"\bwhsec_[A-Za-z0-9+/]{24,}"),
     # Google, package registries, SendGrid, age, Telegram
-    Pattern(SECRET, rf"\bAIza{_T}{{35}}|\bya29\.{_T}{{20,}}|\bGOCSPX-{_T}{{20,}}"),
-    Pattern(SECRET, rf"\b(?:npm_[A-Za-z0-9]{{36}}|hf_[A-Za-z0-9]{{30,}}|pypi-{_T}{{50,}}|dop_v1_[a-f0-9]{{64}})"),
-    Pattern(SECRET, rf"\bSG\.{_T}{{22}}\.{_T}{{43}}|\bAGE-SECRET-KEY-1[A-Z0-9]{{50,}}"),
+    Pattern(SECRET, _GOOGLE),
+    Pattern(SECRET, _REGISTRIES),
+    Pattern(SECRET, _SENDGRID),
+    Pattern(SECRET, _AGE),
     Pattern(SECRET, rf"\b[0-9]{{8,10}}:{_T}{{35}}"),
     # JSON web tokens, private keys also when cut off, credentials in headers and addresses
-    Pattern(SECRET, rf"\beyJ{_T}{{8,}}\.{_T}{{8,}}(?:\.{_T}*)?"),
+    Pattern(SECRET, _JWT),
     Pattern(
         SECRET,
         rf"-----BEGIN (?:[A-Z0-9]{{1,16}} ){{0,3}}PRIVATE KEY(?: BLOCK)?-----{_KEY_BODY}*(?:-{_KEY_BODY}+)*"
@@ -73,15 +101,24 @@ BUILT_IN: Final = (
     # Assignments of anything called a key, token or password
     Pattern(SECRET, rf"{_ASSIGNED}(?::=|=>|==?)\s{{0,8}}({_QUOTED}|[^\s\"',;]{{6,}})", "assignment"),
     Pattern(SECRET, rf"{_ASSIGNED}:\s{{0,8}}({_QUOTED}|[^\s\"',;]*[0-9][^\s\"',;]*|[^\s\"',;]{{16,}})", "assignment"),
-    Pattern(PAYMENT_CARD, rf"{_DIGIT}(?:{_GAP}{{0,3}}{_DIGIT}){{12,}}", "card"),
-    Pattern(IBAN, rf"\b[A-Za-z]{{2}}[0-9]{{2}}(?:{_GAP}?[A-Za-z0-9]){{11,30}}", "iban"),
+    # Tokens broken at line ends, slashes or dots, as far as those are no part of them.
+    _broken("AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA", "[A-Z0-9]", _AWS, r"[\n/._\-]"),
+    _broken("gh[opsur]_|github_pat_|glpat-", _T, _GIT, r"[\n/.]"),
+    _broken(r"xox[abceoprs](?:\.xox[abp])?-|xapp-[0-9]-", _T, _SLACK, r"[\n/.]"),
+    _broken("[sr]k_(?:live|test)_", "[A-Za-z0-9]", _KEYS, r"[\n/.]"),
+    _broken("AIza|GOCSPX-", _T, _GOOGLE, r"[\n/.]"),
+    _broken("npm_|hf_|pypi-|dop_v1_", _T, _REGISTRIES, r"[\n/.]"),
+    _broken("AGE-SECRET-KEY-1", "[A-Z0-9]", _AGE, r"[\n/.]"),
+    _broken("sk-|pk-|rk-", _T, _KEYS, r"\n"),
+    _broken(r"SG\.", rf"\.?{_T}", _SENDGRID, r"\n"),
+    _broken("eyJ", rf"\.?{_T}", _JWT, r"\n"),
+    Pattern(PAYMENT_CARD, rf"[0-9](?:{_WIDE}{{0,4}}[0-9]){{12,}}", "card"),
+    Pattern(IBAN, rf"\b[A-Za-z]{{2}}[0-9]{{2}}(?:{_WIDE}{{0,3}}[A-Za-z0-9]){{11,30}}", "iban"),
     Pattern(US_SSN, rf"{_BEFORE}([0-9]{{3}}{_GAP}[0-9]{{2}}{_GAP}[0-9]{{4}}){_AFTER}", "ssn"),
+    Pattern(US_SSN, rf"{_ALONE}([0-9]{{3}}{_BREAK}[0-9]{{2}}{_BREAK}[0-9]{{4}}){_ENDED}", "ssn"),
     Pattern(US_SSN, rf"(?i)\b(?:ssn|social security)[^0-9\n]{{0,20}}([0-9]{{9}}){_AFTER}", "ssn"),
     Pattern(EMAIL, rf"{_MAILBOX}(?:'?{_MAILBOX})*@(?:[{_LETTERS}0-9\-]+\.)+[{_LETTERS}]{{2,}}"),
-    Pattern(PHONE, rf"(?:\+|\x{{FF0B}}|\b00)\(?[0-9](?:{_PHONE_GAP}{{0,3}}[0-9]){{6,14}}", "phone"),
-    Pattern(
-        PHONE,
-        rf"{_BEFORE}({_AREA}{_PHONE_GAP}{{1,2}}[0-9]{{3}}{_PHONE_GAP}[0-9]{{4}}){_AFTER}",
-        "phone",
-    ),
+    Pattern(PHONE, rf"(?:\+|\b00)\(?[0-9](?:{_PHONE_GAP}{{0,3}}[0-9]){{6,14}}", "phone"),
+    Pattern(PHONE, rf"{_BEFORE}({_AREA}[ \t().\-/]{{1,2}}[0-9]{{3}}[ \t().\-/][0-9]{{4}}){_AFTER}", "phone"),
+    Pattern(PHONE, rf"{_ALONE}({_AREA}{_BREAK}[0-9]{{3}}{_BREAK}[0-9]{{4}}){_ENDED}", "number"),
 )

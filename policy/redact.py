@@ -1,23 +1,26 @@
 r"""Named patterns in content: which occur, and the text with them replaced.
 
 One `re2.Set` pass tells which looks occur at all; only those are searched for, and what is found is
-validated. RE2 works on UTF-8 bytes, so offsets here are byte offsets until the text is put together
-again; lone surrogates pass through unharmed. Everything takes time linear in the text: RE2 never
-backtracks, validation has a budget, and a configured pattern, each of whose matches could look at
-all of the text, is searched for in windows. What cannot be told within those bounds is redacted.
+validated. What is searched is the folded text (`policy.folding`), for configured patterns the text as
+it is written as well; what is replaced is always the text itself. RE2 works on UTF-8 bytes, so offsets
+are byte offsets of the text that is searched until a `_View` tells what they stand for; lone surrogates
+pass through unharmed. Everything takes time linear in the text: RE2 never backtracks, validation has a
+budget, and a configured pattern, each of whose matches could look at all of the text, is searched for
+in windows. What cannot be told within those bounds is redacted.
 Redaction lowers no label; it only keeps what it names from going on.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none; `_Library` types what is used
 
-from policy.patterns import BUILT_IN, NAMES, Check
+from policy.folding import folded, places
+from policy.patterns import BUILT_IN, NAMES, Pattern
 from policy.validate import CHECKS, Budget, Span
 
 _LARGEST_PROGRAM = 2000
@@ -27,7 +30,13 @@ _MEMORY = 32 << 20
 _WINDOW = 4096
 _ROUNDS = 4
 _CONTINUATION = range(0x80, 0xC0)
-_MARKER = b"[redacted: "
+_MARKER = "[redacted: "
+# Of ASCII, what folding changes.
+_ODD = r"[\x00-\x08\x0b-\x1f\x7f]"
+_DIGIT: Final = re.compile(rb"[0-9]")
+_TOKEN: Final = 1024
+_PIECES: Final = 24
+"""How long a broken token may be in bytes, and into how many pieces it may be broken, to be found."""
 
 
 class _Match(Protocol):
@@ -95,12 +104,42 @@ def fault(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One compiled look of a named pattern; `check` is None for those taken as found."""
+    """One compiled look of a named pattern; `pattern` is None for a configured one, which is taken as found.
+
+    `whole` is what a broken token is when nothing breaks it.
+    """
 
     name: str
     regexp: _Regexp
-    check: Check | None
-    configured: bool
+    pattern: Pattern | None = None
+    whole: _Regexp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A text as it is searched: folded, or with `raw` as it is written, which is for configured patterns alone."""
+
+    source: str
+    text: str
+    data: bytes
+    raw: bool = False
+
+    @staticmethod
+    def of(source: str, text: str, *, raw: bool = False) -> "_View":
+        """Return the view of a text in one of its forms."""
+        return _View(source, text, text.encode("utf-8", "surrogatepass"), raw)
+
+    def origins(self, spans: list[Span]) -> list[Span]:
+        """Return the spans of the source that ascending spans of bytes stand for."""
+        if not spans:
+            return []
+        if not self.text.isascii():
+            ends = list(accumulate(len(char.encode("utf-8", "surrogatepass")) for char in self.text))
+            spans = [(bisect_right(ends, start), bisect_left(ends, stop) + 1) for start, stop in spans]
+        if self.raw or self.text == self.source:
+            return spans
+        origin = list(places(self.source))
+        return [(origin[start], origin[stop - 1] + 1) for start, stop in spans]
 
 
 class Redactor:
@@ -109,38 +148,43 @@ class Redactor:
     Raises re2.error: for a configured pattern that `fault` would have refused.
     """
 
-    __slots__ = ("_looks", "_markers", "_set", "names")
+    __slots__ = ("_configured", "_looks", "_markers", "_set", "names")
 
     def __init__(self, configured: Mapping[str, str] | None = None) -> None:
         own = configured or {}
-        texts = [*(pattern.text for pattern in BUILT_IN), *own.values()]
         self.names = frozenset({*NAMES, *own})
+        self._configured = bool(own)
         self._looks = (
-            *(_Look(pattern.name, _compile(pattern.text), pattern.check, configured=False) for pattern in BUILT_IN),
-            *(_Look(name, _compile(text), None, configured=True) for name, text in own.items()),
+            *(
+                _Look(
+                    pattern.name,
+                    _compile(pattern.text),
+                    pattern,
+                    _compile(pattern.whole) if pattern.whole else None,
+                )
+                for pattern in BUILT_IN
+            ),
+            *(_Look(name, _compile(text)) for name, text in own.items()),
         )
         self._set = _RE2.Set.SearchSet(_options())
-        for text in texts:
+        for text in (*(pattern.text for pattern in BUILT_IN), *own.values(), _ODD):
             self._set.Add(text)
         self._set.Compile()
-        inside = b"|".join(re.escape(name.encode()) for name in sorted(self.names))
-        self._markers = re.compile(rb"\[redacted: (?:" + inside + rb")\]")
+        inside = "|".join(re.escape(name) for name in sorted(self.names))
+        self._markers = re.compile(rf"\[redacted: (?:{inside})\]".encode())
 
     def scan(self, text: str, names: Collection[str] | None = None) -> frozenset[str]:
         """Return which of the named patterns occur in the text (all of them by default), validated.
 
         Markers left by an earlier redaction do not count.
         """
-        data = text.encode("utf-8", "surrogatepass")
-        fired = self._fired(data, self.names if names is None else names)
-        if not fired:
-            return frozenset()
-        kept = self._kept(data)
-        budget = Budget(len(data))
         found: set[str] = set()
-        for look in fired:
-            if look.name not in found and any(_outside(span, kept) for span in _spans(look, data, budget)):
-                found.add(look.name)
+        for view, fired in self._fired(text, self.names if names is None else names):
+            kept = self._kept(view)
+            budget = Budget(len(view.data))
+            for look in fired:
+                if look.name not in found and any(_outside(span, kept) for span in _spans(look, view.data, budget)):
+                    found.add(look.name)
         return frozenset(found)
 
     def redact(self, text: str, names: Collection[str]) -> str:
@@ -150,32 +194,52 @@ class Redactor:
         """
         unknown = sorted(set(names) - self.names)
         if unknown:
-            return f"[redacted: {unknown[0]}]"
-        data = text.encode("utf-8", "surrogatepass")
-        pieces = self._pieces(data, names)
+            return self.marker(unknown[0])
+        pieces = self._pieces(text, names)
         # Replacing one thing can bring another to light, as when digits lose their neighbours.
         rounds = 0
         while pieces and rounds < _ROUNDS:
-            data = _replaced(data, pieces)
-            pieces = self._pieces(data, names)
+            text = _replaced(text, pieces)
+            pieces = self._pieces(text, names)
             rounds += 1
-        return f"[redacted: {pieces[0][2]}]" if pieces else data.decode("utf-8", "surrogatepass")
+        return self.marker(pieces[0][2]) if pieces else text
 
-    def _fired(self, data: bytes, names: Collection[str]) -> list[_Look]:
-        looks = (self._looks[number] for number in self._set.Match(data) or ())
-        return [look for look in looks if look.name in names]
+    @staticmethod
+    def marker(name: str) -> str:
+        """Return what stands in the place of what a pattern found."""
+        return f"{_MARKER}{name}]"
 
-    def _kept(self, data: bytes) -> list[Span]:
-        return [match.span() for match in self._markers.finditer(data)] if _MARKER in data else []
+    def _fired(self, text: str, names: Collection[str]) -> Iterator[tuple[_View, list[_Look]]]:
+        """Yield the forms of a text in which some of the named patterns occur, with their looks."""
+        ascii_only = text.isascii()
+        whole = _View.of(text, text if ascii_only else folded(text))
+        numbers = self._set.Match(whole.data) or ()
+        if ascii_only and len(self._looks) in numbers:
+            whole = _View.of(text, folded(text))
+            numbers = self._set.Match(whole.data) or ()
+        looks = [self._looks[number] for number in numbers if number < len(self._looks)]
+        if looks := [look for look in looks if look.name in names]:
+            yield whole, looks
+        if self._configured and whole.text != text:
+            written = _View.of(text, text, raw=True)
+            numbers = self._set.Match(written.data) or ()
+            own = [self._looks[number] for number in numbers if number < len(self._looks)]
+            if own := [look for look in own if look.pattern is None and look.name in names]:
+                yield written, own
 
-    def _pieces(self, data: bytes, names: Collection[str]) -> list[tuple[int, int, str]]:
+    def _kept(self, view: _View) -> list[Span]:
+        return [match.span() for match in self._markers.finditer(view.data)] if _MARKER in view.text else []
+
+    def _pieces(self, text: str, names: Collection[str]) -> list[tuple[int, int, str]]:
         """Return what to replace, ascending and disjoint, none of it inside a marker."""
-        kept = self._kept(data)
-        budget = Budget(len(data))
-        spans = sorted(
-            (start, stop, look.name) for look in self._fired(data, names) for start, stop in _spans(look, data, budget)
-        )
-        return [(*part, name) for start, stop, name in _merged(spans) for part in _outside((start, stop), kept)]
+        pieces: list[tuple[int, int, str]] = []
+        for view, fired in self._fired(text, names):
+            kept = self._kept(view)
+            budget = Budget(len(view.data))
+            for look in fired:
+                parts = [part for span in _spans(look, view.data, budget) for part in _outside(span, kept)]
+                pieces += ((*origin, look.name) for origin in view.origins(parts))
+        return _merged(sorted(pieces))
 
 
 def _spans(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
@@ -183,8 +247,11 @@ def _spans(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
 
     A configured pattern that occurs, but nowhere within a window, may be anywhere: all of the text.
     """
-    if not look.configured:
-        yield from _built_in(look, data, budget)
+    if look.whole is not None and look.pattern is not None:
+        yield from _broken(look.regexp, look.whole, look.pattern.cut, data, budget)
+        return
+    if look.pattern is not None:
+        yield from _built_in(look, look.pattern, data, budget)
         return
     none = True
     for span in _configured(look.regexp, data, budget):
@@ -194,23 +261,61 @@ def _spans(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
         yield 0, len(data)
 
 
-def _built_in(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
+def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: Budget) -> Iterator[Span]:
     group = min(look.regexp.groups, 1)
     at = 0
     while match := look.regexp.search(data, at):
         start, stop = match.span(group)
         at = stop
-        if look.check is None:
+        if pattern.check is None:
             yield start, stop
             continue
         candidate = data[start:stop].decode("utf-8", "surrogatepass")
-        parts = [
-            (start + first, start + last) for first, last in _in_bytes(CHECKS[look.check](candidate, budget), candidate)
-        ]
+        spans = _in_bytes(CHECKS[pattern.check](candidate, budget), candidate)
+        parts = [(start + first, start + last) for first, last in spans]
         yield from parts
         # A run of digits has been judged from end to end; anything else may overlap with the next candidate.
-        if look.check != "card":
+        if pattern.check != "card":
             at = parts[-1][1] if parts else start + 1
+
+
+def _broken(regexp: _Regexp, whole: _Regexp, cut: str, data: bytes, budget: Budget) -> Iterator[Span]:
+    """Yield as much of each candidate as is a token once it is put together; what is one by itself is found as such.
+
+    Of a candidate that is longer than a window the beginning is looked at.
+    """
+    piece = re.compile(rf"(?:(?!{cut}).)+".encode(), re.DOTALL)
+    at = 0
+    while at < len(data):
+        edge = min(at + _TOKEN, len(data))
+        match = regexp.search(data, at, edge)
+        if match is None:
+            at = edge if edge == len(data) else edge - _TOKEN // 2
+            continue
+        start, stop = match.span()
+        if stop == edge < len(data) and start > at:
+            at = start
+            continue
+        if not budget.pays(8):
+            yield start, len(data)
+            return
+        pieces = list(piece.finditer(data, start, stop))[:_PIECES]
+        last = _last(whole, [found.group() for found in pieces])
+        if last:
+            yield start, pieces[last].end()
+        at = pieces[last].end()
+
+
+def _last(whole: _Regexp, pieces: list[bytes]) -> int:
+    """Return the number of the last piece with which a token is whole, 0 if none is, or the first one by itself."""
+    if whole.search(pieces[0]):
+        return 0
+    for last in range(len(pieces) - 1, 0, -1):
+        joined = b"".join(pieces[: last + 1])
+        # Words alone are words, whatever they look like next to one another.
+        if _DIGIT.search(joined) and whole.search(joined):
+            return last
+    return 0
 
 
 def _in_bytes(spans: list[Span], text: str) -> list[Span]:
@@ -284,10 +389,10 @@ def _stop(span: Span) -> int:
     return span[1]
 
 
-def _replaced(data: bytes, pieces: list[tuple[int, int, str]]) -> bytes:
-    out: list[bytes] = []
+def _replaced(text: str, pieces: list[tuple[int, int, str]]) -> str:
+    out: list[str] = []
     at = 0
     for start, stop, name in pieces:
-        out += (data[at:start], _MARKER, name.encode(), b"]")
+        out += (text[at:start], _MARKER, name, "]")
         at = stop
-    return b"".join([*out, data[at:]])
+    return "".join([*out, text[at:]])

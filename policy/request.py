@@ -116,7 +116,8 @@ class Request:
     `taint` is the session's, now. `item` is the label of what would enter the context. `ceiling` is
     the clearance of the principal the session acts for, `provider` that of the model, `home` the
     effective clearance of the session's home address; `overshoot` says what happens to a read whose
-    result could not be spoken there. `content` is the text rules' patterns look at, `arguments`
+    result could not be spoken there. `content` is the text rules' patterns look at, as it is written; `shown` is what
+    else people may see of it, where its formatting hides or joins something, one view or several. `arguments`
     are those of a tool call as its own type gives them, None for one that is absent. `approved` tells
     that the gate holds a live approval bound to exactly this request. `confirmed` tells that a person
     confirmed a reset. `released` names the person who releases exactly this output below its label, empty if nobody
@@ -144,6 +145,7 @@ class Request:
     destination: Destination | None = None
     secret: Secret | None = None
     content: str = ""
+    shown: tuple[str, ...] = ()
     arguments: tuple[tuple[str, object], ...] = ()
     overshoot: Overshoot = "allow"
     approved: bool = False

@@ -159,12 +159,13 @@ class RuleIndex:
     Its memos are bounded and never seen from outside.
     """
 
-    __slots__ = ("_by_hook", "_fused", "_patterns", "_remembered")
+    __slots__ = ("_by_hook", "_fused", "_patterns", "_remembered", "_scanning")
 
     def __init__(self, rules: Iterable[Rule], patterns: Collection[str] = ()) -> None:
         ordered = sorted(rules, key=lambda rule: rule.id)
         self._by_hook = {hook: tuple(rule for rule in ordered if rule.hook is hook) for hook in Hook}
         self._patterns = tuple(patterns)
+        self._scanning = frozenset(hook for hook in Hook if self._looked_for(self._by_hook[hook]))
         self._remembered = lru_cache(maxsize=_MEMO_ENTRIES)(self._select)
         self._fused = lru_cache(maxsize=_MEMO_FUSED)(self._fuse)
         if any(rule.when is not None for rule in ordered):
@@ -184,6 +185,10 @@ class RuleIndex:
         if len(tool) > _MEMO_NAME or len(channel) > _MEMO_NAME:
             return self._select(hook, tool, channel, level, untrusted, approved)
         return self._remembered(hook, tool, channel, level, untrusted, approved)
+
+    def looks_for_patterns(self, hook: Hook) -> bool:
+        """Say whether any rule at a hook looks for a pattern, by name or in a condition."""
+        return hook in self._scanning
 
     def remembered(self) -> int:
         """Return how many combinations the memo holds, at most 4096."""

@@ -8,6 +8,7 @@ candidate too: a `Budget` bounds their work, and what it cannot pay for counts a
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
@@ -22,9 +23,26 @@ _CARD = re.compile(
 )
 _PLACEHOLDER = re.compile(r"[*.xX_\-]+|<.*|\$?\{.*|\[redacted.*|%[(s].*")
 _CARD_LENGTHS = range(19, 12, -1)
+# Where the groups of cards end, by their length, where a list, a table or a path could be meant as well.
+_CARD_GROUPS: Final = MappingProxyType(
+    {
+        13: frozenset({4, 8}),
+        14: frozenset({4, 10}),
+        15: frozenset({4, 10}),
+        16: frozenset({4, 8, 12}),
+        19: frozenset({4, 8, 12, 16}),
+    }
+)
+_GAP = re.compile(r"[ \t.\-]{1,3}")
+_ODD_GAP = re.compile(r"[\n_|*~`]")
 _IBAN_LENGTHS = range(34, 14, -1)
 _PHONE_DIGITS = 7
 _SHORTEST_VALUE = 6
+
+
+_SAMPLES: Final[Mapping[Check, str]] = MappingProxyType(
+    {"card": "4111111111111111", "iban": "DE89370400440532013000", "ssn": "536904399", "phone": "+12025550143"}
+)
 
 
 class Budget:
@@ -52,9 +70,28 @@ def _ends(places: list[int], count: int) -> bool:
     return count == len(places) or places[count] > places[count - 1] + 1
 
 
+def _grouped(text: str, places: list[int], at: int, stop: int) -> bool:
+    """Say whether some of the digits of a candidate stand as a card's do.
+
+    Between blanks, dots and dashes they always do. Among line ends, slashes and the like they have to be in a card's
+    groups, or one by one, and what stands between these may not be what a list goes on with before or behind them.
+    """
+    gaps = [text[left + 1 : right] for left, right in pairwise(places[at:stop])]
+    within = {gap for gap in gaps if gap}
+    if all(map(_GAP.fullmatch, within)):
+        return True
+    ends = {number for number, gap in enumerate(gaps, 1) if gap}
+    single = len(ends) == len(gaps)
+    before = text[places[at - 1] + 1 : places[at]] if at else ""
+    behind = text[places[stop - 1] + 1 : places[stop]] if stop < len(places) else ""
+    return (
+        (single or ends <= _CARD_GROUPS.get(stop - at, frozenset())) and before not in within and behind not in within
+    )
+
+
 def _card(text: str, budget: Budget) -> list[Span]:
     places = [place for place, char in enumerate(text) if char.isdecimal()]
-    digits = "".join(str(int(text[place])) for place in places)
+    digits = "".join(text[place] for place in places)
     spans: list[Span] = []
     at = 0
     while at < len(digits):
@@ -66,7 +103,7 @@ def _card(text: str, budget: Budget) -> list[Span]:
                     continue
                 if not budget.pays(2):
                     return [*spans, (places[at], len(text))]
-                if _luhn(digits[at:stop]):
+                if _luhn(digits[at:stop]) and _grouped(text, places, at, stop):
                     spans.append((places[at], places[stop - 1] + 1))
                     step = length
                     break
@@ -102,6 +139,7 @@ def _callable(text: str) -> bool:
     """
     import phonenumbers  # noqa: PLC0415 - 130 ms, only when a candidate turns up
 
+    text = _ODD_GAP.sub(" ", text)
     try:
         if text.startswith("00"):
             return phonenumbers.is_valid_number(phonenumbers.parse(f"+{text[2:]}"))
@@ -121,6 +159,16 @@ def _phone(text: str, budget: Budget) -> list[Span]:
     return []
 
 
+def _number(text: str, budget: Budget) -> list[Span]:
+    """Accept what North America's numbering plan has assigned."""
+    import phonenumbers  # noqa: PLC0415 - as above
+
+    if not budget.pays(8):
+        return [(0, len(text))]
+    number = phonenumbers.parse("".join(char for char in text if char.isdecimal()), "US")
+    return [(0, len(text))] if phonenumbers.is_valid_number(number) else []
+
+
 def _assignment(text: str, _budget: Budget) -> list[Span]:
     """Accept every value but a placeholder, and leave the quotes."""
     quotes = 1 if text[0] in "\"'" else 0
@@ -130,5 +178,12 @@ def _assignment(text: str, _budget: Budget) -> list[Span]:
 
 
 CHECKS: Final[Mapping[Check, Callable[[str, Budget], list[Span]]]] = MappingProxyType(
-    {"assignment": _assignment, "card": _card, "iban": _iban, "ssn": _ssn, "phone": _phone}
+    {"assignment": _assignment, "card": _card, "iban": _iban, "ssn": _ssn, "phone": _phone, "number": _number}
 )
+
+
+def load() -> None:
+    """Load the libraries now: they read files, which the first candidate need not wait for."""
+    budget = Budget(0)
+    for check, candidate in _SAMPLES.items():
+        CHECKS[check](candidate, budget)

@@ -88,6 +88,7 @@ class Calls:
 
     async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[Prepared]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
+        await self._gate.read_call(call)
         async with turn.lock:
             prepared = self._gate.prepare(turn.standing, call, turn.approvals)
             prepared = await self._gate.foresee(turn.standing, prepared)

@@ -4,6 +4,7 @@ Every call is decided at hook PRE_TOOL_CALL, one of an MCP server's tools at MCP
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, cast
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 
 from bot.approvals import asking, binding, live, someone_may_answer, to_spend
 from bot.crossings import Prepared
-from bot.gate.decisions import NOT_KNOWN
+from bot.gate.decisions import NOT_KNOWN, seen
 from bot.gate.speech import Speech
 from bot.sessions.approvals import Approval
 from bot.sessions.deliveries import OURS
@@ -66,6 +67,12 @@ class Calls(Speech):
         except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
             why = UNDECIDED
         return Prepared(call, self.refused(standing, why), "")
+
+    async def read_call(self, call: Call) -> None:
+        """Read long texts of a call in a thread, before `prepare` decides on them."""
+        # What cannot be written as texts is no call.
+        with suppress(ValueError, RecursionError):
+            await self.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
 
     def reaches_others(self, call: Call) -> bool:
         """Say whether a call must wait for the reads before it: it writes or sends, or names no tool there is."""
@@ -171,6 +178,7 @@ class Calls(Speech):
             held=made.hold,
             carried=made.carried,
         )
+        request = self._showing(request, *strings(dict(given)))
         decision, approval = self._crossed(standing, facts, request, declared), None
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
@@ -217,9 +225,9 @@ class Calls(Speech):
 
         Raises RefusedCallError: it cannot be replaced, or what is left would be another call.
         """
-        replaced = changed(given, lambda text: self._engine.redact(text, decision))
-        left = "\n".join(strings(replaced))
-        if self._engine.redact(left, decision) != left:
+        replaced = changed(given, lambda text: self._replaced(text, decision))
+        left = tuple(strings(replaced))
+        if self._engine.finds(("\n".join(left), *seen(left)), decision):
             # A number, a field's name, or two texts that only together are what the rule looks for.
             raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
         arguments = checked(tool, replaced)

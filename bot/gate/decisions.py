@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+import anyio.to_thread
 from pydantic import JsonValue
 
 from bot import authorize, labelling, principals
@@ -49,12 +50,34 @@ Raises ElsewhereError: another process has that channel.
 """
 
 
+_LONG: Final = 4_000
+"""Characters; reading as many takes a few milliseconds, of a hostile text a hundred."""
+
+
 class Minter(Protocol):
     """Who makes background sessions; the gate alone asks."""
 
     async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
         """Create a background session with its task; the same key is the same session."""
         ...
+
+
+def seen(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return what people may see of texts, and of all of them together, beside what is written."""
+    written = tuple(texts)
+    views = (view for text in written for view in _views(text))
+    return tuple(view for view in dict.fromkeys((*views, together(written))) if view not in written)
+
+
+def together(texts: Iterable[str]) -> str:
+    """Return what people see of texts that stand one below the other."""
+    return "\n".join(next(iter(_views(text)), text) for text in texts)
+
+
+def _views(text: str) -> tuple[str, ...]:
+    from channels.shown import views  # noqa: PLC0415 - the parser takes 40 ms to load, and only content rules need it
+
+    return views(text)
 
 
 def trial(document: Document) -> Callable[[Request, datetime], Decision]:
@@ -68,6 +91,12 @@ class ReadyPolicy:
 
     document: Document
     engine: Engine
+
+    def loaded(self) -> "ReadyPolicy":
+        """Return it once what its rules need is loaded, which takes time and reads files."""
+        if self.engine.load():
+            _views("*")
+        return self
 
 
 class Decisions:
@@ -101,6 +130,10 @@ class Decisions:
     def put_in_force(self, policy: ReadyPolicy) -> None:
         """Decide by this policy from now on; a decision under way ends by the one it began with."""
         self._force = policy
+
+    def load(self) -> None:
+        """Load what the rules in force need, in a thread: the first decision need not wait for it."""
+        self._force.loaded()
 
     @property
     def document(self) -> Document:
@@ -163,6 +196,13 @@ class Decisions:
         request = replace(self._request(Hook.PRE_CONTEXT_INJECTION, standing), item=label, content=text)
         decision = self._decide(request, standing.now)
         return Spoken(decision, self.cleaned(text, decision), standing.destination)
+
+    async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
+        """Read long texts that will be decided on at a hook, in a thread: there their decision finds them read."""
+        if self._engine.scans_at(hook):
+            for text in texts:
+                if len(text) > _LONG:
+                    await anyio.to_thread.run_sync(_views, text)
 
     def masked(self, text: str) -> str:
         """Return a text without the values of configured secrets and without what looks like one."""
@@ -268,7 +308,21 @@ class Decisions:
 
     def cleaned(self, text: str, decision: Decision) -> str:
         """Return a text as it may go on: without any secret's value, and with what the decision replaces replaced."""
-        return self._engine.redact(self._keyring.scrub(text), decision)
+        return self._replaced(self._keyring.scrub(text), decision)
+
+    def _replaced(self, text: str, decision: Decision) -> str:
+        """Return a text with what the decision replaces replaced in all that people may see of it."""
+        return self._engine.redact(text, decision, _views)
+
+    def _showing(self, request: Request, *texts: str) -> Request:
+        """Return a request for these texts with what people may see of them, if a rule may look for a pattern.
+
+        A call of an MCP server's tool is asked about at two hooks.
+        """
+        served = request.tool is not None and bool(request.tool.server)
+        hooks = (request.hook, Hook.MCP_TOOL_CALL) if served else (request.hook,)
+        asked = (self._engine.scans(replace(request, hook=hook)) for hook in hooks)
+        return replace(request, shown=seen(texts)) if any(asked) else request
 
     def _knows(self, standing: Standing) -> bool:
         """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""

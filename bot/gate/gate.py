@@ -87,6 +87,7 @@ class Gate(Calls):
             content=result.text,
             held=prepared.hold,
         )
+        await self.read_ahead(delivery.text for delivery in result.deliver)
         decision = self._decide(request, standing.now)
         rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
         if decision.verdict not in MAY_GO_ON:
@@ -100,7 +101,7 @@ class Gate(Calls):
                 audit=tuple(rows),
             )
         # Now, by the policy that decided: another one may be put in force while the channels are asked.
-        text = self._engine.redact(result.text, decision)
+        text = self._replaced(result.text, decision)
         deliver = list[NewDelivery]()
         after = replace(standing, taint=standing.taint.join(label))
         for delivery in result.deliver:

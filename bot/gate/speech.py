@@ -5,17 +5,20 @@ from typing import Final
 
 from bot import labelling
 from bot.crossings import Spoken
-from bot.gate.decisions import Decisions
+from bot.gate.decisions import Decisions, seen, together
 from bot.sessions.deliveries import OURS, Delivery
 from bot.sessions.releases import Release
 from bot.standing import Standing
-from channels.message import Address
+from channels.message import Address, Button
 from policy.decision import Decision, Outcome, Verdict, combined
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook, Request, Role
 
 _OTHER_BYTES: Final = Outcome(
     "fails_closed", Verdict.BLOCK, fixed=True, message="what would be sent is not what was shown"
+)
+_ON_BUTTONS: Final = Outcome(
+    "fails_closed", Verdict.BLOCK, fixed=True, message="what stands on a button cannot be replaced"
 )
 
 
@@ -30,21 +33,23 @@ class Speech(Decisions):
         *,
         approved: tuple[str, ...] = (),
         carried: Label = PUBLIC,
+        buttons: tuple[Button, ...] = (),
     ) -> Spoken:
-        """Decide on a text leaving for an address (hook PRE_OUTPUT).
+        """Decide on a text leaving for an address (hook PRE_OUTPUT), with the buttons under it.
 
         `approved` are the rules people lifted for it, `carried` is the label of what it holds by reference.
         """
+        words = _words(buttons)
         _, lowered = labelling.asked_anew(self.document, standing.home, standing.role, destination)
         request = replace(
             self._request(Hook.PRE_OUTPUT, standing),
             destination=destination,
-            content=text,
+            content="\n".join((text, *words)),
             carried=carried,
             lowered=lowered if destination.address == str(standing.home) else None,
         )
-        decision = self._lifting(request, standing.now, approved)
-        return Spoken(decision, self.cleaned(text, decision), destination)
+        decision = self._lifting(self._showing(request, text, *words), standing.now, approved)
+        return self._spoken(decision, text, destination, words)
 
     def beginning(self, standing: Standing, destination: Destination, text: str) -> Decision | None:
         """Decide on the beginning of an answer that is not finished (hook PRE_OUTPUT).
@@ -57,13 +62,20 @@ class Speech(Decisions):
         decision = self._decide(request, standing.now)
         return decision if self.cleaned(text, decision) == text else None
 
-    def reply(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
+    def reply(
+        self,
+        standing: Standing,
+        destination: Destination,
+        text: str,
+        label: Label,
+        buttons: tuple[Button, ...] = (),
+    ) -> Spoken:
         """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read (law 3).
 
         A rule that asks for approvals asks about what an agent says; a person's own question needs none, or
         nobody could be shown what to approve.
         """
-        return self.speak(replace(standing, taint=label), destination, text, approved=OURS)
+        return self.speak(replace(standing, taint=label), destination, text, approved=OURS, buttons=buttons)
 
     def release(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
         """Decide on a person's release of a text of this label (the sole exception of law `no_write_down`).
@@ -78,21 +90,36 @@ class Speech(Decisions):
             content=text,
             released=standing.principal if shown else "",
         )
-        decision = self._decide(request, standing.now)
+        decision = self._decide(self._showing(request, text), standing.now)
         return Spoken(decision, self.cleaned(text, decision), destination)
 
-    def recheck(self, delivery: Delivery, destination: Destination, now: int, release: Release | None = None) -> Spoken:
+    def looks_across(self, delivery: Delivery) -> bool:
+        """Say whether what was said before a delivery, by the same turn at the same address, is to be known."""
+        return self._engine.scans_at(Hook.PRE_OUTPUT) and not delivery.release and delivery.approved != OURS
+
+    def recheck(
+        self,
+        delivery: Delivery,
+        destination: Destination,
+        now: int,
+        release: Release | None = None,
+        *,
+        buttons: tuple[Button, ...] = (),
+        before: tuple[str, ...] = (),
+    ) -> Spoken:
         """Decide again on a text at the moment of sending, `now` in milliseconds, against who reads there then.
 
         An approval given for it stands; everything else is decided afresh, by the policy in force now. `release` is
         the record that the delivery refers to: it counts for exactly these bytes, this label and this destination,
-        cleared as when it was shown, while whoever released it may.
+        cleared as when it was shown, while whoever released it may. `before` are the texts that its turn said there
+        already: what only they and this one together hold counts as this one's.
         """
         released = (
             release is not None
             and release.covers(delivery, destination)
             and self._may_release(release.principal, delivery.label)
         )
+        words = _words(buttons)
         request = Request(
             hook=Hook.PRE_OUTPUT,
             principal="outbox",
@@ -103,15 +130,42 @@ class Speech(Decisions):
             provider=self.document.top,
             home=destination.clearance or PUBLIC,
             destination=destination,
-            content=delivery.text,
+            content="\n".join((delivery.text, *words)),
             released=release.principal if release is not None and released else "",
         )
-        decision = self._lifting(request, now, delivery.approved)
-        text = self.cleaned(delivery.text, decision)
-        if released and text != delivery.text:
+        request = self._showing(request, delivery.text, *words)
+        begun = self._begun(before, request)
+        across = replace(request, shown=(*request.shown, *_following(begun, delivery.text)))
+        spoken = self._spoken(self._lifting(across, now, delivery.approved), delivery.text, destination, words, begun)
+        if released and spoken.text != delivery.text:
             # What would be sent is not what the person was shown.
-            decision = replace(decision, verdict=Verdict.BLOCK, outcomes=(*decision.outcomes, _OTHER_BYTES))
-        return Spoken(decision, text, destination)
+            return replace(spoken, decision=_blocked(spoken.decision, _OTHER_BYTES))
+        return spoken
+
+    def _begun(self, before: tuple[str, ...], request: Request) -> tuple[str, ...]:
+        """Return texts that were said before a request's, as written and as seen, without what is whole in them."""
+        views = ("\n".join(before), together(before)) if before and self._engine.scans(request) else ()
+        return tuple(self._engine.begun(view, request) for view in dict.fromkeys(views))
+
+    def _spoken(
+        self,
+        decision: Decision,
+        text: str,
+        destination: Destination,
+        words: tuple[str, ...],
+        begun: tuple[str, ...] = (),
+    ) -> Spoken:
+        """Return a text as it may go on.
+
+        What stands on its buttons cannot be replaced, nor what has `begun` before it: then there is no such button, and
+        nothing of the text.
+        """
+        cleaned = self.cleaned(text, decision)
+        if self._engine.finds(_following(begun, cleaned), decision):
+            cleaned = self._engine.hidden(decision)
+        if words and self._engine.finds(("\n".join((cleaned, *words)), *seen((cleaned, *words))), decision):
+            decision = _blocked(decision, _ON_BUTTONS)
+        return Spoken(decision, cleaned, destination)
 
     def _may_release(self, principal: str, label: Label) -> bool:
         person = self.document.principals.get(principal)
@@ -133,3 +187,17 @@ class Speech(Decisions):
         there = Destination(str(address), address.channel, clearance, shared=shared)
         said = self.speak(standing, there, text, approved=approved, carried=carried)
         return combined(decision, said.decision)
+
+
+def _words(buttons: tuple[Button, ...]) -> tuple[str, ...]:
+    """Return all that people see of buttons; some platforms write the command out."""
+    return tuple(word for button in buttons for word in (button.label, button.command))
+
+
+def _following(begun: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """Return what people see of a text below what was said before it."""
+    return tuple(f"{one}\n{view}" for one in begun for view in dict.fromkeys((text, *seen((text,)))))
+
+
+def _blocked(decision: Decision, outcome: Outcome) -> Decision:
+    return replace(decision, verdict=Verdict.BLOCK, outcomes=(*decision.outcomes, outcome))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -10,7 +11,7 @@ import pytest
 from bot.crossings import Prepared
 from bot.errors import StoreGoneError
 from bot.gate.gate import Gate
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
 from bot.standing import Call
 from bot.tools.base import Arguments, Declared, Result, Tool
 from bot.tools.clock import CurrentTime
@@ -18,7 +19,8 @@ from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.message import Message
 from channels.base import Audience
-from channels.message import Address
+from channels.markdown import parsed
+from channels.message import Address, Button
 from policy.decision import Remedy, Verdict
 from policy.explain import shown
 from policy.labels import PUBLIC, Label
@@ -74,6 +76,117 @@ async def test_redact_on_a_result() -> None:
     asked = keeper.prepare(standing(), call("probe"))
     answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert (answer.text, answer.failed) == ("pay [redacted: payment-card]", False)
+
+
+HIDDEN = [
+    "4111**1111**1111**1111**",
+    "4111&#49;11111111111",
+    "4111*<i>1111</i>*<!-- x -->11111111",
+    "[4111](http://a.b/c)1111[11111111](http://d.e)",
+    "4111\\-1111\\-1111\\-1111",
+    "| 4111 | 1111 | 1111 | 1111 |\n|-|-|-|-|\n| a | b | c | d |",
+    "[a](http://b.c/%34111111111111111)",
+    "~~4111~~`1111`_1111_ 1111",
+    "4111&ZeroWidthSpace;1111&shy;11111111",
+    "> 4111\n\n    1111\n\n- 1111\n\n# 1111",
+    "![4111](http://a.b) 1111&nbsp;&nbsp;11111111",
+]
+"""A card in what people see."""
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+@pytest.mark.parametrize("action", ["BLOCK", "REDACT"])
+async def test_what_people_see_is_decided_on_whenever_it_is_said(action: str, text: str) -> None:
+    keeper = gate([Message()], rule(hook="PRE_OUTPUT", pattern="payment-card", action=action))
+    there, verdict = await keeper.destination(GUEST), Verdict[action]
+    asked = keeper.prepare(standing(), send(f"pay {text} now"))
+    assert asked.decision.verdict is verdict
+    said = [keeper.speak(standing(), there, text), keeper.recheck(delivery(text), there, NOW)]
+    for spoken in said:
+        assert spoken.decision.verdict is verdict
+        if action == "REDACT":
+            again = keeper.speak(standing(), there, spoken.text)
+            assert (again.decision.verdict, again.text) == (Verdict.ALLOW, spoken.text)
+            assert "[redacted: payment-card]" in spoken.text
+
+
+async def test_what_is_hidden_deeper_than_anybody_writes_goes_on_as_nothing() -> None:
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
+    there = await keeper.destination(GUEST)
+    # Each reading makes a card of the next.
+    cards = [f"4111&{'amp;' * level}#49;11111111111" for level in range(6)]
+    spoken = keeper.speak(standing(), there, "\n\n".join(cards))
+    assert spoken.text == "[redacted: payment-card]"
+
+
+async def test_a_rule_that_looks_for_nothing_reads_nothing() -> None:
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="email", action="BLOCK", taint=">= CONFIDENTIAL"))
+    there = await keeper.destination(GUEST)
+    assert keeper.speak(standing(), there, HIDDEN[0]).decision.verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+async def test_arguments_are_decided_on_as_people_would_see_them(text: str) -> None:
+    for action, verdict in (("BLOCK", Verdict.BLOCK), ("REDACT", Verdict.REDACT)):
+        probe = Probe()
+        keeper = gate([probe], rule(hook="PRE_TOOL_CALL", pattern="payment-card", action=action))
+        asked = keeper.prepare(standing(), call("probe", {"text": text, "more": {"a": "x"}}))
+        assert asked.decision.verdict is verdict
+        if verdict is Verdict.REDACT:
+            await keeper.run(standing(), asked, unrecorded)
+            assert "[redacted: payment-card]" in probe.said[0].model_dump_json()
+
+
+async def test_what_only_two_arguments_hold_together_is_refused() -> None:
+    keeper = gate([Probe()], rule(hook="PRE_TOOL_CALL", pattern="payment-card", action="REDACT"))
+    asked = keeper.prepare(standing(), call("probe", {"more": {"a": ["4111&#49;111", "1111&#49;111"]}}))
+    assert blocked_by(asked.decision) == {"fails_closed"}
+
+
+async def test_buttons_are_decided_on_with_their_text() -> None:
+    there = await gate([]).destination(GUEST)
+    pressed = (Button("4111 1111", "/pay 1111 1111"), Button("No", "/no"))
+    for action, text in (("BLOCK", "pay?"), ("REDACT", "pay?"), ("REDACT", f"pay {CARD}?"), ("REDACT", "4111 1111")):
+        keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action=action))
+        whole = (Button(CARD, "/pay"),) if text != "4111 1111" else (Button("1111 1111", "/pay"),)
+        assert keeper.reply(standing(), there, text, PUBLIC, whole).decision.verdict is Verdict.BLOCK
+        assert keeper.recheck(delivery(text), there, NOW, buttons=whole).decision.verdict is Verdict.BLOCK
+        assert keeper.reply(standing(), there, "no?", PUBLIC, pressed[1:]).decision.verdict is Verdict.ALLOW
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
+    spoken = keeper.reply(standing(), there, f"pay {CARD}?", PUBLIC, pressed[1:])
+    assert (spoken.decision.verdict, spoken.text) == (Verdict.REDACT, "pay [redacted: payment-card]?")
+
+
+async def test_what_a_turn_said_before_counts_with_what_it_says_next() -> None:
+    for action, verdict in (("BLOCK", Verdict.BLOCK), ("REDACT", Verdict.REDACT)):
+        keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action=action))
+        there = await keeper.destination(GUEST)
+        assert keeper.looks_across(delivery())
+        for before, text in (("4111 **1111**", "1111 1111"), ("it is 4111&#49;111", "**1111** 1111, thanks")):
+            spoken = keeper.recheck(delivery(text), there, NOW, before=(before,))
+            assert spoken.decision.verdict is verdict
+            assert action == "BLOCK" or spoken.text == "[redacted: payment-card]"
+        assert keeper.recheck(delivery("and so on"), there, NOW, before=(CARD, "x")).decision.verdict is Verdict.ALLOW
+        both = keeper.recheck(delivery(f"{CARD} as well"), there, NOW, before=("hello",))
+        assert action == "BLOCK" or both.text == "[redacted: payment-card] as well"
+    keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="BLOCK", taint=">= CONFIDENTIAL"))
+    spoken = keeper.recheck(delivery("1111 1111"), there, NOW, before=("4111 1111",))
+    assert spoken.decision.verdict is Verdict.ALLOW
+    assert not gate([]).looks_across(delivery())
+    assert not keeper.looks_across(replace(delivery(), approved=OURS))
+
+
+async def test_long_texts_are_read_in_a_thread_where_a_rule_looks_for_something() -> None:
+    looking = gate([Probe()], rule(hook="PRE_OUTPUT", pattern="email", action="BLOCK"))
+    for keeper, text, read in ((gate([]), "a *b* ", 0), (looking, "c *d* ", 1), (looking, "e *f*", 0)):
+        before = parsed.cache_info().currsize + parsed.cache_info().misses
+        await keeper.read_ahead((text * (1 if not read and keeper is looking else 1000),))
+        assert parsed.cache_info().currsize + parsed.cache_info().misses - before >= read
+    await gate([Probe()], rule(hook="PRE_TOOL_CALL", pattern="email", action="BLOCK")).read_call(
+        call("probe", {"a": "b"})
+    )
+    await gate([Probe()]).read_call(Call("c", "probe", None))
+    await gate([Probe()]).read_call(Call("c", "probe", {"n": 10**5000}))
 
 
 async def test_redact_on_arguments_however_deep_names_too() -> None:
@@ -328,3 +441,9 @@ def test_a_number_that_cannot_be_replaced_is_refused() -> None:
     decision = gate([probe], document(rules=[rule])).prepare(standing(), asked).decision
     assert decision.verdict is Verdict.BLOCK
     assert "cannot be replaced" in decision.outcomes[-1].message
+
+
+async def test_what_content_rules_need_is_loaded_once_they_are_in_force() -> None:
+    for keeper in (gate([]), gate([], rule(hook="PRE_OUTPUT", pattern="iban", action="BLOCK"))):
+        await asyncio.to_thread(keeper.load)
+        assert (await asyncio.to_thread(keeper.prepared_policy(keeper.document).loaded)).document is keeper.document

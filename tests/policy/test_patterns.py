@@ -2,6 +2,7 @@
 
 import pytest
 
+from channels.shown import views
 from policy.patterns import BUILT_IN, EMAIL, IBAN, NAMES, PAYMENT_CARD, PHONE, SECRET, US_SSN
 from policy.redact import Redactor
 
@@ -50,6 +51,41 @@ FOUND = [
     (PHONE, "(202) 555-0143"),
     (PHONE, "202.555.0143"),
 ]
+# Whatever people, or a program, put between the groups, and whatever characters they are written with.
+GROUPED = [
+    (PAYMENT_CARD, "4111/1111/1111/1111"),
+    (PAYMENT_CARD, "4111_1111_1111_1111"),
+    (PAYMENT_CARD, "4111\n1111\n1111\n1111"),
+    (PAYMENT_CARD, "4111.1111/1111_1111"),
+    (PAYMENT_CARD, "4111 | 1111 | 1111 | 1111"),
+    (PAYMENT_CARD, "41111111\r\n11111111"),
+    (PAYMENT_CARD, "3782/822463/10005"),
+    (PAYMENT_CARD, "4/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1"),
+    (PAYMENT_CARD, "4111\u200b1111\u00ad1111\u20601111"),
+    (PAYMENT_CARD, "\u0664\u0661\u0661\u0661" + " 1111" * 3),
+    (PAYMENT_CARD, "4\u03361\u03361\u03361 1111 1111 1111"),
+    (PAYMENT_CARD, "\U0001d7d2" + "\u2460" * 15),
+    (PAYMENT_CARD, "4\x00111\x001111 1111 1111"),
+    (PAYMENT_CARD, "4111\u00b71111\u22c51111\u30fb1111"),
+    (IBAN, "DE89/3704/0044/0532/0130/00"),
+    (IBAN, "DE89\n3704\n0044\n0532\n0130\n00"),
+    (IBAN, "\uff24\uff258\uff19_3704_0044_0532_0130_00"),
+    (US_SSN, "536/90/4399"),
+    (US_SSN, "536\n90\n4399"),
+    (US_SSN, "536_90_4399"),
+    (US_SSN, "536\u2013\u06f9\u06f0\u20134399"),
+    (EMAIL, "ann\uff20exam\u200bple.org"),
+    (PHONE, "+1 202_555_0143"),
+    (PHONE, "\uff0b49\n30\n901820"),
+    (PHONE, "202_555_0143"),
+    (PHONE, "202\n555\n0143"),
+    (SECRET, "AKIA" + "/IOSFODNN7" + "/EXAMPLE"),
+    (SECRET, "AKIA" + "_IOSF.ODNN-7EXA\nMPLE"),
+    (SECRET, "\uff21KIA" + "IOSF\u200bODNN7EXAMPLE"),
+    (SECRET, "ghp_" + "a1" * 9 + "\n" + "a1" * 9),
+    (SECRET, "sk-" + "A1" * 8 + "\n" + "A1" * 8),
+    (SECRET, "eyJhbGciOiJI\n." + "c3ViamVjdDox." + "c2lnbmF0dXJl"),
+]
 PART = [
     (SECRET, "Authorization: Bearer {}", "abcdef0123456789abcdef"),
     (SECRET, "postgres://user:{}@db/x", "s3cret"),
@@ -67,6 +103,20 @@ PART = [
     (SECRET, "cut off: {}", "-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXk"),
 ]
 LEFT = [
+    "4111/1111/1111/1112",
+    "4111\n1111\n1111\n1111\n1111",
+    "4111 1111/1111\n1111 11/11",
+    "7/4/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1/9/9/9",
+    "1536/90/4399",
+    "a/536/90/4399",
+    "536\n90\n4399\n17",
+    "200_300_4000",
+    "ASIA\nPACIFIC\nREVENUES",
+    "ASIA-PACIFIC-REPORT-2026",
+    "sk-SK/documents/2026/the-whole-of-it",
+    "npm_config/registry/2026/packages",
+    "task-\n12345678901234567890",
+    "AKIA" + "/AB/CD",
     "4111111111111112",
     "1700000000000",
     "411111111111111111111",
@@ -93,7 +143,7 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize("name, text", FOUND)
+@pytest.mark.parametrize("name, text", FOUND + GROUPED)
 @pytest.mark.parametrize("around", ["{}", "see {}.", "({})", "\n{}\n", "☃ {} ☃", "\ud800 {}\udc00"], ids=ascii)
 def test_finds_all_of_it(name: str, text: str, around: str) -> None:
     assert name in REDACTOR.scan(around.format(text))
@@ -115,3 +165,41 @@ def test_leaves_alone_what_only_looks_like_it(text: str) -> None:
 
 def test_every_name_has_a_look_and_every_look_a_name() -> None:
     assert {pattern.name for pattern in BUILT_IN} == set(NAMES)
+
+
+ORDINARY = """
+The sprint of 2026-03-14 ended at 17:30; 41 of 52 tickets are done, 3 moved (see 2025/12/31 and 31.12.2025).
+Version 10.4.1111.2 follows 9.12.33, built from refs/2026/03/14/1111 on 192.168.10.24 and 10.0.0.1/24.
+Prices: 4,500.00 / 4,700.00 / 5,200.00 EUR; 1.240.000 in all; a third of 12/25 is 0.16.
+/var/log/2026/04/15/4111_1234_99.log  C:\\data\\2026_01_02\\536-file_90.txt  IMG_20260314_101112.jpg
+2026-03-14T10:20:30.123456Z 1710411630123 550e8400-e29b-41d4-a716-446655440000
+
+4500
+4700
+5200
+6100
+4111
+
+| item | count | price | sum |
+|---|---|---|---|
+| 4010 | 2 | 4500 | 9000 |
+| 4020 | 12 | 4700 | 56400 |
+| 4030 | 7 | 5200 | 36400 |
+
+- 12
+- 45
+- 4399
+
+1. one
+2. two
+3/4 cup of it, 1/2 of that, 24/7, A4/A5, DE/FR/IT, ISO 9001/14001, RFC 2119/8174.
+AT 10:30 the IT21 group met in RO45 with some of the people who were there before and after.
+snake_case_name_2026, task_12_of_24, sk-learn, ghp, AIDA_2026_CRUISES_HAMBURG, npm_lifecycle_script=build.
+fetch origin/main 0123abc..4567def; +12 -34 lines; 202 accepted / 404 missing / 5003 done; 100-200-3000 m.
+"""
+
+
+def test_ordinary_text_holds_nothing() -> None:
+    assert REDACTOR.scan(ORDINARY) == frozenset()
+    for view in views(ORDINARY):
+        assert REDACTOR.scan(view) == frozenset()

@@ -216,3 +216,30 @@ def test_more_matches_than_the_budget_pays_for_take_the_rest_along() -> None:
     assert redacted.count(".") < 20_000
     assert "z" not in redacted.replace("[redacted: z]", "")
     assert letter.redact("z." * 1000, ("z",)) == "[redacted: z]." * 1000
+
+
+BROKEN = "ghp_" + "a1" * 9 + "\n" + "a1" * 9
+
+
+@pytest.mark.parametrize("offset", [0, 500, 990, 1000, 1020, 1024, 1500, 2040])
+def test_a_broken_token_is_found_wherever_it_stands(offset: int) -> None:
+    filler = "word " * (offset // 5)
+    assert PLAIN.redact(f"{filler}{BROKEN} and", ("secret",)) == f"{filler}[redacted: secret] and"
+
+
+def test_a_broken_token_that_is_longer_than_is_looked_at_goes_in_part_and_many_cost_no_more() -> None:
+    long = "ghp_" + "a1b2\n" * 600
+    assert PLAIN.redact(long, ("secret",)).startswith("[redacted: secret]")
+    assert PLAIN.scan("ghp_" + "ab\n" * 600, ("secret",)) == frozenset()
+    assert PLAIN.redact("hf_a1\n" * 20_000, ("secret",)).endswith("[redacted: secret]")
+
+
+def test_what_is_written_with_other_characters_is_replaced_where_it_stands() -> None:
+    assert PLAIN.redact("é \uff14111\u200b1111 11111111\u200b ü", ("payment-card",)) == (
+        "é [redacted: payment-card]\u200b ü"
+    )
+    own = Redactor({"wide": "\uff21", "narrow": "A"})
+    assert own.scan("\uff21") == {"wide", "narrow"}
+    assert own.scan("\uff21", ("wide",)) == {"wide"}
+    assert own.redact("é\uff21", ("wide",)) == "é[redacted: wide]"
+    assert own.scan("b\uff22\x00", ("narrow",)) == frozenset()

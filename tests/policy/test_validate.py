@@ -3,7 +3,7 @@
 import pytest
 
 from policy.patterns import Check
-from policy.validate import CHECKS, Budget
+from policy.validate import CHECKS, Budget, load
 
 CANDIDATES: list[tuple[Check, str, list[tuple[int, int]]]] = [
     ("card", "4111 1111 1111 1111 12", [(0, 19)]),
@@ -17,6 +17,8 @@ CANDIDATES: list[tuple[Check, str, list[tuple[int, int]]]] = [
     ("phone", "+1 202 555 0143 77", [(0, 15)]),
     ("phone", "+999 1234567", []),
     ("phone", "00442079460958", [(0, 14)]),
+    ("number", "202_555_0143", [(0, 12)]),
+    ("number", "200_300_4000", []),
     ("assignment", "'quoted'", [(1, 7)]),
     ("assignment", "hunter2", [(0, 7)]),
     ("assignment", "short", []),
@@ -36,6 +38,7 @@ def test_the_real_part(check: Check, text: str, real: list[tuple[int, int]]) -> 
         ("iban", "DE89 3704 0044 0532 0130 01"),
         ("ssn", "666-90-4399"),
         ("phone", "+999 1234567"),
+        ("number", "200_300_4000"),
     ],
 )
 def test_what_cannot_be_paid_for_counts_as_real(check: Check, text: str) -> None:
@@ -48,3 +51,8 @@ def test_what_cannot_be_paid_for_counts_as_real(check: Check, text: str) -> None
 def test_a_budget_grows_with_the_text() -> None:
     assert Budget(80).pays(4106)
     assert not Budget(80).pays(4107)
+
+
+def test_loading_changes_nothing() -> None:
+    load()
+    assert CHECKS["card"]("4111111111111111", Budget(0)) == [(0, 16)]

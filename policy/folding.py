@@ -1,0 +1,77 @@
+"""One form of a text for every pattern to look at, whatever characters it is written with.
+
+What does not show is left out: zero-width characters, soft hyphens, controls, marks that strike through or enclose.
+Digits of every script, letters and signs of other widths and shapes become ASCII where they mean that, and every blank,
+dash and line end becomes one kind. Letters of other scripts that only look like Latin ones stay what they are.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+# Printable by their category, and still not seen (Unicode's Default_Ignorable_Code_Point); marks that go over, through
+# or round the character before.
+_UNSEEN: Final = frozenset(
+    code
+    for codes in (
+        *((0x034F,), (0x115F, 0x1160), (0x17B4, 0x17B5), range(0x180B, 0x1810), (0x2800, 0x3164, 0xFFA0, 0x1D159)),
+        *(range(0xFE00, 0xFE10), range(0xE0000, 0xE1000)),
+        *(range(0x0300, 0x0370), range(0x20D0, 0x2100), range(0xFE20, 0xFE30)),
+    )
+    for code in codes
+)
+_LINES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
+_DOTS: Final = frozenset("\u00b7\u2027\u2219\u22c5\u30fb\uff65")
+_SLASHES: Final = frozenset("\u2044\u2215\u29f8")
+
+
+def folded(text: str) -> str:
+    """Return the form of a text that patterns look at."""
+    return text.translate(_Table())
+
+
+def places(text: str) -> Iterator[int]:
+    """Yield, for every character of the folded text, the place of the one in the text that it stands for."""
+    for place, char in enumerate(text):
+        for _ in _folded(ord(char)):
+            yield place
+
+
+class _Table:
+    """What `str.translate` looks characters up in."""
+
+    def __getitem__(self, code: int) -> str:
+        return _folded(code)
+
+
+@lru_cache(maxsize=8192)
+def _folded(code: int) -> str:
+    char = chr(code)
+    if char in _LINES:
+        return "\t" if char == "\t" else "\n"
+    category = unicodedata.category(char)
+    if code in _UNSEEN or category in {"Cc", "Cf"}:
+        return ""
+    if char.isascii():
+        return char
+    return _SIGNS.get(category) or _plain(char)
+
+
+def _plain(char: str) -> str:
+    """Return the ASCII characters that another one means, or that one."""
+    digit = unicodedata.digit(char, None)
+    if digit is not None:
+        return str(digit)
+    if char in _DOTS:
+        return "."
+    if char in _SLASHES:
+        return "/"
+    if char == "\u2212":
+        return "-"
+    meant = unicodedata.normalize("NFKC", char)
+    return meant if meant.isascii() else char
+
+
+_SIGNS: Final = MappingProxyType({"Zs": " ", "Pd": "-", "Pc": "_"})
