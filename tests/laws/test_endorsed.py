@@ -145,11 +145,15 @@ async def test_a_question_lists_what_was_endorsed(tmp_path: Path) -> None:
 async def test_what_is_told_of_an_untrusted_session_is_untrusted(tmp_path: Path, tool: str, *, named: bool) -> None:
     """How much it did, whether it ended and what it waits for may have been chosen by what it has read."""
     async with running(tmp_path) as owner:
-        await _write(tmp_path, "four")
-        await owner.say(_asks("four"))
-        await _quiet(owner)
+        # One that waits for its person is listed; one that was heard is not any more.
+        task = f"{bang('read_file', path='public/welcome.md')}\n{note('guest', 'hi')}"
+        await owner.say(bang("sessions_spawn", task=task, returns={"four": _FIELDS["four"][0]}))
+
+        async def asks() -> bool:
+            return bool(await owner.app.store.questions())
+
+        await eventually(asks)
         (child,) = [state.sid async for state in owner.app.store.sessions() if state.lineage is not None]
-        await owner.say(bang("session_status"))
         assert str((await owner.state()).taint) == "PUBLIC"
         shown = await owner.say(bang(tool, session_id=child) if named else bang(tool))
         assert child in shown
