@@ -15,7 +15,7 @@ from tests.adversary.worlds import PLANTED, READ, WORLDS, World, spawn
 pytestmark = pytest.mark.anyio
 
 MENDED = tuple(world for world in WORLDS if not world.known)
-RANDOM = 10
+RANDOM = 5
 LONG_ENOUGH = Bounds(breadth=1_000, random=0)
 BY_NAME = {world.name: world for world in WORLDS}
 
