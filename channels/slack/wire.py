@@ -28,7 +28,8 @@ Json = Mapping[str, Any]
 
 _SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast"})
 _SLACKBOT: Final = "USLACKBOT"
-_COMMAND: Final = re.compile(r"!(\w+)")
+# A name with a JSON object behind it proposes a call to the offline model; a tool may be named like a command.
+_COMMAND: Final = re.compile(r"!(\w++)(?!\s*\{)")
 # Whatever changes who reads in a channel. To be told that it was offered to another organisation takes a scope, and
 # nobody there reads before it is shared.
 _CHANGES: Final = frozenset(

@@ -116,10 +116,14 @@ async def test_a_call_that_waits_for_approval_cannot_run() -> None:
     "arguments, told",
     [
         pytest.param(None, "must be a JSON object", id="no object"),
-        pytest.param({"text": 1}, "`text` (string_type)", id="wrong type"),
-        pytest.param({"text": "x", "session_id": "s2"}, "`session_id` (extra_forbidden)", id="smuggled session"),
-        pytest.param({"label": "PUBLIC"}, "`label` (extra_forbidden)", id="smuggled label"),
-        pytest.param({"principal": "owner", "taint": "PUBLIC"}, "`principal` (extra_forbidden)", id="smuggled person"),
+        pytest.param({"text": 1}, "`text` should be a valid string", id="wrong type"),
+        pytest.param(
+            {"text": "x", "session_id": "s2"}, "`session_id` is not one of its arguments", id="smuggled session"
+        ),
+        pytest.param({"label": "PUBLIC"}, "`label` is not one of its arguments", id="smuggled label"),
+        pytest.param(
+            {"principal": "owner", "taint": "PUBLIC"}, "`principal` is not one of its arguments", id="smuggled person"
+        ),
     ],
 )
 async def test_arguments_that_do_not_fit_are_refused_by_name(arguments: object, told: str) -> None:
@@ -138,7 +142,7 @@ async def test_a_refusal_never_repeats_the_values_it_refused() -> None:
 async def test_a_tool_may_refuse_a_call_before_anything_is_touched() -> None:
     asked = gate([Message()]).prepare(standing(), send("hi", recipient="gest"))
     assert blocked_by(asked.decision) == {"fails_closed"}
-    assert "guest" in asked.decision.outcomes[-1].message
+    assert "unknown recipient" in asked.decision.outcomes[-1].message
 
 
 async def test_a_declaration_that_fails_blocks_and_tells_nothing() -> None:

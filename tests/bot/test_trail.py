@@ -19,7 +19,7 @@ from bot.sessions.values import NewEvent, NewItem, Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
 from bot.trail import CHECKED, SCANNED
 from channels.message import Address
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, RESTRICTED, TOP, Scripted, bang, parts, policy
 from tests.bot.rooms import talking, team
@@ -155,7 +155,7 @@ async def test_no_read_up_what_a_hidden_session_has_no_budget_for(tmp_path: Path
         await person.say("hello")
         await person.say("/taint raise RESTRICTED")
         before = await asked(person.app, "/audit tail 50", CONFIDENTIAL)
-        await person.app.store.settle_tokens("x", Spender("owner", "", PUBLIC), 49_990, complete=True)
+        await person.app.store.settle_tokens("x", Spender("owner", "", parse("RESTRICTED")), 49_990, complete=True)
         assert "used up" in await person.say("/summarize")
         (refused,) = [row for row in await person.app.store.records(AUDIT) if "budget" in row.body]
         assert (refused.body["session"], refused.body["taint"]) == (person.sid, "RESTRICTED")

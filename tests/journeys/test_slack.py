@@ -152,8 +152,8 @@ async def test_reset_and_send(tmp_path: Path) -> None:
         ann, ben = server.user("ann"), server.user("ben")
         settings = config(server, ann, ben=(ben, "member", "PUBLIC"))
         place = {"channel": "slack", "workspace": server.team.id, "chat": ben.dm().id, "clearance": "PUBLIC"}
-        settings["policy"]["recipients"] = {"ben": place}
-        tell = call("message", channel="slack", recipient="ben", text="we open at nine")
+        settings["policy"]["recipients"] = {"bens-chat": place}
+        tell = call("message", channel="slack", recipient="bens-chat", text="we open at nine")
         async with listening(Machine(tmp_path), server, settings):
             await ann.says(ann.dm(), READ)
             await hears(server, ann.dm(), "Veldhaven")
@@ -173,11 +173,11 @@ async def test_stop_ends_what_waits_for_an_answer(tmp_path: Path) -> None:
         ann, ben = server.user("ann"), server.user("ben")
         settings = config(server, ann, ben=(ben, "member", "INTERNAL"))
         place = {"channel": "slack", "workspace": server.team.id, "chat": ben.dm().id, "clearance": "INTERNAL"}
-        settings["policy"]["recipients"] = {"ben": place}
+        settings["policy"]["recipients"] = {"bens-chat": place}
         async with listening(Machine(tmp_path), server, settings):
             await ann.says(ann.dm(), call("read_file", path="public/welcome.md"))
             await hears(server, ann.dm(), "read_file:")
-            await ann.says(ann.dm(), call("message", channel="slack", recipient="ben", text="we open at nine"))
+            await ann.says(ann.dm(), call("message", channel="slack", recipient="bens-chat", text="we open at nine"))
             await hears(server, ann.dm(), "May `message` run")
             await ann.runs("/lockgate stop")
             await hears(server, ann.dm(), "stopping")

@@ -16,6 +16,7 @@ from bot import approvals
 from bot.bounded import FAILED
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import RISEN, RISEN_KEY
+from bot.sessions.kin import SESSION
 from bot.standing import Call, Standing
 from bot.tools.message import Message
 from policy.decision import Verdict
@@ -86,7 +87,11 @@ async def _told(owner: Person, files: Path, folder: str, page: str, returns: obj
         return bool(ended) and not parent.waiting_items and parent.turn is None
 
     await eventually(over)
-    (report,) = [one for one in await owner.app.store.deliveries(sid) if not one.key.endswith(RISEN_KEY)]
+    (report,) = [
+        one
+        for one in await owner.app.store.deliveries(sid)
+        if one.address.startswith(f"{SESSION}:") and not one.key.endswith(RISEN_KEY)
+    ]
     return str(report.label)
 
 

@@ -104,6 +104,7 @@ def test_a_file_of_a_shared_message_is_told_and_not_read() -> None:
         ("<@UBOT> /status", {}, ("/status", True)),
         ("!status", {"thread_ts": "4.1"}, ("/status", True)),
         ("!nothing", {"thread_ts": "4.1"}, ("!nothing", False)),
+        ('!status {"x": 1}', {"thread_ts": "4.1"}, ('!status {"x": 1}', False)),
         ("!status!", {"thread_ts": "4.1"}, ("/status!", True)),
         ("go on", {"thread_ts": "4.1", "parent_user_id": "UBOT"}, ("go on", True)),
         ("go on", {"thread_ts": "4.1", "parent_user_id": "U2"}, ("go on", False)),
