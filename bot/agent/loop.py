@@ -200,7 +200,7 @@ class Agent:
         return self._chain.window(turn.standing).holds(context.messages, self._parameters(turn))
 
     def _parameters(self, turn: OpenTurn) -> ModelRequestParameters:
-        """Return what the model is offered: the tools that are for whoever asks, by the policy in force."""
+        """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
         offered = self._gate.offered(turn.standing)
         names = tuple(tool.name for tool in offered)
         if names not in self._toolsets:

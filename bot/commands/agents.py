@@ -147,7 +147,7 @@ async def _list(context: CommandContext) -> Reply:
 
 
 async def _task(context: CommandContext, state: SessionState) -> str:
-    """Return what a background session is called, or how its task begins; whoever may know of it may know that."""
+    """Return what a background session is called, or how its task begins; a reader who may know of it may know that."""
     title = title_for(state, state.visibility)
     if title is not None:
         return context.gate.masked(title.text)

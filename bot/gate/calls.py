@@ -30,7 +30,7 @@ from policy.request import Tool as Facts
 
 NOBODY: Final = "nobody may approve this"
 NOBODY_ALONE: Final = (
-    "nobody may approve this: a background session asks whoever set it going, alone, in a private chat that is cleared "
+    "nobody may approve this: a background session asks the person who set it going, alone, in a private chat cleared "
     "for what it has read; have the conversation itself make this call"
 )
 UNDECIDED: Final = "this call could not be decided"
