@@ -194,8 +194,8 @@ class Endings:
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
-        if ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
-            # Which budget is used up is his matter who asked, and none of a shared chat's other readers.
+        if turn.above_home or ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
+            # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows)
         else:
             deliver = (self._notice(turn, notice, label, rows),)
@@ -241,20 +241,56 @@ class Endings:
     async def _denied(
         self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow], offer: Offer | None = None
     ) -> tuple[NewDelivery | None, ...]:
-        """Return how a denial is told: in a shared chat one constant, and the reason to whoever asked alone.
+        """Return how a denial is told: in a shared chat one constant, and the reason to the asker alone.
 
-        With it goes what he is offered in its place, which counts from now on.
+        With it goes what they are offered in its place, which counts from now on.
         """
         text = why if offer is None else f"{why}\n{self._offers.wording(offer)}"
-        if turn.standing.destination.shared:
-            constant, told = self._notice(turn, DENIED_HERE, PUBLIC, rows), await self._aside(turn, text, label, rows)
+        if turn.above_home:
+            constants, told = self._constants(turn, rows), await self._apart(turn, text, label, rows)
+        elif turn.standing.destination.shared:
+            constants = (self._notice(turn, DENIED_HERE, PUBLIC, rows),)
+            told = await self._aside(turn, text, label, rows)
         else:
-            constant, told = None, self._notice(turn, text, label, rows)
+            constants, told = (), self._notice(turn, text, label, rows)
         if offer is not None and told is not None:
             await self._offers.make(replace(offer, told=label))
             rows.append(made(offer))
             told = replace(told, key=question_key(turn.record.id, offer.code), kind=OutboundKind.OFFER)
-        return (constant, told)
+        return (*constants, told)
+
+    def _constants(self, turn: OpenTurn, rows: list[AuditRow]) -> tuple[NewDelivery | None, ...]:
+        """Return what is said at home once more was read than may be told there: the same for each message.
+
+        The model knows that by then, and chooses whether, how and after how many turns it ends (ADR 0021). So it is
+        told as for the least that may not be told there, and for nothing that another session sent.
+        """
+        if not turn.asked:
+            return ()
+        standing, readers = turn.standing, _readers(turn)
+        text = DENIED_HERE
+        if not standing.destination.shared:
+            least = labelling.least_above(self._gate.document, readers, standing.taint)
+            spoken = self._gate.speak(replace(standing, taint=least), standing.destination, "")
+            text = self._gate.explained(spoken.decision, readers, approvals.ANSWER)
+        notice = self._notice(turn, text, PUBLIC, rows)
+        return tuple(notice and replace(notice, key=f"{notice.key}-{position}") for position in turn.asked)
+
+    async def _apart(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
+        """Return what the asker is told alone of what may not be told in their shared chat, None elsewhere.
+
+        One who may not know what was read is told of the least of that, whatever it was.
+        """
+        standing = turn.standing
+        if not (standing.destination.shared and turn.asked):
+            return None
+        person = self._gate.document.principals.get(standing.asker)
+        clearance = PUBLIC if person is None else person.clearance
+        if standing.taint.flows_to(clearance):
+            return await self._aside(turn, text, label, rows)
+        least = labelling.least_above(self._gate.document, clearance, standing.taint)
+        decision = self._gate.invoke(replace(standing, taint=least))
+        return await self._aside(turn, self._gate.explained(decision, _readers(turn), _MESSAGE), PUBLIC, rows)
 
     async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a notice for whoever asked in a shared chat, None if he has no account there or may not hear it."""

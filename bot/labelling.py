@@ -215,6 +215,16 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
     )
 
 
+def least_above(document: Document, clearance: Label, found: Label) -> Label:
+    """Return the least label of the configuration that does not flow to a clearance, `found` if they all do.
+
+    It stands for whatever was found that does not, so that what is told of it is the same for all of that.
+    """
+    levels = map(Label, Level)
+    compartments = (Label(PUBLIC.level, frozenset({one})) for one in document.compartments)
+    return next((label for label in (*levels, *compartments) if not label.flows_to(clearance)), found)
+
+
 def asked_anew(document: Document, address: Address, role: Role, there: Destination) -> tuple[Label, Label | None]:
     """Return the label of what a person types at an address, and the one it had if that was classified for its readers.
 

@@ -28,6 +28,7 @@ from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
 from bot.standing import Standing
 from channels.message import Address, OutboundKind
+from policy.labels import PUBLIC
 
 
 class Sender(Protocol):
@@ -61,7 +62,8 @@ class OpenTurn:
     `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the
     tool calls (id to tool) that have no result yet. `admitted` are the events of the messages let in since it was
     claimed, and of what was observed before them. `waiting` is how many wait, and `mode` what becomes of them, as of
-    the last write. `left` is the position of one that may not enter this turn.
+    the last write. `left` is the position of one that may not enter this turn. `shows` tells that its address may see
+    that it is going on.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class OpenTurn:
         self._cursor = claim.state.seq
         self._noted: list[NewEvent] = []
         deadline = math.inf if self.lineage is None else self.lineage.deadline
+        self.shows = bool(self.asked) or not self.above_home
         self._seconds = max(deadline - claim.now, 0) / 1000
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
@@ -103,6 +106,20 @@ class OpenTurn:
         """The messages of this generation, as they stand in the log."""
         every = (*self.history, *self.admitted)
         return [event.body for event in every if event.type is EventType.USER_MESSAGE]
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The positions of the messages of this turn that a person wrote, and no other session sent."""
+        every = (*self.history, *self.admitted)
+        own = (one.body for one in every if one.type is EventType.USER_MESSAGE and one.turn == self.record.id)
+        first = next(own, None) or self.claim.items[0].body
+        return self.record.joined if "origin" in first else (self.record.position, *self.record.joined)
+
+    @property
+    def above_home(self) -> bool:
+        """Whether a conversation has read more than the readers of its own address may know."""
+        clearance = self.standing.destination.clearance or PUBLIC
+        return self.lineage is None and not self.standing.taint.flows_to(clearance)
 
     async def inbox(self) -> tuple[InboxItem, ...]:
         """Return what waits now, oldest first."""

@@ -146,7 +146,7 @@ class Worker:
                     await self._copies.sweep()
                     await self._start(tasks, await self._wake.sweep(self._outbox.channels))
             for turn in self._turns.values():
-                tasks.start_soon(self._outbox.signal, turn.standing.home, Signal.STILL)
+                tasks.start_soon(self._signal, turn, Signal.STILL)
             await asyncio.sleep(self._interval)
 
     async def _start(self, tasks: "TaskGroup", ready: tuple[str, ...]) -> None:
@@ -248,7 +248,7 @@ class Worker:
     async def _turn(self, claim: Claim) -> None:
         """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
         turn, item = await self._open(claim)
-        await self._outbox.signal(turn.standing.home, Signal.WORKING)
+        await self._signal(turn, Signal.WORKING)
         self._turns[claim.sid] = turn
         try:
             with self._keeper.hold(turn):
@@ -257,10 +257,15 @@ class Worker:
         finally:
             del self._turns[claim.sid]
         await self._outbox.deliver(deliveries)
-        await self._outbox.signal(turn.standing.home, Signal.DONE)
+        await self._signal(turn, Signal.DONE)
         if claim.state.lineage is not None:
             # Heard, its slot is free, if nothing more waits for it.
             await self._spawner.free(claim.state.principal)
+
+    async def _signal(self, turn: OpenTurn, signal: Signal) -> None:
+        """Show that something is going on, unless how often a session works tells what its chat may not know."""
+        if turn.shows:
+            await self._outbox.signal(turn.standing.home, signal)
 
     async def _open(self, claim: Claim) -> tuple[OpenTurn, InboxItem | None]:
         """Open a turn for the first waiting message, or go on with the one that is open.

@@ -138,12 +138,15 @@ class Admission:
     def _told(
         self, turn: OpenTurn, item: InboxItem, brought: tuple[Brought, ...]
     ) -> tuple[tuple[NewDelivery, ...], tuple[AuditRow, ...]]:
-        """Return what a message's sender is told of its files, if there is anything; it carries the message's label."""
+        """Return what a message's sender is told of its files, if there is anything.
+
+        It carries the label of the session too, whose taint and budget were asked.
+        """
         text = "\n".join(file.told for file in brought if file.told)
         if not text:
             return (), ()
-        standing = turn.standing
-        spoken = self._gate.reply(standing, standing.destination, text, item.label)
+        standing, label = turn.standing, item.label.join(turn.standing.taint)
+        spoken = self._gate.reply(standing, standing.destination, text, label)
         home = str(standing.home)
         row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
         if spoken.decision.verdict not in MAY_GO_ON:
@@ -152,7 +155,7 @@ class Admission:
             key=f"{turn.record.id}-files-{item.position}",
             address=home,
             text=spoken.text,
-            label=item.label,
+            label=label,
             kind=OutboundKind.NOTICE,
             turn=turn.record.id,
             approved=OURS,

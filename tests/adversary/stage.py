@@ -51,11 +51,12 @@ _MOST: Final = 400
 
 @dataclass
 class Recorder:
-    """Implements the port `Channel`: what is said is kept, in order. Who reads in a shared chat is given."""
+    """Implements the port `Channel`: what is said and shown is kept, in order. Who reads in a shared chat is given."""
 
     name: str
     readers: dict[str, frozenset[str]]
     sent: list[Outbound] = field(default_factory=list[Outbound])
+    signals: list[tuple[Address, Signal]] = field(default_factory=list[tuple[Address, Signal]])
     marks_repeats: bool = True
     previews: bool = False
 
@@ -67,7 +68,7 @@ class Recorder:
         """Show nothing before it is finished."""
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show nothing."""
+        self.signals.append((address, signal))
 
     async def audience(self, address: Address) -> Audience:
         if address.chat in self.readers:
@@ -123,9 +124,10 @@ async def _turnstile(*, last: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What became of a run: who was told what, in order; what was done to the world; and every session at the end."""
+    """What became of a run: who was told and shown what, in order; what was done; and every session at the end."""
 
     sent: tuple[Outbound, ...]
+    signals: tuple[tuple[Address, Signal], ...]
     effects: tuple[Effect, ...]
     states: tuple[tuple[Copy, SessionState], ...]
     trace: Trace
@@ -183,9 +185,10 @@ class Stage:
                     await self._say(lane.address, lane.account, route((at,), ()))
             await self._drain()
         sent = tuple(outbound for channel in self.channels for outbound in channel.sent)
+        signals = tuple(signal for channel in self.channels for signal in channel.signals)
         states = [(self._order(state), state) async for state in self.app.store.sessions()]
         states.sort(key=lambda one: (one[0], one[1].sid))
-        return Seen(sent, tuple(self.sink.effects), tuple(states), self.model.trace)
+        return Seen(sent, signals, tuple(self.sink.effects), tuple(states), self.model.trace)
 
     def files(self) -> list[str]:
         """Return the names of all files there are."""
@@ -203,6 +206,7 @@ class Stage:
         self.sink.secret = secret
         for channel in self.channels:
             channel.sent.clear()
+            channel.signals.clear()
         self._count = 0
         files = {
             path: text.replace("<secret>", secret).replace("<low>", self.app.session_id(self.world.lanes[0].address))

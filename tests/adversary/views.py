@@ -18,6 +18,7 @@ from bot.commands import table
 from bot.events import told_to
 from bot.sessions.events import Event
 from bot.sessions.values import SessionState
+from channels.message import Address
 from policy.labels import PUBLIC
 from tests.adversary.stage import Seen, Stage
 
@@ -61,10 +62,12 @@ async def below(stage: Stage, seen: Seen) -> tuple[str, ...]:
 
 async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
     for outbound in seen.sent:
-        destination = await stage.app.gate.destination(outbound.address)
-        if (destination.clearance or PUBLIC).flows_to(PUBLIC):
+        if await _reads(stage, outbound.address):
             buttons = [button.label for button in outbound.buttons]
             yield f"said at {outbound.address}: {outbound.kind} {outbound.text!r} {buttons}"
+    for address, signal in seen.signals:
+        if await _reads(stage, address):
+            yield f"shown at {address}: {signal}"
     for effect in seen.effects:
         yield f"done: {effect}"
     for place, state in seen.states:
@@ -74,6 +77,15 @@ async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
                 yield f"session {place}: {_told(event)}"
     for line in await _asked(stage):
         yield line
+
+
+async def _reads(stage: Stage, address: Address) -> bool:
+    """Say whether the reader sees what is said at an address, which may be for one alone who knows more."""
+    alone = stage.app.gate.document.principal(f"{address.channel}:{address.recipient}")
+    if alone is not None:
+        return alone[1].clearance.flows_to(PUBLIC)
+    destination = await stage.app.gate.destination(address)
+    return (destination.clearance or PUBLIC).flows_to(PUBLIC)
 
 
 def _standing(state: SessionState) -> str:

@@ -197,13 +197,34 @@ WORLDS: Final = (
     World(
         "home",
         "home",
-        "how often a session that rose above its own address is refused there must not tell what it read",
+        "what a session says and shows at its address must not tell what it read above that",
         {
-            "low": (READ, spawn("child"), TIME, LIST, HOLD),
+            "low": (READ, spawn("child"), TIME, LIST, HOLD, PAUSE),
             "child": (TIME, SEND_UP, PAUSE),
+            "reader": (typed("hello"), typed("/stop"), PAUSE),
         },
-        breadth=40,
-        known=True,
+        breadth=80,
+        lanes=(_LOW, _READER),
+        limits={"model_steps": 3},
+    ),
+    World(
+        "room",
+        "home",
+        "nor at that of a chat where somebody reads who may know less than the asker",
+        {
+            "team": (READ, spawn("child"), TIME, LIST, HOLD, PAUSE),
+            "child": (TIME, SEND_UP, PAUSE),
+            "reader": (typed("hello"), typed("/stop"), PAUSE),
+        },
+        breadth=80,
+        lanes=(Lane("team", "team", TEAM, "room:ann"), Lane("reader", "reader", TEAM, "room:mel", person=True)),
+        readers={"team": frozenset({"room:ann", "room:mel"})},
+        limits={"model_steps": 3},
+        policy={
+            "chats": {
+                "team": {"channel": "room", "chat": "team", "classification": "CONFIDENTIAL", "inbound": "PUBLIC"}
+            }
+        },
     ),
     World(
         "held",

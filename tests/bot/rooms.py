@@ -1,6 +1,6 @@
 """A channel for tests, of shared chats whose readers the test names and of everybody's own private one.
 
-What is said there is kept. With it an application and people who talk to it, who are the same in every test.
+What is said and shown there is kept. With it an application and people who talk to it, who are the same in every test.
 """
 
 import io
@@ -40,6 +40,7 @@ class Rooms:
 
     readers: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     sent: list[Outbound] = field(default_factory=list[Outbound])
+    signals: list[tuple[Address, Signal]] = field(default_factory=list[tuple[Address, Signal]])
     name: str = "room"
     marks_repeats: bool = False
     previews: bool = False
@@ -66,7 +67,7 @@ class Rooms:
         """Show nothing before it is finished."""
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show nothing."""
+        self.signals.append((address, signal))
 
     async def audience(self, address: Address) -> Audience:
         if address.chat in self.readers:

@@ -16,8 +16,8 @@ from bot.tools.labelled_files import AbsentError
 from bot.worker import ATTEMPTS
 from channels.message import Attachment, Inbound
 from policy.labels import join_all, parse
-from tests.bot.intake.courier import PNG, Courier, Sender, configured, sending
-from tests.bot.kit import Scripted, eventually, note, parts, proposed, with_secret
+from tests.bot.intake.courier import HOUSE, PNG, Courier, Sender, configured, sending
+from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -202,6 +202,16 @@ async def test_a_file_that_is_too_large_is_told_and_the_message_counts(
         assert told == "`big.bin`: not taken in, a file may have 2 MB"
         assert answer.startswith("You said: look\n\n[file big.bin, not taken in: a file may have 2 MB]")
         assert ann.courier.asked == asked
+
+
+async def test_where_more_was_read_nothing_is_told_of_files(tmp_path: Path) -> None:
+    """Whether a recording could be paid for, of what is left at that level, is not for the readers below."""
+    recipients = {"house": {"channel": "post", "chat": HOUSE.chat, "clearance": "PUBLIC"}}
+    config = configured({"files": {"megabytes": 2}}, recipients=recipients)
+    async with sending(tmp_path, config) as ann:
+        (first,) = await ann.says(bang("read_file", path="confidential/pipeline.md"))
+        (told,) = await ann.sends(("big.bin", bytes(2_000_001)), text="look")
+        assert told == first
 
 
 async def test_all_files_of_a_conversation_are_bounded_together(tmp_path: Path) -> None:
