@@ -1,8 +1,8 @@
 """Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
 
 An approval lifts laws `untrusted_cannot_command` and `others_cannot_command` and configured rules, never another
-fixed rule; the engine sees to that. Here: the binding to exact arguments, label and principal, and eligibility. Silence
-never consents: an approval nobody answered in time is expired.
+fixed rule; the engine sees to that. Here: the binding to exact arguments, to what the names in them mean, to label and
+principal, and eligibility. Silence never consents: an approval that nobody answered in time is expired.
 """
 
 import hashlib
@@ -32,11 +32,12 @@ _SELF: Final = frozenset({"untrusted_cannot_command", OTHERS})
 """The fixed rules that askers may lift for themselves; a configured rule needs somebody else."""
 
 
-def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> str:
+def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = (), leads: tuple[str, ...] = ()) -> str:
     """Return the digest of what an approval for this call is bound to.
 
     Another argument, a changed taint, another principal, session or generation gives another digest, and so does
-    another content or label of what the call refers to.
+    another content or label of what the call refers to. `leads` is what the recipients that it names mean: people who
+    approve a name approve the place and the person.
     """
     parts = [
         standing.sid,
@@ -48,6 +49,7 @@ def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = ()) -> st
         call.tool,
         call.digest,
         *(f"{held.ref} {held.label} {held.digest}" for held in refers),
+        *leads,
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -22,7 +22,8 @@ class Prepared:
     """A call with its decision.
 
     `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
-    names the rules that it lifts. `binding` is what an approval for it must be bound to. `accepted` holds tool and
+    names the rules that it lifts. `binding` is what an approval for it must be bound to, `leads` what the recipients
+    that it names meant when it was decided. `accepted` holds tool and
     checked arguments, None when the call names nothing that could run. `hook` is where it was decided.
 
     `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
@@ -46,6 +47,7 @@ class Prepared:
     shown: Mapping[str, JsonValue] | None = None
     open: Decision | None = None
     offer: Offer | None = None
+    leads: tuple[str, ...] = ()
 
     @property
     def told(self) -> Decision:

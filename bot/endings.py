@@ -124,14 +124,20 @@ class Endings:
         return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a background session's result as whoever was named hears it, None if nobody is or they may not."""
-        lineage, standing = turn.claim.state.lineage, turn.standing
+        """Return a background session's result as its recipient hears it, None if there is none or they may not.
+
+        A name that means another place or person than at the spawn is nobody's.
+        """
+        lineage, standing, document = turn.claim.state.lineage, turn.standing, self._gate.document
         if lineage is None or not lineage.deliver_to:
             return None
         try:
-            address = recipients.find(self._gate.document, standing, lineage.deliver_to)
+            address = recipients.find(document, standing, lineage.deliver_to)
         except recipients.UnknownRecipientError:
             return None
+        if recipients.meaning(document, address) != lineage.meant:
+            return None
+        meant = principals.owner(document, address)
         spoken = self._gate.speak(standing, await self._gate.prospect(address), text)
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:
@@ -144,7 +150,7 @@ class Endings:
             standing.taint,
             OutboundKind.MESSAGE,
             turn.record.id,
-            meant_for=principals.owner(self._gate.document, address),
+            meant_for=meant,
         )
 
     async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:

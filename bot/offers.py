@@ -18,7 +18,7 @@ from bot.authorize import Caller, Ingress, role
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
-from bot.recipients import names
+from bot.recipients import meaning, names
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import SESSION
@@ -80,7 +80,7 @@ class Offers:
                 private, label = str(chat), decision.label_after
                 break
         parents = chats[:1] if standing.destination.shared else (standing.home,)
-        recipients = list[str]()
+        recipients = list[tuple[str, str]]()
         for parent in parents:
             recipients, found = await self._recipients(standing, parent, call, question)
             label = label.join(found)
@@ -153,21 +153,24 @@ class Offers:
 
     async def _recipients(
         self, standing: Standing, parent: Address, call: Call, question: Event
-    ) -> tuple[list[str], Label]:
-        """Return the aliases that may be told what a background session of the asker's would find, and its label."""
+    ) -> tuple[list[tuple[str, str]], Label]:
+        """Return the aliases that may be told what a background session of the asker's would find, and its label.
+
+        With each goes what it means now: it is offered for that alone.
+        """
         alone = await self._at(standing, parent, question.label)
         inside = await self._at(standing, Address(SESSION, alone.sid, standing.asker), question.label)
         decision = self._gate.prepare(inside, call).decision
         if decision.verdict not in MAY_GO_ON:
             return [], PUBLIC
-        found, knowing = list[str](), replace(inside, taint=decision.label_after)
+        found, knowing = list[tuple[str, str]](), replace(inside, taint=decision.label_after)
         for alias, place in names(self._gate.document):
             there = await self._gate.prospect(place)
             task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
             spawned = self._gate.prepare(alone, task).decision
             told = self._gate.speak(knowing, there, "").decision
             if {spawned.verdict, told.verdict} <= MAY_GO_ON:
-                found.append(alias)
+                found.append((alias, meaning(self._gate.document, place)))
         return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
 
     async def _at(self, standing: Standing, address: Address, taint: Label) -> Standing:
@@ -275,5 +278,5 @@ def _ways(offer: Offer) -> list[Button]:
     ways = list[Button]()
     if offer.private:
         ways.append(Button("Continue in private", f"/continue {offer.code}"))
-    ways += [Button(f"In the background, tell {one}", f"/background {offer.code} {one}") for one in offer.recipients]
+    ways += [Button(f"In the background, tell {one}", f"/background {offer.code} {one}") for one, _ in offer.recipients]
     return [*ways, Button("Cancel", f"/deny {offer.code}")]

@@ -5,9 +5,11 @@ What people call themselves on a platform is no name. A name that could mean sev
 that the sender may not know of: both with the words for a name there is not (law `no_read_up`).
 """
 
+import json
 from typing import Final, Protocol
 
 from bot import labelling, principals
+from bot.errors import RequestError
 from channels.message import Address
 from policy.document import Document
 from policy.entries import Recipient
@@ -20,8 +22,21 @@ UNKNOWN: Final = (
 """The one refusal, whether there is no such recipient, several, or one that the sender may not know of."""
 
 
+CHANGED: Final = "the recipient is not who it was when this was decided, so nothing was sent"
+"""Why nothing is sent to a name that was given another place or person meanwhile."""
+
+
 class UnknownRecipientError(Exception):
     """A name that leads to no one place."""
+
+
+class ChangedRecipientError(RequestError):
+    """A name that was given another place or person since it was decided about."""
+
+    code = "recipient"
+
+    def __init__(self) -> None:
+        super().__init__(CHANGED)
 
 
 class Sender(Protocol):
@@ -63,6 +78,14 @@ def find(document: Document, sender: Sender, name: str, channel: str = "") -> Ad
     if len(found) != 1:
         raise UnknownRecipientError
     return found.pop()
+
+
+def meaning(document: Document, address: Address) -> str:
+    """Return what a name that leads to an address means now: the address, and the person whose private chat it is.
+
+    It is compared and never read: who decides about a name decides about this.
+    """
+    return json.dumps([str(address), principals.owner(document, address)])
 
 
 def names(document: Document) -> tuple[tuple[str, Address], ...]:

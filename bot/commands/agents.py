@@ -12,6 +12,7 @@ from bot.commands.session import NOTHING_YET
 from bot.crossings import Response
 from bot.errors import ArchivedError, NotFoundError
 from bot.gate.decisions import MAY_GO_ON
+from bot.recipients import CHANGED
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Slot
 from bot.sessions.values import SessionState, Status
@@ -90,11 +91,16 @@ async def agents(context: CommandContext, argument: str) -> Reply:
     raise NotFoundError
 
 
-async def called(context: CommandContext, call: Call, label: Label | None = None) -> Response | Reply:
+async def called(
+    context: CommandContext, call: Call, label: Label | None = None, leads: tuple[str, ...] = ()
+) -> Response | Reply:
     """Make a tool call for a person, through the gate; return its response, or why it was refused.
 
     What he types carries the label of the place he types it in, whatever the conversation there has read; what was
-    written before, that which it has since then.
+    written before, that which it has since then. `leads` is what the recipients that it names meant when they were
+    offered, empty if they were not.
+
+    Raises CommandError: nothing can come back yet, or a recipient means another place or person by now.
     """
     state = await context.state()
     if state is None:
@@ -103,6 +109,8 @@ async def called(context: CommandContext, call: Call, label: Label | None = None
     # It is the person who asks, so it counts where they typed it, and not where the session has come to.
     standing = replace(await context.standing(state), taint=typed, visibility=typed)
     prepared = context.gate.prepare(standing, call)
+    if leads and prepared.accepted is not None and prepared.leads != leads:
+        raise CommandError(CHANGED)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
     await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
     if prepared.decision.verdict not in MAY_GO_ON:

@@ -65,8 +65,9 @@ async def background(context: CommandContext, argument: str) -> Reply:
     """Let a background session of the asker's answer the question, and tell an alias that is cleared for it."""
     code, _, alias = argument.partition(" ")
     offer = await _offered(context, _code(code))
-    alias = alias.strip() or "".join(offer.recipients[:1])
-    if alias not in offer.recipients:
+    known = dict(offer.recipients)
+    alias = alias.strip() or next(iter(known), "")
+    if alias not in known:
         raise CommandError(NO_SUCH_WAY)
     question = await _bound(context, offer)
     parent = Address.parse(offer.parent)
@@ -75,7 +76,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
         raise CommandError(NOT_BEGUN)
     await _take(context, offer, Way.BACKGROUND)
     task = Call(f"offer-{offer.code}", offers.SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
-    response = await called(own, task, question.label)
+    response = await called(own, task, question.label, leads=(known[alias],))
     if isinstance(response, Reply):
         return response
     return Reply(f"a background session does this, tells `{alias}` and reports to your private chat", offer.told)

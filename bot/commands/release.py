@@ -55,7 +55,7 @@ async def release(context: CommandContext, argument: str) -> Reply:
 async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
     """Show exactly what would be sent, and keep a record of it under a new code."""
     try:
-        address = recipients.find(context.gate.document, await context.standing(None), recipient)
+        address, meant = await _meant(context, recipient)
     except recipients.UnknownRecipientError:
         raise CommandError(recipients.UNKNOWN) from None
     state = await context.state()
@@ -77,9 +77,11 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
         label=str(source.label),
         address=spoken.destination.address,
         clearance=str(spoken.destination.clearance or PUBLIC),
+        recipient=recipient,
+        meant=meant,
         expires_at=context.now + _LIFE,
     )
-    told = _told(shown, recipient, spoken.text)
+    told = _told(shown, spoken.text)
     said = context.gate.reply(standing, standing.destination, told, source.label)
     if said.decision.verdict is not Verdict.ALLOW or said.text != told:
         raise CommandError(NOT_WHOLE)
@@ -105,6 +107,10 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
         shown, source = _shown(context, claim, code)
         standing = await context.standing(claim.state)
         spoken = await _offered(context, standing, source, Address.parse(shown.address))
+        try:
+            means = (await _meant(context, shown.recipient))[1] == shown.meant
+        except recipients.UnknownRecipientError:
+            means = False
         delivery = NewDelivery(
             key=f"release-{code}",
             address=shown.address,
@@ -116,7 +122,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
         )
         same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
         cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
-        if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared:
+        if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
             raise CommandError(CHANGED)
         row = context.gate.row(
             replace(standing, taint=source.label),
@@ -165,6 +171,16 @@ def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, E
     raise NotFoundError
 
 
+async def _meant(context: CommandContext, recipient: str) -> tuple[Address, str]:
+    """Return the place that a name leads to now, and what the name means.
+
+    Raises UnknownRecipientError: there is not one that the caller may know of.
+    """
+    document = context.gate.document
+    address = recipients.find(document, await context.standing(None), recipient)
+    return address, recipients.meaning(document, address)
+
+
 async def _source(context: CommandContext, state: SessionState, which: str) -> Event:
     """Return the text of this conversation that is meant: a number of its log, or the agent's last answer.
 
@@ -186,11 +202,11 @@ async def _offered(context: CommandContext, standing: Standing, source: Event, a
     return context.gate.release(standing, destination, str(source.body["text"]), source.label)
 
 
-def _told(shown: Release, recipient: str, text: str) -> str:
+def _told(shown: Release, text: str) -> str:
     """Return the text as it would be sent, behind a bar on each line so that none of it can stand for ours."""
     lines = "\n".join(f"| {line}" for line in text.split("\n"))
     return (
-        f"this text of {len(text)} characters, labelled {shown.label}, would be sent to `{recipient}`, "
+        f"this text of {len(text)} characters, labelled {shown.label}, would be sent to `{shown.recipient}`, "
         f"which is cleared for {shown.clearance}:\n{lines}\n"
         f"sha256 {shown.digest}\n"
         f"type `/release confirm {shown.code}` within {_LIFE // 60_000} minutes to send exactly this, once"

@@ -15,6 +15,7 @@ from bot.approvals import asking, binding, live, someone_may_answer, to_spend
 from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN, seen
 from bot.gate.speech import Speech
+from bot.recipients import ChangedRecipientError, meaning
 from bot.sessions.approvals import Approval
 from bot.sessions.deliveries import OURS
 from bot.sessions.kin import SESSION, Child, Errand
@@ -120,17 +121,17 @@ class Calls(Speech):
         made = Prepared(
             call=call,
             decision=self.refused(standing, UNDECIDED),
-            binding=binding(standing, call, taken.refers),
+            binding="",
             hold=self._holds(standing, tool, taken),
             carried=taken.floor,
         )
-        opened = self._judged(standing, made, tool, taken.opened(), approvals)
+        opened = self._judged(standing, made, tool, taken, approvals)
         if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
             return opened
         whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
         try:
             _check_route(tool, taken, self._scene(standing, whole))
-            return self._judged(standing, whole, tool, taken.whole(), approvals)
+            return self._judged(standing, whole, tool, taken, approvals)
         except RefusedCallError as refusal:
             why = str(refusal)
         except Exception:  # noqa: BLE001 - as in `prepare`
@@ -158,16 +159,17 @@ class Calls(Speech):
         standing: Standing,
         made: Prepared,
         tool: Tool,
-        given: Mapping[str, JsonValue],
+        taken: Asked,
         approvals: tuple[Approval, ...],
     ) -> Prepared:
-        """Decide on a call with these arguments, on every hook it crosses.
+        """Decide on a call, on every hook it crosses: openly, or as a whole once that is decided.
 
         Raises RefusedCallError: as `_prepared`.
         """
-        scene = self._scene(standing, made)
+        given, scene = taken.opened() if made.open is None else taken.whole(), self._scene(standing, made)
         arguments = checked(tool, given)
         declared = tool.declare(arguments, scene)
+        made = self._bound(standing, made, taken, declared)
         facts = self._facts(tool, declared)
         request = replace(
             self._request(Hook.PRE_TOOL_CALL, standing),
@@ -182,9 +184,8 @@ class Calls(Speech):
         decision, approval = self._crossed(standing, facts, request, declared), None
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
-            decision = (
-                decision if approval is None else self._crossed(standing, facts, request, declared, approval.rules)
-            )
+        if approval is not None:
+            decision = self._crossed(standing, facts, request, declared, approval.rules)
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(
             standing, decision, made.carried, request.content
         ):
@@ -203,6 +204,16 @@ class Calls(Speech):
             approved=() if approval is None else approval.rules,
             hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
         )
+
+    def _bound(self, standing: Standing, made: Prepared, taken: Asked, declared: Declared) -> Prepared:
+        """Return a call with what its recipients mean now, and what an approval for it must be bound to.
+
+        A session's id means one session for ever.
+        """
+        said = None if declared.says is None else declared.says[0]
+        named = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
+        leads = tuple(meaning(self.document, place) for place in named)
+        return replace(made, leads=leads, binding=binding(standing, made.call, taken.refers, leads))
 
     def _crossed(
         self, standing: Standing, facts: Facts, request: Request, declared: Declared, lifted: tuple[str, ...] = ()
@@ -261,6 +272,8 @@ class Calls(Speech):
         taint = standing.taint.join(made.carried)
 
         async def spawn(errand: Errand) -> Child:
+            if errand.meant and errand.meant not in made.leads:
+                raise ChangedRecipientError
             return await self._spawner.mint_child(replace(standing, taint=taint), made_under, errand)
 
         return Scene(

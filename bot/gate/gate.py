@@ -19,6 +19,7 @@ from bot.crossings import Prepared, Response
 from bot.gate.calls import Calls
 from bot.gate.decisions import MAY_GO_ON
 from bot.ids import held_id
+from bot.recipients import CHANGED, meaning
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.held import Held
 from bot.standing import Standing, key
@@ -106,6 +107,10 @@ class Gate(Calls):
         after = replace(standing, taint=standing.taint.join(label))
         for delivery in result.deliver:
             address = Address.parse(delivery.address)
+            if prepared.leads and meaning(self.document, address) not in prepared.leads:
+                changed = self.refused(standing, CHANGED, decision)
+                rows.append(self.row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
+                return Response(Hook.PRE_OUTPUT, changed, CHANGED, label, failed=True, deliver=(), audit=tuple(rows))
             spoken = self.speak(after, await self.prospect(address), delivery.text, approved=prepared.approved)
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:

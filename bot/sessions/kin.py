@@ -65,7 +65,8 @@ class Lineage:
 
     `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
     answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` names
-    the recipient who hears its result besides, empty for nobody. `returns` are the fields it answers with, none for a
+    the recipient who hears its result besides, empty for nobody, and `meant` is what that name meant when it was
+    spawned (`bot.recipients.meaning`). `returns` are the fields it answers with, none for a
     text. `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild:
     where its person is asked first, if they are alone there.
     `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
@@ -88,13 +89,14 @@ class Lineage:
     root_generation: int = 0
     endorsed: bool = False
     beyond: bool = False
+    meant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
     """What a session wants done in the background: `minutes` at most, 0 for as long as configuration gives.
 
-    `returns` are the fields it wants to hear, none for a text.
+    `returns` are the fields it wants to hear, none for a text. `meant` is what the name `deliver_to` means.
     """
 
     task: str
@@ -102,6 +104,7 @@ class Errand:
     deliver_to: str = ""
     minutes: int = 0
     returns: tuple[Bounded, ...] = ()
+    meant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class Offer:
     `binding` is the digest of the call that was refused, or of the answer. `label` is what it would have been read or
     said with, `told` that of what the offer tells. `principal` alone may take it. `private` is the private chat where
     it can go on, and `parent` the one whose session a background session would report to, both an address' text;
-    `recipients` are the aliases that may be told what that finds. An empty one means that there is no such way.
+    `recipients` are the aliases that may be told what that finds, each with what
+    it means (`bot.recipients.meaning`). An empty one means that there is no such way.
     """
 
     code: str
@@ -47,7 +48,7 @@ class Offer:
     told: Label
     private: str = ""
     parent: str = ""
-    recipients: tuple[str, ...] = ()
+    recipients: tuple[tuple[str, str], ...] = ()
 
 
 class OfferStore(Protocol):

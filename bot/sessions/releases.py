@@ -2,11 +2,13 @@
 
 Its record is an event of the session the text is from: it belongs to one generation, cannot be changed, and is
 read again when the text is sent. `digest` is the SHA-256 of the text in UTF-8, `clearance` the effective one of the
-destination when it was shown. Both labels are texts, compared and never read.
+destination when it was shown, `recipient` the name that was typed and `meant` what it meant then. Both labels, and
+that, are texts, compared and never read.
 """
 
 import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -14,6 +16,8 @@ from bot.sessions.deliveries import Delivery
 from bot.sessions.json import JsonObject
 from policy.labels import PUBLIC
 from policy.request import Destination
+
+_WORDS: Final = ("code", "principal", "home", "digest", "label", "address", "clearance", "recipient", "meant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class Release:
     label: str
     address: str
     clearance: str
+    recipient: str
+    meant: str
     expires_at: int
 
     def body(self) -> dict[str, JsonValue]:
@@ -41,6 +47,8 @@ class Release:
             "label": self.label,
             "address": self.address,
             "clearance": self.clearance,
+            "recipient": self.recipient,
+            "meant": self.meant,
             "expires_at": self.expires_at,
         }
 
@@ -56,7 +64,7 @@ class Release:
 
 def read(body: JsonObject) -> Release | None:
     """Read a record, None if it is none."""
-    words = {name: body.get(name) for name in ("code", "principal", "home", "digest", "label", "address", "clearance")}
+    words = {name: body.get(name) for name in _WORDS}
     source, expires_at = body.get("source"), body.get("expires_at")
     texts = {name: word for name, word in words.items() if isinstance(word, str)}
     if len(texts) < len(words) or not isinstance(source, int) or not isinstance(expires_at, int):

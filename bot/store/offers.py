@@ -40,7 +40,7 @@ def _written(offer: Offer) -> bytes:
 
 def _read(code: str, record: bytes) -> Offer:
     wanted, sid, generation, turn, principal, binding, label, told, private, parent, recipients = cast(
-        "tuple[str, str, int, str, str, str, str, str, str, str, list[str]]", json.loads(text(record))
+        "tuple[str, str, int, str, str, str, str, str, str, str, list[tuple[str, str]]]", json.loads(text(record))
     )
     return Offer(
         code=code,
@@ -54,5 +54,5 @@ def _read(code: str, record: bytes) -> Offer:
         told=parse(told),
         private=private,
         parent=parent,
-        recipients=tuple(recipients),
+        recipients=tuple((alias, meant) for alias, meant in recipients),
     )

@@ -223,7 +223,7 @@ def _turn(stored: bytes) -> Turn:
 
 
 _KIN: Final = (
-    *("parent", "generation", "run", "depth", "deadline", "title", "deliver_to"),
+    *("parent", "generation", "run", "depth", "deadline", "title", "deliver_to", "meant"),
     *("asked_at", "root", "root_generation", "endorsed", "beyond"),
 )
 """The parts of a lineage that are written as they are."""

@@ -127,7 +127,8 @@ class Declared:
 
     `result` is what this call adds to the tool's own label: its result and its errors carry at least their
     join. `clearance` is that of the
-    sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send. `secrets` are
+    sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send, and `tells` the
+    address that is told later of what comes of it. `secrets` are
     the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
     that is 443; empty if it reaches none).
     """
@@ -136,6 +137,7 @@ class Declared:
     clearance: Label | None = None
     consequential: bool = False
     says: tuple[Address, str] | None = None
+    tells: Address | None = None
     secrets: tuple[tuple[str, str], ...] = ()
 
 

@@ -99,16 +99,23 @@ class SessionsSpawn:
 
         Having its result told to somebody else than whom the session acts for is consequential.
         """
-        to = arguments.deliver_to
-        others = bool(to) and not recipients.stays(scene.document, scene, scene.home, recipient(scene, to))
-        return Declared(clearance=scene.ceiling, consequential=others)
+        to = recipient(scene, arguments.deliver_to) if arguments.deliver_to else None
+        others = to is not None and not recipients.stays(scene.document, scene, scene.home, to)
+        return Declared(clearance=scene.ceiling, consequential=others, tells=to)
 
     async def run(self, arguments: SpawnArguments, scene: Scene) -> Result:
         """Have it made; what is not to be had is one constant sentence."""
-        minutes = 0 if arguments.limits is None else arguments.limits.minutes
+        minutes, to = 0 if arguments.limits is None else arguments.limits.minutes, arguments.deliver_to
         try:
             child = await scene.spawn(
-                Errand(arguments.task, arguments.title, arguments.deliver_to, minutes, _bounded(arguments.returns))
+                Errand(
+                    arguments.task,
+                    arguments.title,
+                    to,
+                    minutes,
+                    _bounded(arguments.returns),
+                    recipients.meaning(scene.document, recipient(scene, to)) if to else "",
+                )
             )
         except RequestError as error:
             return Result(str(error), failed=True)

@@ -8,6 +8,7 @@ import pytest
 
 from bot.approvals import binding
 from bot.gate.gate import FAILED, Gate
+from bot.recipients import meaning
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import NewDelivery
 from bot.standing import Call, Standing
@@ -64,7 +65,7 @@ def approval(
         turn=where.turn,
         call=asked.id,
         tool=asked.tool,
-        binding=binding(where, asked),
+        binding=binding(where, asked, leads=(meaning(document(), GUEST),) if asked.tool == "message" else ()),
         label=where.taint,
         principal=where.principal,
         question={},

@@ -41,7 +41,19 @@ OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "ma
 HELD = {"principals": {"owner": OWNER}}
 TEXT = "the deal is on"
 HIDE = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "deal", "action": "REDACT"}
-RECORD = Release("c0de", "owner", str(HOME), 3, releases.digest(TEXT), "CONFIDENTIAL", str(GUEST), "PUBLIC", NOW + 1)
+RECORD = Release(
+    "c0de",
+    "owner",
+    str(HOME),
+    3,
+    releases.digest(TEXT),
+    "CONFIDENTIAL",
+    str(GUEST),
+    "PUBLIC",
+    "guest",
+    "there",
+    NOW + 1,
+)
 SENT = Delivery(
     "s1", "release-c0de", str(GUEST), TEXT, CONFIDENTIAL, "message", "", DeliveryState.SENDING, NOW, 1, 1, (), release=9
 )

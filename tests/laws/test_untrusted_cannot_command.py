@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot import approvals
 from bot.bounded import FAILED
+from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import RISEN, RISEN_KEY
 from bot.sessions.kin import SESSION
@@ -26,6 +26,20 @@ from tests.harness import Person, running
 
 _GUEST = {"channel": "console", "chat": "guest", "clearance": "INTERNAL~"}
 _GATE = gate([Message()], document(recipients={"guest": _GUEST, "other": _GUEST}))
+_ELSEWHERE = {**_GUEST, "chat": "elsewhere"}
+_MOVED = gate([Message()], document(recipients={"guest": _ELSEWHERE, "other": _ELSEWHERE}))
+_THEIRS = gate(
+    [Message()],
+    document(
+        recipients={"guest": _GUEST, "other": _GUEST},
+        principals={
+            "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+            "mel": {"role": "guest", "clearance": "INTERNAL~", "accounts": ["console:guest"]},
+        },
+    ),
+)
+"""The policy once the alias has another place, and once the account there is another person's."""
+
 _CALL = send("hi")
 _HERE = standing(DIRTY)
 
@@ -50,7 +64,7 @@ def _approved(now: int) -> Approval:
         turn=_HERE.turn,
         call=_CALL.id,
         tool=_CALL.tool,
-        binding=approvals.binding(_HERE, _CALL),
+        binding=_GATE.prepare(_HERE, _CALL).binding,
         label=_HERE.taint,
         principal=_HERE.principal,
         question={},
@@ -61,10 +75,15 @@ def _approved(now: int) -> Approval:
     )
 
 
-@given(_other_calls | st.just(_CALL), _other_places | st.just(_HERE), st.integers(-2, 2))
-def test_untrusted_cannot_command(call: Call, place: Standing, left: int) -> None:
-    prepared = _GATE.prepare(place, call, (_approved(_HERE.now + left),))
-    same = call == _CALL and place == _HERE and left > 0
+@given(
+    _other_calls | st.just(_CALL),
+    _other_places | st.just(_HERE),
+    st.integers(-2, 2),
+    st.sampled_from((_GATE, _MOVED, _THEIRS)),
+)
+def test_untrusted_cannot_command(call: Call, place: Standing, left: int, gate_now: Gate) -> None:
+    prepared = gate_now.prepare(place, call, (_approved(_HERE.now + left),))
+    same = call == _CALL and place == _HERE and left > 0 and gate_now is _GATE
     assert (prepared.decision.verdict is Verdict.ALLOW) == same
     assert prepared.use == ("a" if same else None)
 

@@ -94,7 +94,7 @@ def offered(code: str) -> Offer:
         told=parse("INTERNAL"),
         private="chat::ann:",
         parent="chat::ann:",
-        recipients=("vault", "böard"),
+        recipients=(("vault", "there"), ("böard", "elsewhere")),
     )
 
 

@@ -1,0 +1,147 @@
+"""What a recipient's name meant when it was decided about is what it is decided for; another meaning gets nothing."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import recipients
+from bot.gate.gate import Gate
+from bot.sessions.kin import Child, Errand
+from bot.standing import Call, Standing
+from bot.tools.base import Result, Scene
+from bot.tools.message import Message
+from bot.tools.spawning import SessionsSpawn
+from channels.message import Address
+from policy.document import Document
+from tests.bot.kit import (
+    NO_SECRETS,
+    Probe,
+    TextArguments,
+    bang,
+    call,
+    document,
+    eventually,
+    everybody,
+    parts,
+    policy,
+    send,
+    standing,
+    unrecorded,
+)
+from tests.bot.rooms import talking, team
+from tests.bot.test_offers import ASKING, HOUSE, KEEPER, QUESTION, VAULT, offered
+from tests.harness import running
+
+pytestmark = pytest.mark.anyio
+
+GUEST = {"channel": "console", "chat": "guest", "clearance": "PUBLIC"}
+OTHER = {"channel": "console", "chat": "other", "clearance": "PUBLIC"}
+TELLS = call("sessions_spawn", {"task": "look", "deliver_to": "guest"})
+PEOPLE: Mapping[str, Any] = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}}
+
+
+def gus(account: str) -> Document:
+    return document(principals={**PEOPLE, "gus": {"role": "guest", "clearance": "PUBLIC", "accounts": [account]}})
+
+
+@dataclass
+class Minter:
+    """Keeps what it was asked to make."""
+
+    errands: list[Errand] = field(default_factory=list[Errand])
+
+    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+        self.errands.append(errand)
+        return Child("run", "sid")
+
+
+def keeper(policy: Document, minter: Minter | None = None) -> Gate:
+    return Gate(policy, [Message(), SessionsSpawn()], ("offline",), everybody, NO_SECRETS, minter or Minter())
+
+
+@pytest.mark.parametrize("asked", [send("x"), TELLS], ids=["message", "task"])
+def test_the_binding_is_to_what_a_name_means(asked: Call) -> None:
+    guest, other = (document(recipients={"guest": place}) for place in (GUEST, OTHER))
+    theirs, hers = gus("console:guest"), gus("console:gus")
+    bound = [keeper(one).prepare(standing(), asked).binding for one in (guest, other, theirs, hers)]
+    # The shipped policy has the same alias `guest`, and nobody's account there.
+    assert bound[0] == bound[3]
+    assert len(set(bound)) == 3
+
+
+@pytest.mark.parametrize("now", [document(recipients={"guest": OTHER}), gus("console:guest")], ids=["place", "person"])
+async def test_a_message_goes_to_whom_it_was_decided_for_or_nowhere(now: Document) -> None:
+    here = keeper(document())
+    prepared = here.prepare(standing(), send("x"))
+    here.put_in_force(Gate.prepared_policy(now))
+    response = await here.respond(standing(), prepared, await here.run(standing(), prepared, unrecorded))
+    assert (response.text, response.failed, response.deliver) == (recipients.CHANGED, True, ())
+    assert [row.body["verdict"] for row in response.audit] == ["ALLOW", "BLOCK"]
+
+
+async def test_a_task_tells_whom_it_was_decided_for_or_is_not_made() -> None:
+    minter = Minter()
+    here = keeper(document(), minter)
+    prepared = here.prepare(standing(), TELLS)
+    result = await here.run(standing(), prepared, unrecorded)
+    assert [errand.meant for errand in minter.errands] == list(prepared.leads)
+    assert not result.failed
+    here.put_in_force(Gate.prepared_policy(document(recipients={"guest": OTHER})))
+    result = await here.run(standing(), prepared, unrecorded)
+    assert (result.text, result.failed, len(minter.errands)) == (recipients.CHANGED, True, 1)
+
+
+async def test_a_task_without_a_recipient_leads_nowhere() -> None:
+    minter = Minter()
+    here = keeper(document(), minter)
+    prepared = here.prepare(standing(), call("sessions_spawn", {"task": "look"}))
+    assert not (await here.run(standing(), prepared, unrecorded)).failed
+    assert (prepared.leads, [errand.meant for errand in minter.errands]) == ((), [""])
+
+
+@pytest.mark.parametrize("place, told", [(GUEST, ["guest"]), (OTHER, [])], ids=["the same", "another"])
+async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
+    tmp_path: Path, place: dict[str, str], told: list[str]
+) -> None:
+    at_work, on = asyncio.Event(), asyncio.Event()
+
+    async def waits(_arguments: TextArguments, _scene: Scene) -> Result | None:
+        at_work.set()
+        await on.wait()
+        return None
+
+    async with running(tmp_path, policy(recipients={"guest": GUEST}), parts=parts(Probe(does=waits))) as owner:
+        await owner.say(bang("sessions_spawn", task=bang("probe"), deliver_to="guest"))
+        await at_work.wait()
+        (tmp_path / "config.yaml").write_text(policy(recipients={"guest": place}))
+        assert "is in force" in await owner.say("/policy reload")
+        on.set()
+
+        async def reported() -> bool:
+            return "result of background session" in owner.shown
+
+        await eventually(reported)
+        await owner.settled()
+        assert [chat for chat in ("guest", "other") if f"→ {chat}: " in owner.shown] == told
+
+
+async def test_an_offer_tells_whom_it_was_made_for(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {**ASKING, "recipients": VAULT, "principals": KEEPER}
+    async with talking(tmp_path, team("ann", "mel"), **sections) as people:
+        await people.say("ann", "hello", HOUSE)
+        await people.say("ann", QUESTION)
+        code = offered(people)
+        moved = {"vault": {**VAULT["vault"], "chat": "cellar"}}
+        keepers = {**KEEPER, "vic": {**KEEPER["vic"], "accounts": ["room:cellar"]}}
+        changed = {**sections, "recipients": moved, "principals": keepers}
+        (tmp_path / "config.yaml").write_text(policy(**changed))
+        await people.say("ann", "/policy reload", HOUSE)
+        assert "is in force" in people.rooms.heard(HOUSE)[-1]
+        await people.say("ann", f"/background {code} vault", HOUSE)
+        assert people.rooms.heard(HOUSE)[-1] == recipients.CHANGED
+        assert await people.app.store.slots("ann") == ()
+        assert people.rooms.heard(Address("room", "cellar")) == people.rooms.heard(Address("room", "vault")) == []
