@@ -5,11 +5,13 @@ candidate is what it looks like. They see folded texts (`policy.folding`), so di
 of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of tokens are those their issuers
 publish. A repetition is bounded or keeps what it scans, so that finding all matches stays linear.
 
-What people write in groups is found whatever stands between them: blanks, dots and dashes anywhere; line ends, slashes,
-underscores, bars and the signs that chats take for formatting only where the whole looks like what it is, since lists,
-tables, paths and dates are full of those.
+What people write in groups is found whatever stands between them: blanks, dots and dashes; line ends, slashes,
+underscores, bars and the signs that chats take for formatting. A checksum, a word before it or a beginning of its own
+tells what it is, whatever its groups; without one its groups are the usual ones and stand alone, since lists, tables,
+paths and dates are full of digits.
 """
 
+import re
 from typing import Final, Literal, NamedTuple
 
 Check = Literal["assignment", "card", "iban", "ssn", "phone", "number", "broken"]
@@ -26,7 +28,7 @@ NAMES: Final = (SECRET, PAYMENT_CARD, IBAN, US_SSN, EMAIL, PHONE)
 # What people put between groups, and what may stand there as well.
 _GAP = r"[ \t.\-]"
 _WIDE = r"[ \t\n./_|*~`\-]"
-_BREAK = r"[ \t]?(?:\n[ \t\n]?|[/_|*~`]{1,2})[ \t]?"
+_BREAK = rf"{_WIDE}{{1,8}}"
 _PHONE_GAP = r"[ \t\n().\-/_|*~`]"
 _BEFORE = r"(?:\A|[^0-9])"
 _AFTER = r"(?:[^0-9]|\z)"
@@ -43,6 +45,8 @@ _ASSIGNED = (
     r"(?i)(?:api[_\-. ]?key|access[_\-. ]?key|secret(?:[_\-. ]?key)?|token|passw(?:or)?d|passphrase|pwd)"
     r"[\"'\]]{0,2}\s{0,8}"
 )
+# One character or class of a look.
+_ONE: Final = re.compile(r"\[[^\]]*\]|\\.|[A-Za-z0-9_\-]")
 _QUOTED = r"\"[^\"\n]{4,}\"|'[^'\n]{4,}'"
 
 
@@ -59,9 +63,14 @@ class Pattern(NamedTuple):
     cut: str = ""
 
 
+def _apart(text: str, gap: str) -> str:
+    """Return a look with gaps behind each of its characters and classes."""
+    return _ONE.sub(lambda one: f"{one[0]}{gap}*", text)
+
+
 def _broken(start: str, rest: str, whole: str, cut: str) -> Pattern:
     """Return the look of a token that begins so and goes on with at least 16 of these, broken at some places."""
-    return Pattern(SECRET, rf"\b(?:{start})(?:{cut}{{0,3}}{rest}){{16,}}", "broken", whole, cut)
+    return Pattern(SECRET, rf"\b(?:{_apart(start, cut)})(?:{cut}{{0,3}}{rest}){{16,}}", "broken", whole, cut)
 
 
 _AWS = r"\b(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA)[A-Z0-9]{16}\b"
@@ -112,13 +121,18 @@ BUILT_IN: Final = (
     _broken("sk-|pk-|rk-", _T, _KEYS, r"\n"),
     _broken(r"SG\.", rf"\.?{_T}", _SENDGRID, r"\n"),
     _broken("eyJ", rf"\.?{_T}", _JWT, r"\n"),
-    Pattern(PAYMENT_CARD, rf"[0-9](?:{_WIDE}{{0,4}}[0-9]){{12,}}", "card"),
-    Pattern(IBAN, rf"\b[A-Za-z]{{2}}[0-9]{{2}}(?:{_WIDE}{{0,3}}[A-Za-z0-9]){{11,30}}", "iban"),
+    Pattern(PAYMENT_CARD, rf"[0-9](?:{_WIDE}*[0-9]){{12,}}", "card"),
+    # Words of two letters stand before numbers everywhere, so only capitals are looked for apart from theirs.
+    Pattern(
+        IBAN,
+        rf"\b(?:[A-Za-z]{{2}}[0-9]{{2}}|{_apart('[A-Z][A-Z][0-9][0-9]', _WIDE)})(?:{_WIDE}*[A-Za-z0-9]){{11,30}}",
+        "iban",
+    ),
     Pattern(US_SSN, rf"{_BEFORE}([0-9]{{3}}{_GAP}[0-9]{{2}}{_GAP}[0-9]{{4}}){_AFTER}", "ssn"),
     Pattern(US_SSN, rf"{_ALONE}([0-9]{{3}}{_BREAK}[0-9]{{2}}{_BREAK}[0-9]{{4}}){_ENDED}", "ssn"),
-    Pattern(US_SSN, rf"(?i)\b(?:ssn|social security)[^0-9\n]{{0,20}}([0-9]{{9}}){_AFTER}", "ssn"),
+    Pattern(US_SSN, rf"(?i)\b(?:ssn|social security)[^0-9]{{0,20}}([0-9](?:{_WIDE}*[0-9]){{8}}){_AFTER}", "ssn"),
     Pattern(EMAIL, rf"{_MAILBOX}(?:'?{_MAILBOX})*@(?:[{_LETTERS}0-9\-]+\.)+[{_LETTERS}]{{2,}}"),
-    Pattern(PHONE, rf"(?:\+|\b00)\(?[0-9](?:{_PHONE_GAP}{{0,3}}[0-9]){{6,14}}", "phone"),
+    Pattern(PHONE, rf"(?:\+[\n(/_|*~`]{{0,3}}|\b00\(?)[0-9](?:{_PHONE_GAP}*[0-9]){{6,14}}", "phone"),
     Pattern(PHONE, rf"{_BEFORE}({_AREA}[ \t().\-/]{{1,2}}[0-9]{{3}}[ \t().\-/][0-9]{{4}}){_AFTER}", "phone"),
     Pattern(PHONE, rf"{_ALONE}({_AREA}{_BREAK}[0-9]{{3}}{_BREAK}[0-9]{{4}}){_ENDED}", "number"),
 )

@@ -35,7 +35,7 @@ _MARKER = "[redacted: "
 _ODD = r"[\x00-\x08\x0b-\x1f\x7f]"
 _DIGIT: Final = re.compile(rb"[0-9]")
 _TOKEN: Final = 1024
-_PIECES: Final = 24
+_PIECES: Final = 48
 """How long a broken token may be in bytes, and into how many pieces it may be broken, to be found."""
 
 

@@ -23,19 +23,10 @@ _CARD = re.compile(
 )
 _PLACEHOLDER = re.compile(r"[*.xX_\-]+|<.*|\$?\{.*|\[redacted.*|%[(s].*")
 _CARD_LENGTHS = range(19, 12, -1)
-# Where the groups of cards end, by their length, where a list, a table or a path could be meant as well.
-_CARD_GROUPS: Final = MappingProxyType(
-    {
-        13: frozenset({4, 8}),
-        14: frozenset({4, 10}),
-        15: frozenset({4, 10}),
-        16: frozenset({4, 8, 12}),
-        19: frozenset({4, 8, 12, 16}),
-    }
-)
 _GAP = re.compile(r"[ \t.\-]{1,3}")
 _ODD_GAP = re.compile(r"[\n_|*~`]")
 _IBAN_LENGTHS = range(34, 14, -1)
+_LAST_DIGIT = 9
 _PHONE_DIGITS = 7
 _SHORTEST_VALUE = 6
 
@@ -70,45 +61,67 @@ def _ends(places: list[int], count: int) -> bool:
     return count == len(places) or places[count] > places[count - 1] + 1
 
 
-def _grouped(text: str, places: list[int], at: int, stop: int) -> bool:
-    """Say whether some of the digits of a candidate stand as a card's do.
+def _apart(text: str, places: list[int], at: int, stop: int) -> bool:
+    """Say whether some of the digits of a candidate are apart from the digits before and behind them.
 
-    Between blanks, dots and dashes they always do. Among line ends, slashes and the like they have to be in a card's
-    groups, or one by one, and what stands between these may not be what a list goes on with before or behind them.
+    Between blanks, dots and dashes they always are. Among line ends, slashes and the like, in groups of whatever
+    length, what stands between them may not be what a list goes on with before or behind them.
     """
-    gaps = [text[left + 1 : right] for left, right in pairwise(places[at:stop])]
-    within = {gap for gap in gaps if gap}
+    within = {text[left + 1 : right] for left, right in pairwise(places[at:stop])} - {""}
     if all(map(_GAP.fullmatch, within)):
         return True
-    ends = {number for number, gap in enumerate(gaps, 1) if gap}
-    single = len(ends) == len(gaps)
     before = text[places[at - 1] + 1 : places[at]] if at else ""
     behind = text[places[stop - 1] + 1 : places[stop]] if stop < len(places) else ""
-    return (
-        (single or ends <= _CARD_GROUPS.get(stop - at, frozenset())) and before not in within and behind not in within
-    )
+    return before not in within and behind not in within
+
+
+def _possible(digits: str, places: list[int]) -> list[tuple[int, int]]:
+    """Return which digits have a card's length and network, the longest of one beginning first."""
+    starts = [at for at, place in enumerate(places) if at == 0 or place > places[at - 1] + 1]
+    return [
+        (at, at + length)
+        for at in starts
+        for length in _CARD_LENGTHS
+        if at + length <= len(digits) and _ends(places, at + length) and _CARD.fullmatch(digits[at : at + length])
+    ]
 
 
 def _card(text: str, budget: Budget) -> list[Span]:
+    """Return the cards in digits in groups.
+
+    Of random digits three in a hundred pass for a card, so a long list holds some. Among line ends, slashes and the
+    like one counts where it is apart, or where nothing else in the list could be one.
+    """
     places = [place for place, char in enumerate(text) if char.isdecimal()]
     digits = "".join(text[place] for place in places)
+    possible = _possible(digits, places)
     spans: list[Span] = []
-    at = 0
-    while at < len(digits):
-        step = 1
-        if at == 0 or places[at] > places[at - 1] + 1:
-            for length in _CARD_LENGTHS:
-                stop = at + length
-                if stop > len(digits) or not _ends(places, stop) or not _CARD.fullmatch(digits[at:stop]):
-                    continue
-                if not budget.pays(2):
-                    return [*spans, (places[at], len(text))]
-                if _luhn(digits[at:stop]) and _grouped(text, places, at, stop):
-                    spans.append((places[at], places[stop - 1] + 1))
-                    step = length
-                    break
-        at += step
+    done = 0
+    for at, stop in possible:
+        if at < done:
+            continue
+        if not budget.pays(2):
+            return [*spans, (places[at], len(text))]
+        if _luhn(digits[at:stop]) and (len(possible) == 1 or _apart(text, places, at, stop)):
+            spans.append((places[at], places[stop - 1] + 1))
+            done = stop
     return spans
+
+
+def _adding_up(number: str) -> list[int]:
+    """Return the lengths, the longest first, at which a number has the check digits of an IBAN (ISO 13616).
+
+    This asks in one pass what the library asks of one length.
+    """
+    head = int("".join(str(int(char, 36)) for char in number[:4]))
+    lengths: list[int] = []
+    rest = 0
+    for length, char in enumerate(number[4 : _IBAN_LENGTHS.start], 5):
+        value = int(char, 36)
+        rest = (rest * (100 if value > _LAST_DIGIT else 10) + value) % 97
+        if length > _IBAN_LENGTHS.stop and (rest * 1_000_000 + head) % 97 == 1:
+            lengths.insert(0, length)
+    return lengths
 
 
 def _iban(text: str, budget: Budget) -> list[Span]:
@@ -116,12 +129,11 @@ def _iban(text: str, budget: Budget) -> list[Span]:
 
     places = [place for place, char in enumerate(text) if char.isalnum()]
     compact = "".join(text[place] for place in places).upper()
-    for length in _IBAN_LENGTHS:
-        if length <= len(compact) and _ends(places, length):
-            if not budget.pays(8):
-                return [(0, len(text))]
-            if iban.is_valid(compact[:length], check_country=False):
-                return [(0, places[length - 1] + 1)]
+    if not budget.pays(4):
+        return [(0, len(text))]
+    for length in _adding_up(compact):
+        if _ends(places, length) and iban.is_valid(compact[:length], check_country=False):
+            return [(0, places[length - 1] + 1)]
     return []
 
 

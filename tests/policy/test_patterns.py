@@ -1,6 +1,10 @@
 """What each built-in pattern finds, and what it leaves alone."""
 
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from channels.shown import views
 from policy.patterns import BUILT_IN, EMAIL, IBAN, NAMES, PAYMENT_CARD, PHONE, SECRET, US_SSN
@@ -67,20 +71,31 @@ GROUPED = [
     (PAYMENT_CARD, "\U0001d7d2" + "\u2460" * 15),
     (PAYMENT_CARD, "4\x00111\x001111 1111 1111"),
     (PAYMENT_CARD, "4111\u00b71111\u22c51111\u30fb1111"),
+    (PAYMENT_CARD, "4111\n1111\n11\n1111\n11"),
+    (PAYMENT_CARD, "41/1/11/1111/11/111/11"),
+    (PAYMENT_CARD, "4\n111111111111111"),
+    (PAYMENT_CARD, "4111\n\n\n\n\n\n1111 | ~~ | 1111 ___ 11\n11"),
+    (PAYMENT_CARD, "378/28/2246/3100/05"),
     (IBAN, "DE89/3704/0044/0532/0130/00"),
+    (IBAN, "D\nE8/9370\n4\n\n\n\n\n0044|053_201300 | | | 0"),
     (IBAN, "DE89\n3704\n0044\n0532\n0130\n00"),
     (IBAN, "\uff24\uff258\uff19_3704_0044_0532_0130_00"),
     (US_SSN, "536/90/4399"),
     (US_SSN, "536\n90\n4399"),
     (US_SSN, "536_90_4399"),
+    (US_SSN, "536  90 ** 4399"),
     (US_SSN, "536\u2013\u06f9\u06f0\u20134399"),
     (EMAIL, "ann\uff20exam\u200bple.org"),
     (PHONE, "+1 202_555_0143"),
     (PHONE, "\uff0b49\n30\n901820"),
     (PHONE, "202_555_0143"),
+    (PHONE, "+1\n20\n\n\n\n\n2555/01|4\n3"),
     (PHONE, "202\n555\n0143"),
     (SECRET, "AKIA" + "/IOSFODNN7" + "/EXAMPLE"),
     (SECRET, "AKIA" + "_IOSF.ODNN-7EXA\nMPLE"),
+    (SECRET, "AK\nIA/IOS" + "FODN\nN7EXAMPLE"),
+    (SECRET, "gh\np_a" + "1a/1" * 9 + "\n" + "a1" * 9),
+    (SECRET, "xo\nx/b-1234567" + "890.abc\nd1e2f3"),
     (SECRET, "\uff21KIA" + "IOSF\u200bODNN7EXAMPLE"),
     (SECRET, "ghp_" + "a1" * 9 + "\n" + "a1" * 9),
     (SECRET, "sk-" + "A1" * 8 + "\n" + "A1" * 8),
@@ -95,6 +110,10 @@ PART = [
     (SECRET, "AWS_SECRET_ACCESS_KEY={}", "wJalrXUtnFEMI"),
     (SECRET, "the token: {} ok", "hunter2"),
     (US_SSN, "SSN: {}", "536904399"),
+    (US_SSN, "the SSN is\n{}", "53\n690\n43/99"),
+    (US_SSN, "social security {} of Ann", "5/3/6/9/0/4/3/9/9"),
+    (PAYMENT_CARD, "{}\n12/25\n123", "4111\n1111\n11\n1111\n11"),
+    (PAYMENT_CARD, "7\n{}\n17", "4111\n1111\n1111\n1111"),
     (PAYMENT_CARD, "card {} 12/25 123", "4111 1111 1111 1111"),
     (PAYMENT_CARD, "12 {} 99", "4111 1111 1111 1111"),
     (IBAN, "pay {} and then rest", "DE89 3704 0044 0532 0130 00"),
@@ -104,8 +123,11 @@ PART = [
 ]
 LEFT = [
     "4111/1111/1111/1112",
-    "4111\n1111\n1111\n1111\n1111",
-    "4111 1111/1111\n1111 11/11",
+    "4111\n1111\n1111\n1111\n4111\n1111\n1111\n1112",
+    "4111 1111/1111\n1111 41/11 1111/1111\n1113",
+    "4500\n4700\n5200\n6100\n4111\n4410\n5003",
+    "A\nB\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12",
+    "the SSN list:\n- 1\n- 2",
     "7/4/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1/9/9/9",
     "1536/90/4399",
     "a/536/90/4399",
@@ -161,6 +183,37 @@ def test_finds_the_part_that_matters(name: str, around: str, text: str) -> None:
 def test_leaves_alone_what_only_looks_like_it(text: str) -> None:
     assert REDACTOR.scan(text) == frozenset()
     assert REDACTOR.redact(text, NAMES) == text
+
+
+@pytest.mark.parametrize(
+    "name, text, gaps",
+    [
+        (PAYMENT_CARD, "4111111111111111", "\n/|_ .-*~`"),
+        (PAYMENT_CARD, "378282246310005", "\n/|_ .-*~`"),
+        (PAYMENT_CARD, "6011111111111117", "\n/|_ .-*~`"),
+        (IBAN, "DE89370400440532013000", "\n/|_ .-*~`"),
+        (PHONE, "+12025550143", "\n/|_*~`("),
+        (SECRET, "AKIA" + "IOSFODNN7EXAMPLE", "\n/."),
+        (SECRET, "ghp_" + "a1B2c" * 6, "\n/."),
+    ],
+)
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_groups_of_any_length_are_found_whatever_is_between(
+    name: str, text: str, gaps: str, data: st.DataObject
+) -> None:
+    gap = st.text(gaps, max_size=3)
+    written = text[0] + "".join(data.draw(gap) + char for char in text[1:])
+    assert REDACTOR.redact(f"see:\n{written}\n(there)", (name,)) == f"see:\n[redacted: {name}]\n(there)"
+
+
+@pytest.mark.parametrize("most, length", [(99, 20), (999, 30), (9999, 20), (99999, 20)])
+@pytest.mark.parametrize("between", ["\n", "/", " | "])
+def test_few_lists_of_numbers_seem_to_hold_a_card(most: int, length: int, between: str) -> None:
+    # of random digits three in a hundred pass for a card, so without more ado half of these lists would
+    random = Random(most)  # noqa: S311 - lists to look at, no secret
+    lists = [between.join(str(random.randint(0, most)) for _ in range(length)) for _ in range(500)]
+    assert sum(PAYMENT_CARD in REDACTOR.scan(text) for text in lists) <= 5
 
 
 def test_every_name_has_a_look_and_every_look_a_name() -> None:
