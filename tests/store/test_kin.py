@@ -11,9 +11,13 @@ from bot.sessions.deliveries import OURS, RISEN, Delivery, NewDelivery, risen_ke
 from bot.sessions.kin import MOST_HOPS, Arrival, Caps
 from bot.sessions.values import ItemStatus, Outcome, Status, Turn, Write
 from bot.store.keys import READY, list_key, slots_key
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, parse
 from tests.store.world import (
+    KEY,
     SECRET,
     child,
     claimed,
@@ -142,6 +146,37 @@ async def test_a_report_is_taken_by_a_full_session_and_by_one_that_has_ended(sto
     state = await store.state(new.sid)
     assert state is not None
     assert (state.ended_at, state.waiting_items) == (0, 2 if last == "reported" else 1)
+
+
+async def test_no_read_up_what_waits_from_above_takes_no_room_of_what_is_sent_below(server: Supervisor) -> None:
+    """Else whoever sends low would see by its receipt, and by what becomes of it at last, that high ones sent much."""
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=2))
+    claim, written = await started(store)
+    high = parse("CONFIDENTIAL{acme}~")
+    await store.record(claim, Write(fresh(), written.seq, events=(event(label=high, admitted=True),)))
+    for number in range(2):
+        assert await store.receive(parcel(claim.sid, high, dedupe=f"high{number}")) is Arrival.WAITING
+    with pytest.raises(BusyError):
+        await store.receive(parcel(claim.sid, parse("CONFIDENTIAL{acme}"), dedupe="as high"))
+    for label in ("PUBLIC", "CONFIDENTIAL", "PUBLIC{acme}"):
+        for number in range(2):
+            assert await store.receive(parcel(claim.sid, parse(label), dedupe=f"{label}{number}")) is Arrival.WAITING
+        with pytest.raises(BusyError):
+            await store.receive(parcel(claim.sid, parse(f"{label}~"), dedupe=f"{label} more"))
+    await store.close()
+
+
+async def test_a_person_lets_in_what_there_is_room_for_at_its_level(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=1))
+    sid = fresh()
+    await store.accept(item(sid))
+    for number in range(2):
+        await store.receive(parcel(sid, SECRET, dedupe=f"p{number}"))
+    first, second = await store.held(sid)
+    await store.decide_held(sid, first.id, accept=True, op=fresh(), audit=())
+    with pytest.raises(BusyError):
+        await store.decide_held(sid, second.id, accept=True, op=fresh(), audit=())
+    await store.close()
 
 
 def noticed(deliveries: Sequence[Delivery]) -> list[tuple[str, str, Label]]:

@@ -60,6 +60,7 @@ class Slots:
 class Target:
     """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
 
+    `labels` are those of all that was let in.
     What was held once is held for ever for its sender, whatever a person decided. `reports` are those of what it
     spawned, `above` tells that it once had read what its parent, which had read nothing, had not, and `unsaid` that the
     notice of that is still to be said. A task that has ended and said everything is archived, and comes back for a
@@ -74,6 +75,7 @@ class Target:
     archived: bool = False
     ended: bool = False
     waiting: list[str] = field(default_factory=list[str])
+    labels: dict[str, Label] = field(default_factory=dict[str, Label])
     held: dict[str, Label] = field(default_factory=dict[str, Label])
     reports: set[str] = field(default_factory=set[str])
     above: bool = False
@@ -84,6 +86,7 @@ class Target:
     def put(self, dedupe: str, label: Label) -> None:
         """Let an item into the inbox."""
         self.waiting.append(dedupe)
+        self.labels[dedupe] = label
         self.known[dedupe] = "waiting"
         self.typed = self.typed.join(label)
         self.rise()
@@ -125,9 +128,15 @@ class Target:
         if self.ended:
             return Arrival.ENDED
         if fits:
-            return None if len(self.waiting) >= LIMITS.inbox_limit else Arrival.WAITING
+            return None if self.full(label) else Arrival.WAITING
         alike = [one for one, held in self.held.items() if held.flows_to(label) and label.flows_to(held)]
         return Arrival.FULL if len(set(alike) - self.reports) >= LIMITS.held_limit else Arrival.WAITING
+
+    def full(self, label: Label) -> bool:
+        """Say whether as many inputs of a level and its compartments wait as may."""
+        waiting = (self.labels[one] for one in self.waiting)
+        alike = [one for one in waiting if one.flows_to(label) and label.flows_to(one)]
+        return len(alike) >= LIMITS.inbox_limit
 
     def drop(self, dedupes: list[str], status: str) -> None:
         """Give inputs their terminal status, as far as they are inputs already."""
@@ -250,7 +259,7 @@ class Machine(RuleBasedStateMachine):
         if accept and (dedupe not in target.reports if target.ended else target.archived):
             error: type[Exception] | None = NotFoundError
         else:
-            error = BusyError if accept and len(target.waiting) >= LIMITS.inbox_limit else None
+            error = BusyError if accept and target.full(target.held[dedupe]) else None
         for _ in range(2):
             decided = self.store.decide_held(sid, held.id, accept=accept, op=op, audit=(row(),))
             if error is not None:

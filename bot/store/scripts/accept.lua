@@ -24,17 +24,8 @@ end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.who ~= principal then return {'foreign'} end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
--- Room is for each level and its compartments: what waits from above tells nothing here (law no_read_up). All that
--- waits is at least as many, so that it is looked into only where there may be too many.
 if count('wait') >= limit or (sender ~= principal and count('wait') * 2 >= limit) then
-  local room, own = limit, 0
-  for _, item in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
-    if pooled(item_label(item), label) then
-      local _, from = item_origin(item)
-      room = room - 1
-      if from == sender then own = own + 1 end
-    end
-  end
+  local room, own = inbox_room(KEYS[3], label, limit, sender)
   -- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
   if room <= 0 or (sender ~= principal and own >= room) then return {'busy'} end
 end

@@ -211,6 +211,21 @@ end
 
 -- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record, `seq` is nil
 -- for one that no session sent.
+-- How many more items of a label an inbox has room for, and how many of them are a sender's. Room is for each level and
+-- its compartments: what waits from above tells nothing below (law no_read_up). All that waits is at least as many, so
+-- callers look into it only where there may be too many.
+local function inbox_room(inbox, label, limit, sender)
+  local room, own = limit, 0
+  for _, item in ipairs(redis.call('LRANGE', inbox, 0, -1)) do
+    if pooled(item_label(item), label) then
+      local _, from = item_origin(item)
+      room = room - 1
+      if from == sender then own = own + 1 end
+    end
+  end
+  return room, own
+end
+
 local function put_item(inbox, idem, now, item)
   set('pos', count('pos') + 1)
   set('wait', count('wait') + 1)

@@ -2,7 +2,7 @@
 -- otherwise among the held items, of which nobody hears who is not cleared for them: nothing else of this session
 -- changes. Nothing is created: a session that is gone or was reset takes nothing. One that has ended takes the reports of
 -- what it spawned and nothing else. A report has a place of its own everywhere; anything else has one of those that the
--- inbox has, or that are held of one level and compartments. A result that is to be held is held whatever its label; one
+-- inbox has, or that are held, of one level and compartments. A result that is to be held is held whatever its label; one
 -- that enters is charged no longer.
 -- KEYS: state, inbox, idem, held, held ids, [body]
 -- ARGV: dedupe, digest, nonce, sender, label, body, report, generation, limit, held id, most held of a label,
@@ -35,7 +35,7 @@ if S.done and not item.report then return {'failed', 'ended'} end
 if S.status == 'archived' and not S.done then return {'failed', 'archived'} end
 local now = now_ms()
 if not hold and flows(item.label, S.taint or 'PUBLIC') then
-  if not item.report and count('wait') >= limit then return {'busy'} end
+  if not item.report and count('wait') >= limit and inbox_room(KEYS[2], item.label, limit) <= 0 then return {'busy'} end
   if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
   wake_ended()
   heard_charge(run, item.label)
