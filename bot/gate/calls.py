@@ -122,7 +122,7 @@ class Calls(Speech):
             call=call,
             decision=self.refused(standing, UNDECIDED),
             binding="",
-            hold=self._holds(standing, tool, taken),
+            hold=self._holds(tool, taken),
             carried=taken.floor,
         )
         opened = self._judged(standing, made, tool, taken, approvals)
@@ -138,11 +138,12 @@ class Calls(Speech):
             why = UNDECIDED
         return replace(whole, decision=self.refused(standing, why))
 
-    def _holds(self, standing: Standing, tool: Tool, taken: Asked) -> bool:
-        """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it carries.
+    def _holds(self, tool: Tool, taken: Asked) -> bool:
+        """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it refers to.
 
-        A tool may give back what it was given. So a result that what the call refers to would raise the taint is
-        held, unless the model asks for it.
+        A tool may give back what it was given. So the result of a call that refers to something is held, unless the
+        model asks for it. This is so whatever the label of that: it may be above its floor, and whether a result is
+        held must not tell that (ADR 0008).
 
         Raises RefusedCallError: the model asks for what the policy holds.
         """
@@ -150,9 +151,7 @@ class Calls(Speech):
             if taken.hold is False:
                 raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
             return True
-        if taken.hold is not None:
-            return taken.hold
-        return standing.taint.join(taken.floor) != standing.taint
+        return bool(taken.refers) if taken.hold is None else taken.hold
 
     def _judged(
         self,

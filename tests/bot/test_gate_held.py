@@ -183,13 +183,15 @@ async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
     assert response.held.label == CONFIDENTIAL
 
 
-def test_a_result_is_held_for_what_the_call_carries_unless_the_model_asks_for_it() -> None:
-    probe = Probe()
-    one = gate([probe])
-    assert one.prepare(holding(item()), call("probe", {"text": REF})).hold
+@pytest.mark.parametrize("taint", [PUBLIC, CONFIDENTIAL, TOP], ids=str)
+@pytest.mark.parametrize("held", [item(), item(floor=PUBLIC), item(PUBLIC)], ids=["known", "not known", "public"])
+def test_a_result_is_held_for_what_the_call_refers_to_unless_the_model_asks_for_it(held: Held, taint: Label) -> None:
+    """Whatever that is: else whether it is held would tell the label of it."""
+    one = gate([Probe()])
+    assert one.prepare(holding(held, taint=taint), call("probe", {"text": REF})).hold
+    assert not one.prepare(holding(held, taint=taint), call("probe")).hold
     admitted = one.prepare(holding(item()), call("probe", {"text": REF, HOLD: False}))
     assert (admitted.hold, admitted.decision.label_after) == (False, CONFIDENTIAL)
-    assert not one.prepare(holding(item(), taint=CONFIDENTIAL), call("probe", {"text": REF})).hold
 
 
 async def test_a_file_carries_the_join(tmp_path: Path) -> None:

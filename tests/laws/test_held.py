@@ -13,13 +13,13 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ToolCallPart
 
 from bot.tools.base import Declared, Result
-from policy.labels import PUBLIC, parse
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
 from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, parts, policy, proposed
 from tests.harness import running
 
 _EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-_FLOOR = parse("INTERNAL")
+_FLOORS = st.sampled_from((PUBLIC, parse("INTERNAL")))
 _RULES = [
     {"id": "no-mail", "hook": "PRE_OUTPUT", "action": "BLOCK", "pattern": "email"},
     {"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "REDACT", "pattern": "payment-card"},
@@ -69,10 +69,10 @@ def _calls(uses: Sequence[Use], ref: str) -> list[ToolCallPart]:
     ]
 
 
-async def _read(folder: Path, result: Result, uses: Sequence[Use]) -> str:
+async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label) -> str:
     """Return all that a model reads that has a result held and passes it on in these ways."""
     echo = Probe("echo", Declared(clearance=TOP), Result("done"), Effect.SEND)
-    probe = Probe(declared=Declared(result=_FLOOR), result=result)
+    probe = Probe(declared=Declared(result=floor), result=result)
     model = Scripted([proposed("probe", {"_hold": True})], "held")
     async with running(folder, policy(rules=_RULES), parts=parts(probe, echo, model=model)) as owner:
         await owner.say("hold it")
@@ -90,14 +90,16 @@ async def _read(folder: Path, result: Result, uses: Sequence[Use]) -> str:
     Result("a@example.com", CONFIDENTIAL),
     Result("x", CONFIDENTIAL),
     [("message", {"channel": "console", "recipient": "owner", "text": "$"})],
+    parse("INTERNAL"),
 )
-@given(_results, _results, _uses)
-def test_no_read_up(one: Result, other: Result, uses: list[Use]) -> None:
+@example(Result("x", PUBLIC), Result("x", CONFIDENTIAL), [("echo", {"text": "$"})], PUBLIC)
+@given(_results, _results, _uses, _FLOORS)
+def test_no_read_up(one: Result, other: Result, uses: list[Use], floor: Label) -> None:
     async def law() -> None:
         told = list[str]()
         for result in (one, other):
             with TemporaryDirectory() as folder:
-                told.append(await _read(Path(folder), result, uses))
+                told.append(await _read(Path(folder), result, uses, floor))
         assert told[0] == told[1]
 
     asyncio.run(law())
