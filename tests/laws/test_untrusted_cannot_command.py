@@ -5,6 +5,7 @@ gate is asked directly, with an approval that is approved and in time.
 """
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,3 +149,42 @@ async def test_members_that_untrusted_data_may_have_written_endorse_nothing(tmp_
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         assert await _told(owner, tmp_path / "data" / "files", "public", _GOOD, _PLAN) == "PUBLIC~"
+
+
+@pytest.mark.anyio
+async def test_what_is_told_unread_asks_by_who_named_its_recipient(tmp_path: Path) -> None:
+    """What a TRUSTED session passes on unread is data there, held or found by a background session; words are no order.
+
+    Both ask once the session is UNTRUSTED itself: then the data may have named the recipient.
+    """
+    reads = bang("read_file", path="public/welcome.md")
+    finds = bang("sessions_spawn", task=reads, deliver_to="guest")
+    async with running(tmp_path) as owner:
+
+        async def told(times: int) -> bool:
+            return owner.shown.count("→ guest: ") == times
+
+        notice = await owner.say(bang("read_file", path="public/welcome.md", _hold=True))
+        (held,) = set(re.findall(r"held-[a-z0-9]{16}", notice))
+        passes = bang("message", channel="console", recipient="guest", text={"$ref": held})
+        await owner.say(passes)
+        await eventually(lambda: told(1))
+        await owner.say(finds)
+        await eventually(lambda: told(2))
+        # Its result made the session UNTRUSTED.
+        await _settled_as(owner, "PUBLIC~")
+        for number, call in enumerate((passes, finds), start=1):
+            await owner.say(call)
+            approvals = await owner.app.store.approvals(owner.sid)
+            assert len([one for one in approvals if one.state is ApprovalState.PENDING]) == 1
+            await owner.say(f"/deny {approvals[-1].id}")
+            assert len(approvals) == number
+        assert await told(2)
+
+
+async def _settled_as(owner: Person, taint: str) -> None:
+    async def settled() -> bool:
+        return str((await owner.state()).taint) == taint
+
+    await eventually(settled)
+    await owner.settled()
