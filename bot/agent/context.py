@@ -5,7 +5,7 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -116,14 +116,13 @@ class Context:
             self.messages.append(ModelRequest(parts=[part]))
 
 
-def assemble(events: Iterable[Event], summary: Summary | None = None, pictures: Shown = NONE) -> Context:
-    """Return the context that a generation's events make, or a summary and the events after it."""
+def assemble(events: Sequence[Event], summary: Summary | None = None, pictures: Shown = NONE) -> Context:
+    """Return the context that a generation's events make, from its first, or a summary and the events after it."""
     context = Context(pictures=pictures)
     if summary is not None:
         context.messages.append(ModelRequest(parts=[UserPromptPart(f"{SUMMARIZED}\n{summary.text}")]))
-    for event in events:
-        if summary is None or event.seq > summary.upto:
-            _add(context, event)
+    for event in events[0 if summary is None else summary.upto :]:
+        _add(context, event)
     return context
 
 
@@ -137,12 +136,12 @@ def newest_summary(events: Iterable[Event]) -> Summary | None:
 
 
 def cuts(events: Iterable[Event]) -> Iterator[int]:
-    """Yield the seqs after which a context may begin: something was said before, and no call is without its result.
+    """Yield after how many events a context may begin: something was said before, and no call is without its result.
 
     The end of the log is the last of them.
     """
     waiting, before, begun = set[str](), 0, False
-    for event in events:
+    for n, event in enumerate(events, 1):
         if event.type is EventType.USER_MESSAGE:
             waiting.discard(_ANSWER)
         if event.type in {EventType.USER_MESSAGE, EventType.AGENT_THINKING}:
@@ -159,7 +158,7 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
                 waiting.discard(_ANSWER)
             case _:
                 pass
-        before = event.seq
+        before = n
     if begun and not waiting:
         yield before
 

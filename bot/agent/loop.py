@@ -226,7 +226,7 @@ class Agent:
         stay as it is does not fit.
         """
         log, before = await turn.log(), turn.usage
-        after = sorted(set(cuts(log)) - {log[-1].seq})
+        after = sorted(set(cuts(log)) - {len(log)})
         halved = (cut for cut in after if self._half(turn, assemble(log, Summary("", cut), context.pictures)))
         upto = next(halved, after[-1] if after else 0)
         if not upto:

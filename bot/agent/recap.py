@@ -63,14 +63,14 @@ class Recap:
     async def write(
         self, standing: Standing, events: tuple[Event, ...], upto: int, topic: str, record: Record
     ) -> tuple[Summary, Usage]:
-        """Return a recap of the events up to a seq; the decision on the first model is the caller's.
+        """Return a recap of the first `upto` events; the decision on the first model is the caller's.
 
         Raises ModelError: no model answered, with what all requests cost.
         """
-        known, text, used = newest_summary(events), "", Usage()
+        known, text, first, used = newest_summary(events), "", 0, Usage()
         if known is not None and known.upto <= upto and not topic:
-            text, events = known.text, tuple(event for event in events if event.seq > known.upto)
-        lines = [line for event in events if event.seq <= upto for line in _lines((event,))]
+            text, first = known.text, known.upto
+        lines = list(_lines(events[first:upto]))
         window = self._chain.window(standing).tokens
         size = _ALL_AT_ONCE if window is None else max(window, 400)
         for part in _parts(lines, size):

@@ -15,6 +15,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.recipients import CHANGED
 from bot.sessions.events import Event, EventType
 from bot.sessions.kin import Slot
+from bot.sessions.log import place
 from bot.sessions.values import SessionState, Status
 from bot.standing import Call, Standing
 from bot.tools.history import source
@@ -185,10 +186,12 @@ async def _cancel(context: CommandContext, slot: Slot, state: SessionState) -> R
 
 async def _log(context: CommandContext, state: SessionState) -> Reply:
     events = await context.store.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
-    lines = [_told(event) for event in events if event.type in _LOGGED]
+    lines = [_told(event, state) for event in events if event.type in _LOGGED]
     return Reply("\n".join(lines) or NONE, state.visibility)
 
 
-def _told(event: Event) -> str:
+def _told(event: Event, state: SessionState) -> str:
     text = str(event.body["text"])
-    return f"{event.seq} {source(event)}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"
+    return (
+        f"{place(event, state)} {source(event)}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"
+    )

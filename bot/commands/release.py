@@ -16,7 +16,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.sessions import releases
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.log import backwards
+from bot.sessions.log import backwards, place
 from bot.sessions.records import AuditRow
 from bot.sessions.releases import Release
 from bot.sessions.values import Claim, SessionState, Write
@@ -72,7 +72,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
         code=context.ids.approval(),
         principal=context.caller.principal,
         home=str(context.address),
-        source=source.seq,
+        source=place(source, state),
         digest=releases.digest(spoken.text),
         label=str(source.label),
         address=spoken.destination.address,
@@ -167,7 +167,7 @@ def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, E
     for record in asked:
         mine = record.principal == context.caller.principal and record.home == str(context.address)
         if record.code == code and code not in used and mine and claim.now < record.expires_at:
-            return record, next(event for event in claim.events if event.seq == record.source)
+            return record, next(event for event in claim.events if place(event, claim.state) == record.source)
     raise NotFoundError
 
 
@@ -182,13 +182,13 @@ async def _meant(context: CommandContext, recipient: str) -> tuple[Address, str]
 
 
 async def _source(context: CommandContext, state: SessionState, which: str) -> Event:
-    """Return the text of this conversation that is meant: a number of its log, or the agent's last answer.
+    """Return the text that is meant: its number as `/history` shows it, or the agent's last answer.
 
     Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
     """
     async for event in backwards(context.store, state):
         said = event.type in _SAID and event.visibility is Visibility.USER
-        wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(event.seq) == which
+        wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(place(event, state)) == which
         if said and wanted:
             if event.label.flows_to((await context.standing(state)).reader):
                 return event

@@ -119,6 +119,8 @@ async def reset(context: CommandContext, argument: str) -> Reply:
         return Reply(context.explained(decision, standing, "/reset"), state.visibility)
     row = context.gate.row(standing, Hook.SESSION_RESET, decision)
     fresh = await context.store.reset(context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,))
+    # A turn that goes on could write nothing any more, and what comes now would wait for it: that tells that it ran.
+    context.interrupt(context.sid)
     # What it spawned could report to nobody, and its questions would be about what is forgotten.
     await context.spawner.stop(state.principal, context.sid, context.typed, interrupt=context.interrupt)
     await asyncio.to_thread(context.files.forget, context.sid, fresh.generation)

@@ -22,7 +22,10 @@ _WORDS: Final = ("code", "principal", "home", "digest", "label", "address", "cle
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was shown, of what label, where, to whom, and where it is to go; `expires_at` is in store ms."""
+    """What was shown, of what label, where, to whom, and where it is to go; `expires_at` is in store ms.
+
+    `source` is the place of the text's event in its generation.
+    """
 
     code: str
     principal: str

@@ -11,8 +11,9 @@ MOMENT: Final = "what this conversation is about at the moment"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A recap of a session's log up to `upto`; one with a `topic` leaves out what is not about it.
+    """A recap of the first `upto` events of a generation.
 
+    One with a `topic` leaves out what is not about it.
     It has no label of its own: it is labelled with the session's taint when it is written.
     """
 

@@ -86,7 +86,7 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """An accepted input: `position` counts 1, 2, 3 … within its session."""
+    """An accepted input: `position` counts 1, 2, 3 … within its generation, as older ones tell nothing here."""
 
     position: int
     dedupe: str

@@ -49,7 +49,7 @@ encoding is injective.
 
 Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
 `seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `home` `who`
-address and principal · `born` `moved` times · `pos` last inbox position · `wait` waiting items ·
+address and principal · `born` `moved` times · `pos` last inbox position of the generation · `wait` waiting items ·
 `taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
 stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have

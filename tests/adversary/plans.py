@@ -140,6 +140,7 @@ def drawn(random: Random, alphabet: Alphabet, roles: tuple[str, ...], longest: i
     plan = Plan(tuple(Script() for _ in roles))
     for _ in range(random.randint(1, longest)):
         places = [(place, roles[place[0]] if len(place) == 1 else name) for place, name in plan.places()]
+        places = [(place, role) for place, role in places if alphabet.get(role)]
         # What was spawned last is as likely as all before it: long chains are where attacks are.
         place, role = places[-1] if random.random() < 0.4 else random.choice(places)
         script = plan.script(place)

@@ -35,9 +35,9 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.tools import catalogue
 from channels.base import Audience, Channel
-from channels.message import Address, Inbound, Outbound, Signal
+from channels.message import Address, Attachment, Inbound, Outbound, Signal
 from tests.adversary.mind import Adversary, Trace, route
-from tests.adversary.plans import TYPE, WAIT, Copy, Plan
+from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
 from tests.adversary.sinks import Effect, Sink
 from tests.adversary.worlds import Lane, World
 from tests.store.world import command
@@ -69,6 +69,10 @@ class Recorder:
 
     async def signal(self, address: Address, signal: Signal) -> None:
         self.signals.append((address, signal))
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Return a file: every one holds its own name."""
+        return attachment.name.encode()[:most]
 
     async def audience(self, address: Address) -> Audience:
         if address.chat in self.readers:
@@ -146,6 +150,7 @@ class Stage:
         self._folder = app.config.data_dir
         self._actors: dict[str, Actor] = {}
         self._count = 0
+        self._told_before = dict[str, tuple[int, int]]()
 
     async def begin(self) -> None:
         """Make the worker, which never serves by itself."""
@@ -173,27 +178,42 @@ class Stage:
         await self._clear(secret)
         names = {lane.name: self.app.session_id(lane.address) for lane in self.world.lanes}
         patient = frozenset((at,) for at, lane in enumerate(self.world.lanes) if lane.patient)
-        self.model.begin(plan, names, self.world.answers, patient)
+        self.model.begin(self._whole(plan), names, self.world.answers, patient)
         async with asyncio.timeout(_SECONDS):
             for before in self.world.before:
                 await self._say(before.address, before.account, before.text.replace("<secret>", secret))
                 await self._drain()
             for at, lane in enumerate(self.world.lanes):
                 if lane.person:
-                    self._person(at, lane, plan)
+                    self._person(lane, plan.lanes[at].steps, (0, ((at,), ())))
                 elif plan.lanes[at].size:
                     await self._say(lane.address, lane.account, route((at,), ()))
+            if self.world.then:
+                self._person(self.world.lanes[0], self.world.then, (-1,))
             await self._drain()
-        sent = tuple(outbound for channel in self.channels for outbound in channel.sent)
-        signals = tuple(signal for channel in self.channels for signal in channel.signals)
+        sent = tuple(one for channel in self.channels for one in channel.sent[self._before(channel)[0] :])
+        signals = tuple(one for channel in self.channels for one in channel.signals[self._before(channel)[1] :])
         states = [(self._order(state), state) async for state in self.app.store.sessions()]
         states.sort(key=lambda one: (one[0], one[1].sid))
         return Seen(sent, signals, tuple(self.sink.effects), tuple(states), self.model.trace)
+
+    def _before(self, channel: Recorder) -> tuple[int, int]:
+        """Return how much was said and signalled before what counts."""
+        return self._told_before.get(channel.name, (0, 0))
 
     def files(self) -> list[str]:
         """Return the names of all files there are."""
         root = self._folder / FILES
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+    def _whole(self, plan: Plan) -> Plan:
+        """Return a plan with the scripts in it that no search changes."""
+        return Plan(
+            tuple(
+                self.world.fixed.get(lane.role, script)
+                for lane, script in zip(self.world.lanes, plan.lanes, strict=True)
+            )
+        )
 
     async def _clear(self, secret: str) -> None:
         await command(self.app.store, "FLUSHALL")
@@ -208,30 +228,37 @@ class Stage:
             channel.sent.clear()
             channel.signals.clear()
         self._count = 0
+        self._told_before.clear()
         files = {
             path: text.replace("<secret>", secret).replace("<low>", self.app.session_id(self.world.lanes[0].address))
             for path, text in self.world.files.items()
         }
         await asyncio.to_thread(_put_back, self._folder, files)
 
-    async def _say(self, address: Address, account: str, text: str) -> None:
+    async def _say(self, address: Address, account: str, text: str, brings: str = "") -> None:
         self._count += 1
         shared = any(address.chat in channel.readers for channel in self.channels if channel.name == address.channel)
-        inbound = Inbound(address, account, text, f"n{self._count}", private=not shared)
+        files = (Attachment(brings, brings),) if brings else ()
+        inbound = Inbound(address, account, text, f"n{self._count}", private=not shared, files=files)
         await self.app.router.receive(inbound)
 
-    def _person(self, at: int, lane: Lane, plan: Plan) -> None:
+    def _person(self, lane: Lane, steps: tuple[Step, ...], order: tuple[object, ...]) -> None:
         """Let a person type what the plan says, one line whenever it is their turn."""
-        actor = Actor((0, ((at,), ())))
+        actor = Actor(order)
 
         async def types() -> None:
-            for step in plan.lanes[at].steps:
+            for step in steps:
                 await actor.park(last=True)
+                if steps is self.world.then and not self._told_before:
+                    self._told_before |= {
+                        channel.name: (len(channel.sent), len(channel.signals)) for channel in self.channels
+                    }
                 if step.tool == TYPE:
-                    await self._say(lane.address, lane.account, str(step.arguments["line"]))
+                    said = str(step.arguments["line"]), str(step.arguments["brings"])
+                    await self._say(lane.address, lane.account, *said)
                 assert step.tool in {TYPE, WAIT}
 
-        self._start(f"person {at}", actor, types())
+        self._start(f"person {order}", actor, types())
 
     def _start(self, name: str, actor: Actor, work: Coroutine[Any, Any, None]) -> None:
         self._actors[name] = actor

@@ -17,6 +17,7 @@ from bot.authorize import Caller, Ingress
 from bot.commands import table
 from bot.events import told_to
 from bot.sessions.events import Event
+from bot.sessions.log import place
 from bot.sessions.values import SessionState
 from channels.message import Address
 from policy.labels import PUBLIC
@@ -36,7 +37,11 @@ _ID: Final = re.compile(
     r"(?:(?<=\\n)|(?<![A-Za-z0-9]))(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})\b"
 )
 _MOMENT: Final = re.compile(r"\b1[6-9][0-9]{11}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?( UTC)?")
-_CODE: Final = re.compile(r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}")
+_CODE: Final = re.compile(
+    r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}"
+    r"|(?<=/release confirm )[2-9a-z]{8}|(?<=\"code\": \")[2-9a-z]{8}|(?<=\"code\":\")[2-9a-z]{8}"
+)
+_SEAL: Final = re.compile(r'(?<="mac":")[\w-]{43}|(?<="signature":")[\w-]{43}|(?<=audit:)[\w-]{12}|(?<=>:)[\w-]{12}')
 
 
 class Names:
@@ -48,7 +53,7 @@ class Names:
     def plain(self, text: str) -> str:
         """Return a text without ids and moments."""
         text = _CODE.sub(self._name, text)
-        return _MOMENT.sub("<moment>", _ID.sub(self._name, text))
+        return _SEAL.sub("<seal>", _MOMENT.sub("<moment>", _ID.sub(self._name, text)))
 
     def _name(self, found: re.Match[str]) -> str:
         return self._known.setdefault(found.group(), f"<id {len(self._known)}>")
@@ -70,11 +75,11 @@ async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
             yield f"shown at {address}: {signal}"
     for effect in seen.effects:
         yield f"done: {effect}"
-    for place, state in seen.states:
+    for where, state in seen.states:
         if state.visibility.flows_to(PUBLIC):
-            yield f"session {place}: {_standing(state)}"
-            for event in await stage.app.store.events(state.sid, limit=10_000):
-                yield f"session {place}: {_told(event)}"
+            yield f"session {where}: {_standing(state)}"
+            for event in await _log(stage, state):
+                yield f"session {where}: {_told(event, state)}"
     for line in await _asked(stage):
         yield line
 
@@ -88,20 +93,28 @@ async def _reads(stage: Stage, address: Address) -> bool:
     return (destination.clearance or PUBLIC).flows_to(PUBLIC)
 
 
+async def _log(stage: Stage, state: SessionState) -> list[Event]:
+    """Return the events of a session's generation: older ones are shown to the operator alone."""
+    log = await stage.app.store.events(state.sid, limit=10_000)
+    return [event for event in log if event.generation == state.generation]
+
+
 def _standing(state: SessionState) -> str:
     last = None if state.last_turn is None else (state.last_turn.reason, asdict(state.last_turn.usage))
     title = None if state.title is None else state.title.text
     return (
-        f"{state.status} taint {state.taint} events {state.seq} waiting {state.waiting_items} ended "
+        f"{state.status} taint {state.taint} events {state.seq - state.generation_seq + 1} "
+        f"waiting {state.waiting_items} ended "
         f"{state.ended_at > 0} last {last} used {asdict(state.usage)} title {title} mode {state.mode} {state.model}"
     )
 
 
-def _told(event: Event) -> str:
+def _told(event: Event, state: SessionState) -> str:
+    n = place(event, state)
     if not event.label.flows_to(PUBLIC):
-        return f"{event.seq} {event.type} hidden"
+        return f"{n} {event.type} hidden"
     body: JsonValue = dict(told_to(event, PUBLIC))
-    return f"{event.seq} {event.type} {event.actor} {json.dumps(_timeless(body), sort_keys=True, ensure_ascii=False)}"
+    return f"{n} {event.type} {event.actor} {json.dumps(_timeless(body), sort_keys=True, ensure_ascii=False)}"
 
 
 def _timeless(value: JsonValue) -> JsonValue:
@@ -120,7 +133,7 @@ async def _asked(stage: Stage) -> list[str]:
     principal = stage.app.gate.document.principal(lane.account)
     assert principal is not None
     caller = Caller(principal[0], principal[1].role, principal[1].clearance, Ingress.COMMAND)
-    for line in COMMANDS:
+    for line in (*stage.world.asked, *COMMANDS):
         context = stage.app.command_context(caller, lane.address, stage.app.session_id(lane.address))
         told = await table.answer(context, line)
         may = told.label.flows_to(PUBLIC)

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from channels.message import Address
 from policy.labels import top
 from tests.adversary.disguises import DISGUISES
-from tests.adversary.plans import THINK, TYPE, WAIT, Alphabet, Step
+from tests.adversary.plans import THINK, TYPE, WAIT, Alphabet, Script, Step
 from tests.adversary.sinks import Puppet
 
 LOW: Final = Address("console", "desk")
@@ -68,7 +68,10 @@ class World:
     """One scenario. `finds` is the item of the list of weaknesses that it looks for, `why` says what it is about.
 
     `secrets` are the values that `<secret>` has in `files` and `before`. `answers` are what sessions of a role say in
-    the end, and `held` is how many items one may hold. `depth` is how many steps the breadth-first search goes, and
+    the end, and `held` is how many items one may hold. `fixed` are the scripts of roles that no search changes, and
+    `then` is what the person of the first lane types when the others have done what they can, beginning with a reset:
+    only what is told from there on counts, what was told before is for other worlds. `asked` are further commands that
+    this person types in the end. `depth` is how many steps the breadth-first search goes, and
     `breadth` how many sequences a check tries in it: so many that it found the weakness when there was one. A weakness
     that is `known` is not mended yet: the check leaves its world out.
     """
@@ -86,6 +89,9 @@ class World:
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     policy: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    fixed: Mapping[str, Script] = field(default_factory=dict[str, Script])
+    then: tuple[Step, ...] = ()
+    asked: tuple[str, ...] = ()
     held: int = 50
     oracle: Oracle = Oracle.BELOW
     depth: int = 6
@@ -143,9 +149,9 @@ def spawn(role: str, **arguments: JsonValue) -> Step:
     return Step("sessions_spawn", arguments, role=role)
 
 
-def typed(line: str) -> Step:
-    """Return a line that a person types."""
-    return Step(TYPE, {"line": line})
+def typed(line: str, brings: str = "") -> Step:
+    """Return a line that a person types, with a file of that name if there is one."""
+    return Step(TYPE, {"line": line, "brings": brings})
 
 
 READ: Final = call("read_file", path=SECRET)
@@ -155,7 +161,9 @@ PAUSE: Final = Step(WAIT)
 SEND_UP: Final = call("sessions_send", session_id="parent", content="bit=<bit>")
 SEND_LOW: Final = call("sessions_send", session_id="<low>", content="bit=<bit>")
 TELL_GUEST: Final = call("message", channel="console", recipient="guest", text="news")
+SEND_OWN: Final = call("sessions_send", session_id="<listed>", content="x")
 LIST: Final = call("sessions_list")
+HISTORY: Final = call("sessions_history", session_id="")
 WRITE: Final = call("write_file", path="shared/a.md", text="bit=<bit>")
 READ_SHARED: Final = call("read_file", path="shared/a.md")
 LIST_SHARED: Final = call("list_files", path="shared")
@@ -179,6 +187,10 @@ _TRUSTED: Final[JsonValue] = {
 }
 
 _REFS: Final[JsonValue] = {"$ref": "<held>"}
+
+_RELEASING: Final[JsonValue] = {
+    "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER], "may_release": True},
+}
 
 _PASS_ON: Final = call("message", channel="console", recipient="guest", text=_REFS)
 
@@ -273,6 +285,56 @@ WORLDS: Final = (
             "high": (READ, WRITE, LIST_SHARED),
         },
         lanes=(_LOW, _HIGH),
+    ),
+    World(
+        "resets",
+        "A1",
+        "how much a conversation did before its reset must not show in the one that begins then",
+        {
+            "low": (READ, TIME, spawn("child"), HOLD, PAUSE, LIST, SEND_OWN),
+            "child": (TIME, SEND_UP, PAUSE),
+        },
+        lanes=(Lane("new", "new", LOW), Lane("low", "low", LOW)),
+        fixed={
+            "new": Script(
+                (
+                    STATUS,
+                    LIST,
+                    HISTORY,
+                    spawn("child"),
+                    SEND_OWN,
+                    call("session_status", receipt="<receipt>"),
+                    call("summarize", scope="session"),
+                    PAUSE,
+                )
+            )
+        },
+        then=(
+            typed("/reset"),
+            typed("/reset confirm"),
+            typed("go 0#", brings="notes.txt"),
+            typed("and this", brings="more.txt"),
+            *map(typed, ("/queue", "/status", "/usage", "/agents", "/approvals", "/queue drop 2")),
+            typed("and that"),
+            *map(typed, ("/summarize", "/release last to guest", "/history", "/export")),
+        ),
+        asked=(
+            *(
+                "/queue",
+                "/history",
+                "/taint",
+                "/why",
+                "/approvals",
+                "/audit",
+                "/export",
+                "/deadletter",
+                "/sessions all",
+            ),
+            *(f"/release {number} to guest" for number in range(10, 30)),
+        ),
+        breadth=30,
+        limits={"person_daily_tokens": 1_000 * BUDGET},
+        policy={"principals": _RELEASING},
     ),
     World(
         "everything",

@@ -42,7 +42,7 @@ SETTLED = [DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.AMBIGUOUS, De
 
 @dataclass
 class Model:
-    """What the session must be."""
+    """What the session must be. Inputs go by their number in all generations, of which those before are `before`."""
 
     exists: bool = False
     generation: int = 1
@@ -56,6 +56,8 @@ class Model:
     mode: QueueMode = QueueMode.COLLECT
     waiting: list[int] = field(default_factory=list[int])
     items: dict[int, ItemStatus] = field(default_factory=dict[int, ItemStatus])
+    before: int = 0
+    places: dict[int, int] = field(default_factory=dict[int, int])
     approvals: dict[str, ApprovalState] = field(default_factory=dict[str, ApprovalState])
     deliveries: dict[str, DeliveryState] = field(default_factory=dict[str, DeliveryState])
     old: set[str] = field(default_factory=set[str])
@@ -181,21 +183,22 @@ class Machine(RuleBasedStateMachine):
 
     def accept(self, data: st.DataObject) -> None:
         label = data.draw(LABELS)
-        position = len(self.model.items) + 1
-        accepted = self.run(self.store.accept(item(self.sid, f"d{position}", label)))
+        number = len(self.model.items) + 1
+        position = self.model.places[number] = number - self.model.before
+        accepted = self.run(self.store.accept(item(self.sid, f"d{number}", label)))
         if self.model.mode is QueueMode.INTERRUPT and self.model.turn is not None:
             self.model.stop_turn()
         assert (accepted.position, accepted.duplicate, accepted.stopping) == (position, False, self.model.stopping)
         if not self.model.exists:
             self.model.exists, self.model.seq = True, 1
-        self.model.items[position] = ItemStatus.WAITING
-        self.model.waiting.append(position)
+        self.model.items[number] = ItemStatus.WAITING
+        self.model.waiting.append(number)
 
     def redeliver(self, data: st.DataObject) -> None:
-        position = data.draw(st.sampled_from(sorted(self.model.items)))
-        accepted = self.run(self.store.accept(item(self.sid, f"d{position}")))
-        assert (accepted.position, accepted.duplicate) == (position, True)
-        assert (accepted.status, accepted.stopping) == (self.model.items[position], self.model.stopping)
+        number = data.draw(st.sampled_from(sorted(self.model.items)))
+        accepted = self.run(self.store.accept(item(self.sid, f"d{number}")))
+        assert (accepted.position, accepted.duplicate) == (self.model.places[number], True)
+        assert (accepted.status, accepted.stopping) == (self.model.items[number], self.model.stopping)
 
     def set_mode(self, data: st.DataObject) -> None:
         self.model.mode = data.draw(st.sampled_from(QueueMode))
@@ -204,13 +207,13 @@ class Machine(RuleBasedStateMachine):
 
     def withdraw(self, data: st.DataObject) -> None:
         waiting = self.run(self.store.waiting(self.sid))
-        assert [one.position for one in waiting] == self.model.waiting
+        assert [one.position + self.model.before for one in waiting] == self.model.waiting
         one = data.draw(st.sampled_from(waiting))
         self.run(self.store.withdraw(self.sid, one, (row(),)))
         with pytest.raises(NotFoundError):
             self.run(self.store.withdraw(self.sid, one, (row(),)))
-        self.model.waiting.remove(one.position)
-        self.model.items[one.position] = ItemStatus.CANCELLED
+        self.model.waiting.remove(one.position + self.model.before)
+        self.model.items[one.position + self.model.before] = ItemStatus.CANCELLED
         self.model.audit += 1
 
     def claim(self, data: st.DataObject) -> None:
@@ -227,7 +230,7 @@ class Machine(RuleBasedStateMachine):
         if model.turn is not None and not model.turn.suspended:
             model.turn = replace(model.turn, attempt=model.turn.attempt + 1)
         assert (claim.fence, claim.state.seq, claim.state.turn) == (model.fence, model.seq, model.turn)
-        assert [one.position for one in claim.items] == model.waiting
+        assert [one.position + model.before for one in claim.items] == model.waiting
         assert [one.seq for one in claim.events] == list(range(claim.state.generation_seq, model.seq + 1))
         assert {one.id: one.state for one in claim.approvals} == model.approvals
         assert self.run(self.store.claim(self.sid, owner)) is not None
@@ -244,14 +247,15 @@ class Machine(RuleBasedStateMachine):
     def open_turn(self, data: st.DataObject) -> None:
         again = data.draw(st.booleans())
         name, model = self.holder, self.model
-        position = model.waiting[0]
-        turn = Turn(fresh(), position, f"d{position}", "ann", 1)
+        number = model.waiting[0]
+        position = model.places[number]
+        turn = Turn(fresh(), position, f"d{number}", "ann", 1)
         opened = Write(
             fresh(), self.workers[name].seq, events=(event(),), take=position, turn=turn, status=Status.RUNNING
         )
         self.write(name, opened, again=again)
         model.waiting.pop(0)
-        model.items[position] = ItemStatus.TAKEN
+        model.items[number] = ItemStatus.TAKEN
         model.turn = turn
 
     def join(self, data: st.DataObject) -> None:
@@ -259,12 +263,13 @@ class Machine(RuleBasedStateMachine):
         again = data.draw(st.booleans())
         name, model = self.holder, self.model
         assert model.turn is not None
-        position = model.waiting[0]
+        number = model.waiting[0]
+        position = model.places[number]
         turn = replace(model.turn, joined=(*model.turn.joined, position))
         taken = Write(fresh(), self.workers[name].seq, events=(event(),), take=position, turn=turn)
         written = self.write(name, taken, again=again)
         model.waiting.pop(0)
-        model.items[position] = ItemStatus.TAKEN
+        model.items[number] = ItemStatus.TAKEN
         model.turn = turn
         assert written.waiting == len(model.waiting)
 
@@ -328,7 +333,7 @@ class Machine(RuleBasedStateMachine):
         written = self.write(name, write, commit=True, sender="me" if claimed else "", again=again)
         assert written.behind == (frozenset({key}) if claimed and behind else frozenset())
         claimed = claimed and not behind
-        model.items |= dict.fromkeys(positions, ItemStatus.CONSUMED)
+        model.items |= {position + model.before: ItemStatus.CONSUMED for position in positions}
         model.deliveries[key] = DeliveryState.SENDING if claimed else DeliveryState.PENDING
         if claimed:
             (self.sending[key],) = [one for one in self.run(self.store.deliveries(self.sid)) if one.key == key]
@@ -383,9 +388,10 @@ class Machine(RuleBasedStateMachine):
         state = self.run(self.store.reset(self.sid, op=fresh(), actor="ann", audit=(row(),)))
         model = self.model
         model.cancel_waiting()
-        for position, status in model.items.items():
+        for number, status in model.items.items():
             if status is ItemStatus.TAKEN:
-                model.items[position] = ItemStatus.CANCELLED
+                model.items[number] = ItemStatus.CANCELLED
+        model.before = len(model.items)
         model.generation += 1
         model.seq += 1
         model.fence += 1
@@ -459,8 +465,9 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def accepted_once_in_order(self) -> None:
         stored: Any = self.run(command(self.store, "HGETALL", keys(self.sid).idem))
-        words = [value.split() for value in stored[1::2]]
-        assert {int(word[1]): ItemStatus(word[2].decode()) for word in words} == self.model.items
+        words = {int(name[1:]): value.split() for name, value in zip(stored[::2], stored[1::2], strict=True)}
+        assert {number: ItemStatus(word[2].decode()) for number, word in words.items()} == self.model.items
+        assert {number: int(word[1]) for number, word in words.items()} == self.model.places
         taken = [n for n, status in self.model.items.items() if status not in {ItemStatus.WAITING} | TERMINAL]
         assert not taken or not self.model.waiting or max(taken) < min(self.model.waiting)
 

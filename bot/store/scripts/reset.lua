@@ -43,9 +43,9 @@ for i = 1, #flat, 2 do
 end
 
 -- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
--- used for: how much that was tells of it.
+-- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
 local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late', 'bits',
-  'usage'}
+  'usage', 'pos'}
 for _, field in ipairs(gone) do drop(field) end
 set('gen', count('gen') + 1)
 set('fence', count('fence') + 1)
