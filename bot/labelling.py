@@ -14,6 +14,7 @@ from bot.sessions.kin import SESSION
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.document import Document
+from policy.entries import Chat
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Destination, Others, Role
@@ -186,6 +187,12 @@ def reader(document: Document, one: Reader) -> Label:
     return document.channel(one.account.partition(":")[0]).members
 
 
+def _all_readers_known(audience: Audience, chat: Chat | None) -> bool:
+    """Say whether a platform lists all readers of an address, or an admin vouches for the members of that chat."""
+    listed = audience.complete and bool(audience.readers)
+    return listed or (audience.shared and chat is not None and chat.members_vouched)
+
+
 def destination(document: Document, address: Address, audience: Audience) -> Destination:
     """Return an address with its effective clearance: its classification meet every reader's.
 
@@ -199,9 +206,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
     chat = document.chat(address.channel, address.workspace, address.chat)
     known = reduce(Label.meet, (reader(document, one) for one in audience.readers), document.top)
     vouched = None
-    if not (audience.shared and chat is not None and chat.members_vouched) and (
-        not audience.complete or not audience.readers
-    ):
+    if not _all_readers_known(audience, chat):
         if audience.shared and chat is not None and clearance is not None:
             vouched = clearance.meet(known)
         known, clearance = PUBLIC, None

@@ -6,6 +6,7 @@ Every call is decided at hook PRE_TOOL_CALL, one of an MCP server's tools at MCP
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -61,7 +62,7 @@ class Calls(Speech):
             if not self._knows(standing):
                 return Prepared(call, self.refused(standing, NOT_KNOWN), "")
             if tool is None:
-                return Prepared(call, self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing.now), "")
+                return Prepared(call, self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing), "")
             return self._prepared(standing, call, tool, approvals)
         except RefusedCallError as refusal:
             why = str(refusal)
@@ -179,7 +180,7 @@ class Calls(Speech):
             held=made.hold,
             carried=made.carried,
         )
-        request = self._showing(request, *strings(dict(given)))
+        request = self._showing(request, *strings(dict(given)), standing=standing)
         decision, approval = self._crossed(standing, facts, request, declared), None
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
@@ -218,10 +219,11 @@ class Calls(Speech):
         self, standing: Standing, facts: Facts, request: Request, declared: Declared, lifted: tuple[str, ...] = ()
     ) -> Decision:
         """Decide on a call at every hook it crosses, with the rules lifted that people approved."""
-        decision = self._lifting(request, standing.now, lifted)
+        judge = partial(self._decide, standing=standing)
+        decision = self._lifting(request, lifted, judge)
         if facts.server:
             served = replace(request, hook=Hook.MCP_TOOL_CALL)
-            decision = combined(decision, self._lifting(served, standing.now, lifted))
+            decision = combined(decision, self._lifting(served, lifted, judge))
         for name, host in declared.secrets:
             decision = combined(decision, self.unlock(standing, facts, name, host))
         if declared.says is None:

@@ -194,7 +194,7 @@ class Decisions:
     def admit(self, standing: Standing, label: Label, text: str) -> Spoken:
         """Decide on an item entering the context (hook PRE_CONTEXT_INJECTION)."""
         request = replace(self._request(Hook.PRE_CONTEXT_INJECTION, standing), item=label, content=text)
-        decision = self._decide(request, standing.now)
+        decision = self._decide(request, standing)
         return Spoken(decision, self.cleaned(text, decision), standing.destination)
 
     async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
@@ -219,18 +219,18 @@ class Decisions:
         request = self._request(Hook.AGENT_INVOCATION, standing)
         if model:
             request = replace(request, provider=self.document.provider(model))
-        return self._decide(request, standing.now)
+        return self._decide(request, standing)
 
     def transcribe(self, standing: Standing, label: Label, transcriber: str) -> Decision:
         """Decide on a transcriber hearing a recording of this label, and nothing else (hook AGENT_INVOCATION)."""
         if not self._knows(standing):
             return self.refused(standing, NOT_KNOWN)
         request = self._request(Hook.AGENT_INVOCATION, replace(standing, taint=label))
-        return self._decide(replace(request, provider=self.document.transcriber(transcriber)), standing.now)
+        return self._decide(replace(request, provider=self.document.transcriber(transcriber)), standing)
 
     def reset(self, standing: Standing, *, confirmed: bool) -> Decision:
         """Decide on a new generation (hook SESSION_RESET)."""
-        return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing.now)
+        return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing)
 
     def unlock(self, standing: Standing, tool: Facts, name: str, host: str) -> Decision:
         """Decide on a tool's use of a secret for a host (hook SECRET_ACCESS); `host` is as `Keyring.grants` takes it.
@@ -239,7 +239,7 @@ class Decisions:
         """
         secret = Secret(name, granted=self._keyring.grants(name, tool.name, host))
         request = replace(self._request(Hook.SECRET_ACCESS, standing), tool=tool, secret=secret)
-        return self._decide(request, standing.now)
+        return self._decide(request, standing)
 
     def scrubbed(self, text: str, most: int | None = None) -> str:
         """Return a text, or as many of its first characters as `most`, without the value of any secret."""
@@ -297,7 +297,7 @@ class Decisions:
         """Say whether a result of this label may enter the context, or be held, whatever it says."""
         facts = Facts(tool, Effect.READ, label)
         request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts, held=held)
-        return self._decide(request, standing.now).verdict in MAY_GO_ON
+        return self._decide(request, standing).verdict in MAY_GO_ON
 
     def _facts(self, tool: Tool, declared: Declared) -> Facts:
         """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
@@ -314,13 +314,17 @@ class Decisions:
         """Return a text with what the decision replaces replaced in all that people may see of it."""
         return self._engine.redact(text, decision, _views)
 
-    def _showing(self, request: Request, *texts: str) -> Request:
+    def _showing(self, request: Request, *texts: str, standing: Standing | None = None) -> Request:
         """Return a request for these texts with what people may see of them, if a rule may look for a pattern.
 
-        A call of an MCP server's tool is asked about at two hooks.
+        A rule may do so also once a session's remedy was taken. A call of an MCP server's tool is asked about at two
+        hooks.
         """
         served = request.tool is not None and bool(request.tool.server)
         hooks = (request.hook, Hook.MCP_TOOL_CALL) if served else (request.hook,)
+        if not any(map(self._engine.scans_at, hooks)):
+            return request
+        request = request if standing is None else self._asked_anew(request, standing)
         asked = (self._engine.scans(replace(request, hook=hook)) for hook in hooks)
         return replace(request, shown=seen(texts)) if any(asked) else request
 
@@ -335,7 +339,6 @@ class Decisions:
 
     def _request(self, hook: Hook, standing: Standing) -> Request:
         home, there = standing.home, standing.destination
-        fresh, _ = labelling.asked_anew(self.document, home, standing.role, there)
         return Request(
             hook=hook,
             principal=standing.principal,
@@ -346,21 +349,36 @@ class Decisions:
             provider=self.document.provider(self.model(standing)),
             home=there.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
-            fresh=fresh,
             home_readers=there.readers,
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),
             others=labelling.others(self.document, standing.principal, home, standing.others),
         )
 
-    def _lifting(self, request: Request, now: int, approved: tuple[str, ...]) -> Decision:
+    @staticmethod
+    def _lifting(request: Request, approved: tuple[str, ...], judge: Callable[[Request], Decision]) -> Decision:
         """Decide, with the rules lifted that people approved; a rule that nobody was asked about lifts nothing."""
-        decision = self._decide(request, now)
+        decision = judge(request)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision
         if approved == OURS or set(asking(decision)).issubset(approved):
-            return self._decide(replace(request, approved=True), now)
+            return judge(replace(request, approved=True))
         return decision
 
-    def _decide(self, request: Request, now: int) -> Decision:
+    def _decide(self, request: Request, standing: Standing) -> Decision:
+        """Decide on a session's request; only one that is stopped has remedies to try, and needs to tell of them."""
+        decision = self._decide_at(request, standing.now)
+        if decision.verdict in MAY_GO_ON:
+            return decision
+        return self._decide_at(self._asked_anew(request, standing), standing.now)
+
+    def _asked_anew(self, request: Request, standing: Standing) -> Request:
+        """Return a session's request with what a remedy would make of it: whoever asks asks again at home."""
+        fresh, _ = labelling.asked_anew(self.document, standing.home, standing.role, standing.destination)
+        there, lowered = request.destination, None
+        if request.hook is Hook.PRE_OUTPUT and there is not None and there.address == str(standing.home):
+            _, lowered = labelling.asked_anew(self.document, standing.home, standing.role, there)
+        return replace(request, fresh=fresh, lowered=lowered)
+
+    def _decide_at(self, request: Request, now: int) -> Decision:
         return self._engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))

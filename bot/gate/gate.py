@@ -89,7 +89,7 @@ class Gate(Calls):
             held=prepared.hold,
         )
         await self.read_ahead(delivery.text for delivery in result.deliver)
-        decision = self._decide(request, standing.now)
+        decision = self._decide(request, standing)
         rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
         if decision.verdict not in MAY_GO_ON:
             return Response(

@@ -1,6 +1,7 @@
 """What leaves for an address: answers and notices (hook PRE_OUTPUT), and the look again at the moment of sending."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from bot import labelling
@@ -40,15 +41,14 @@ class Speech(Decisions):
         `approved` are the rules people lifted for it, `carried` is the label of what it holds by reference.
         """
         words = _words(buttons)
-        _, lowered = labelling.asked_anew(self.document, standing.home, standing.role, destination)
         request = replace(
             self._request(Hook.PRE_OUTPUT, standing),
             destination=destination,
             content="\n".join((text, *words)),
             carried=carried,
-            lowered=lowered if destination.address == str(standing.home) else None,
         )
-        decision = self._lifting(self._showing(request, text, *words), standing.now, approved)
+        request = self._showing(request, text, *words, standing=standing)
+        decision = self._lifting(request, approved, partial(self._decide, standing=standing))
         return self._spoken(decision, text, destination, words)
 
     def beginning(self, standing: Standing, destination: Destination, text: str) -> Decision | None:
@@ -59,7 +59,7 @@ class Speech(Decisions):
         request = replace(self._request(Hook.PRE_OUTPUT, standing), destination=destination, content=text)
         if self._engine.looks_inside(request):
             return None
-        decision = self._decide(request, standing.now)
+        decision = self._decide(request, standing)
         return decision if self.cleaned(text, decision) == text else None
 
     def reply(
@@ -90,7 +90,7 @@ class Speech(Decisions):
             content=text,
             released=standing.principal if shown else "",
         )
-        decision = self._decide(self._showing(request, text), standing.now)
+        decision = self._decide(self._showing(request, text, standing=standing), standing)
         return Spoken(decision, self.cleaned(text, decision), destination)
 
     def looks_across(self, delivery: Delivery) -> bool:
@@ -136,7 +136,8 @@ class Speech(Decisions):
         request = self._showing(request, delivery.text, *words)
         begun = self._begun(before, request)
         across = replace(request, shown=(*request.shown, *_following(begun, delivery.text)))
-        spoken = self._spoken(self._lifting(across, now, delivery.approved), delivery.text, destination, words, begun)
+        decision = self._lifting(across, delivery.approved, partial(self._decide_at, now=now))
+        spoken = self._spoken(decision, delivery.text, destination, words, begun)
         if released and spoken.text != delivery.text:
             # What would be sent is not what the person was shown.
             return replace(spoken, decision=_blocked(spoken.decision, _OTHER_BYTES))
