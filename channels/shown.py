@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from channels.leaves import Leaf, Span, labelled, told
+from channels.leaves import Leaf, Span, clean, labelled, told
 from channels.markdown import parsed
 
 # A text without any of these is shown as it is written: no signs, bullets, numbers of items, indents, nor gaps.
@@ -32,7 +32,7 @@ def views(markdown: str) -> tuple[str, ...]:
     First the text with the labels of links alone, then with their addresses, then what is left once formatting that
     other readers may know has vanished.
     """
-    if not _MARKED.search(markdown):
+    if not _MARKED.search(clean(markdown)):
         return ()
     leaves = parsed(markdown)
     plain = "\n".join((_text(leaves), *(leaf.language for leaf in leaves if leaf.language)))

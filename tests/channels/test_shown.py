@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from channels.leaves import clean
 from channels.markdown import LONGEST, parsed
 from channels.shown import views
 from channels.slack.render import render as slack
@@ -72,10 +73,12 @@ def test_what_slack_shows_is_what_is_decided_on(source: str, links: bool) -> Non
 
 
 @given(st.text(st.sampled_from("ab1 -.:,;()\n\t\u00a0+/=\r") | st.characters(), max_size=30))
+@example(source="-\x1f")
+@example(source="\ud800")
 def test_a_text_without_marks_is_shown_as_it_is_written(source: str) -> None:
     if not views(source):
         plain = "".join(leaf.text for leaf in parsed(source))
-        assert "".join(folded(plain).split()) == "".join(folded(source).split())
+        assert "".join(folded(plain).split()) == "".join(folded(clean(source)).split())
 
 
 def test_views_of_a_text_are_few_and_none_is_the_text_itself() -> None:

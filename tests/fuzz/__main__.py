@@ -20,8 +20,9 @@ _EXAMPLES: Final = re.compile(r"- (\d+) passing, (\d+) failing")
 def _round(seed: int, workers: str) -> tuple[bool, int]:
     """Run all properties once; return whether all held, and how many examples were tried."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis or explores", "--timeout=0", "-n", workers]
-    command += ["--no-header", "--hypothesis-show-statistics", "-p", "randomly", f"--randomly-seed={seed}"]
-    command += [f"--hypothesis-seed={seed}", "tests"]
+    # A test may take as long as it wants: it tries many examples.
+    command += ["-o", "faulthandler_timeout=0", "--no-header", "--hypothesis-show-statistics", "-p", "randomly"]
+    command += [f"--randomly-seed={seed}", f"--hypothesis-seed={seed}", "tests"]
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "fuzz"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     tried = sum(int(passed) + int(failed) for passed, failed in _EXAMPLES.findall(done.stdout))
