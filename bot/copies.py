@@ -1,9 +1,9 @@
-"""Copies of a question: when it is answered, or not asked any more, every place where it stands says so.
+"""Copies of what people decide: once it is decided, or not asked any more, every place where it stands says so.
 
 Each copy that can be edited loses its buttons and gets one line. That line goes the way of all that is said, through
 the session's outbox, where its readers are asked for again; the store knows which copies there are, so that another
-process edits what this one left. Who answered is told in private chats alone: they are of people who were asked, or
-who asked.
+process edits what this one left. Those are questions, and notices that something is held. Who answered is told in
+private chats alone: they are of people who were asked, or who asked.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from bot.sessions.port import OutboxStore
 from channels.message import Address, OutboundKind
 
 GONE: Final = "not asked any more"
+NOT_HELD: Final = "not held any more"
 LONGEST: Final = 1_000
 """A question of more characters is not repeated above its line: it may have taken several messages."""
 
@@ -71,7 +72,8 @@ class Copies:
                 # Who reads there is known where the channel is.
                 return
             destination = await self._gate.destination(address)
-            line = outcome(copy.asked, asked, named=not destination.shared)
+            held = f"{copy.asked}: {NOT_HELD}" if copy.holder else ""
+            line = held or outcome(copy.asked, asked, named=not destination.shared)
             # A session that is gone says nothing any more.
             with suppress(NotFoundError):
                 await self._store.put(copy.sid, _edit(question, line))
@@ -94,10 +96,12 @@ def _word(approval: Approval, *, named: bool) -> str:
 
 
 def _edit(question: Delivery, line: str) -> NewDelivery:
+    # Below its first line a notice that something is held tells how to decide.
+    told = question.text.partition("\n")[0] if question.holds is not None else question.text
     return NewDelivery(
         key=f"{question.key}-then",
         address=question.address,
-        text=f"{question.text}\n\n{line}" if len(question.text) <= LONGEST else line,
+        text=f"{told}\n\n{line}" if len(told) <= LONGEST else line,
         label=question.label,
         kind=OutboundKind.NOTICE,
         turn=question.turn,

@@ -1,12 +1,13 @@
 """What is held for a person is told to that person: where they alone read and are cleared, with buttons that decide.
 
-Once for each held item, durably: the notice stands in the outbox of the session that sent it. The session that it is
-held for, and whoever may know of that one alone, learns nothing: neither its log nor its outbox, times or counts
-change. Where no private chat of the person is cleared, nothing is told, and `/held` shows it where one may be. What is
-held is not in the notice: a model wrote it, and it is shown when its person asks for it.
+Once for each held item, durably: the notice stands in the outbox of the session that sent it, and loses its buttons
+once the item is decided about (`bot.copies`). The session that it is held for learns nothing, nor do readers who may
+know of that one alone: neither its log nor its outbox, times or counts change. Where no private chat of the person is
+cleared, nothing is told, and `/held` shows it where one may be. What is held is not in the notice: a model wrote it,
+and it is shown when its person asks for it.
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from bot import labelling
 from bot.authorize import Caller, Ingress
@@ -15,16 +16,13 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import waiting_id
 from bot.post import dedupe, goes_up
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.port import AuditStore, OutboxStore, SessionStore
 from bot.sessions.values import SessionState
 from bot.standing import Standing
 from channels.message import Address, Button, OutboundKind
 from policy.labels import Label
 from policy.request import Hook
-
-KEY: Final = "held-"
-"""How the idempotency key of such a notice begins; the item's id follows."""
 
 
 class Store(SessionStore, OutboxStore, Protocol):
@@ -77,7 +75,7 @@ def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[But
 
 def told_of(delivery: Delivery) -> tuple[Button, ...] | None:
     """Return the buttons of a notice that something is held, None for any other delivery."""
-    return _ways(delivery.key.removeprefix(KEY)) if delivery.key.startswith(KEY) else None
+    return None if delivery.holds is None else _ways(delivery.holds[0])
 
 
 def _ways(item: str) -> tuple[Button, ...]:
@@ -100,7 +98,7 @@ def _worded(delivery: Delivery, sender: SessionState, target: SessionState, plac
 
 def _notice(delivery: Delivery, person: str, place: Address, text: str, label: Label) -> NewDelivery:
     return NewDelivery(
-        key=f"{KEY}{waiting_id(dedupe(delivery))}",
+        key=held_key(waiting_id(dedupe(delivery)), Address.parse(delivery.address).chat),
         address=str(place),
         text=text,
         label=label,

@@ -105,6 +105,13 @@ def _ways(state: SessionState, item: Held) -> str:
     )
 
 
+async def _closed(context: CommandContext, item: Held) -> None:
+    """Edit the notice of an item that was decided about: it stands in its sender's outbox."""
+    origin = item.body.get("origin")
+    if isinstance(origin, dict):
+        await context.close(str(origin["session"]))
+
+
 async def _decide(context: CommandContext, state: SessionState, item: Held, *, accept: bool) -> Reply:
     if accept and not _takes(state, item):
         raise ArchivedError
@@ -114,6 +121,7 @@ async def _decide(context: CommandContext, state: SessionState, item: Held, *, a
     body = {"item": item.id, "label": str(item.label), "before": str(state.taint), "accepted": accept}
     row = AuditRow("held", context.caller.principal, body)
     await context.store.decide_held(state.sid, item.id, accept=accept, op=context.ids.op(), audit=(row,))
+    await _closed(context, item)
     label = _label(state, item)
     if not accept:
         return Reply(f"{item.id} is dropped", label)

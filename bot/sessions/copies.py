@@ -1,4 +1,4 @@
-"""Copies of a question to people: each place where it was asked and can still be edited, until it was."""
+"""Copies of what people are asked to decide: each place where it stands and can still be edited, until it was."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,18 +9,22 @@ from bot.sessions.deliveries import Delivery
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One copy: the session, the id the question has, and the key of the delivery that asked it there."""
+    """One copy: the session, the id the question has, and the key of the delivery that asked it there.
+
+    A notice that something is held has the item's id, and the session `holder` that holds it; a question has none.
+    """
 
     sid: str
     asked: str
     key: str
+    holder: str = ""
 
 
 class CopyStore(Protocol):
     """Which copies there are. A hint, written along with the delivery's receipt; one that is lost stays as it is."""
 
     async def copies(self, sid: str = "") -> tuple[Copy, ...]:
-        """Return the copies whose question is not asked any more, of all sessions or of one."""
+        """Return the copies of what is not to be decided any more, of all sessions or of one."""
         ...
 
     async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:

@@ -26,6 +26,14 @@ def risen_key(run: str) -> str:
     return f"{run}{RISEN_KEY}"
 
 
+_HELD: Final = "held-"
+
+
+def held_key(item: str, sid: str) -> str:
+    """Return the idempotency key of the notice that a session holds an item."""
+    return f"{_HELD}{item}-{sid}"
+
+
 class DeliveryState(StrEnum):
     """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
 
@@ -115,6 +123,17 @@ class Delivery:
     failures: int = 0
     receipt: str = ""
     doubtful: bool = False
+
+    @property
+    def holds(self) -> tuple[str, str] | None:
+        """The item and the session that holds it, of a notice of that, None for any other; see `held_key`.
+
+        Its edit has a key that begins alike.
+        """
+        if self.replaces or not self.key.startswith(_HELD):
+            return None
+        item, _, sid = self.key.removeprefix(_HELD).partition("-")
+        return item, sid
 
     @property
     def asked(self) -> str:

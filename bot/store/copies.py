@@ -1,4 +1,4 @@
-"""The part of the store about copies of questions that can be edited: those that are not asked any more."""
+"""The part of the store about copies that can be edited of what people decide: those that they decide no more."""
 
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.copies import Copy
@@ -16,7 +16,7 @@ class Copies(Part):
     """Implements the port `CopyStore`."""
 
     async def copies(self, sid: str = "") -> tuple[Copy, ...]:
-        """Return the copies whose question is not asked any more."""
+        """Return the copies of what is not to be decided any more."""
         found, cursor = dict[Copy, None](), b"0"
         while True:
             scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
@@ -24,9 +24,24 @@ class Copies(Part):
             found |= dict.fromkeys(map(_copy, members))
             if cursor == b"0":
                 break
+        settled = await self._settled([copy for copy in found if copy.holder])
+        asked = [copy for copy in found if not copy.holder]
+        return (*settled, *await self._answered(asked))
+
+    async def _settled(self, told: list[Copy]) -> list[Copy]:
+        """Return the notices about items that are not held any more."""
+        if not told:
+            return []
+        held = await self._link.commands(
+            *(("HEXISTS", session_keys(copy.holder).held, raw(copy.asked)) for copy in told)
+        )
+        return [copy for copy, there in zip(told, held, strict=True) if not there]
+
+    async def _answered(self, found: list[Copy]) -> list[Copy]:
+        """Return the copies of questions that are not asked any more."""
         sids = list(dict.fromkeys(copy.sid for copy in found))
         if not sids:
-            return ()
+            return []
         *records, clock = await self._link.commands(
             *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
         )
@@ -37,7 +52,7 @@ class Copies(Part):
             for approval in approvals_of(one, flat, now)
             if approval.state is ApprovalState.PENDING
         }
-        return tuple(copy for copy in found if (copy.sid, copy.asked) not in asking)
+        return [copy for copy in found if (copy.sid, copy.asked) not in asking]
 
     async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:
         """Return what was said there, and what became of what was asked."""
@@ -59,7 +74,7 @@ class Copies(Part):
 
 def copy_member(copy: Copy) -> str:
     """Return what stands for a copy in the set of all."""
-    return " ".join(map(encode, (copy.sid, copy.asked, copy.key)))
+    return " ".join(map(encode, (copy.sid, copy.asked, copy.key, copy.holder)))
 
 
 def _copy(stored: bytes) -> Copy:

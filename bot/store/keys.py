@@ -39,7 +39,7 @@ encoding is injective.
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
 | `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when              | hush              |
 | `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
-| `lg:copies`             | set    | hint                  | copies of questions that can be edited        | the client        |
+| `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |

@@ -74,7 +74,10 @@ class Outbox(Part):
             hints.append(("HDEL", pace_keys(delivery.address).place, turn_field(delivery.sid, delivery.key)))
         if state in DEAD:
             hints.append(("SADD", LETTERS, raw(delivery.sid)))
-        if receipt and delivery.kind == OutboundKind.QUESTION:
+        if receipt and delivery.holds is not None:
+            item, holder = delivery.holds
+            hints.append(("SADD", COPIES, copy_member(Copy(delivery.sid, item, delivery.key, holder))))
+        elif receipt and delivery.kind == OutboundKind.QUESTION:
             hints.append(("SADD", COPIES, copy_member(Copy(delivery.sid, delivery.asked, delivery.key))))
 
         async def run(rows: list[Arg]) -> list[Reply]:

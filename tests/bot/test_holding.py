@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from bot.commands.held import SHARED
+from bot.copies import NOT_HELD
 from bot.errors import ArchivedError
-from bot.holding import KEY
 from bot.sessions.deliveries import DeliveryState
-from channels.message import Address
+from bot.sessions.kin import Held
+from channels.message import Address, Outbound
+from tests.bot.board import Board
 from tests.bot.kit import bang, eventually, policy
 from tests.bot.rooms import TEAM, talking, team
+from tests.channels.contract import until
 from tests.harness import Person, running
 from tests.store.world import command, keys
 
@@ -28,7 +31,7 @@ def send(sid: str, text: str = DEAL) -> str:
 
 async def notices(person: Person) -> list[str]:
     """Return the texts of the notices about held items in a session's outbox."""
-    return [one.text for one in await person.app.store.deliveries(person.sid) if one.key.startswith(KEY)]
+    return [one.text for one in await person.app.store.deliveries(person.sid) if one.holds]
 
 
 async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ async def test_a_notice_is_for_its_person_and_carries_the_label_of_what_it_tells
         await desk.say("hello")
         await owner.say(READS)
         await owner.say(send(desk.sid))
-        (one,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.key.startswith(KEY)]
+        (one,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.holds]
         assert (one.state, one.meant_for, str(one.label)) == (DeliveryState.SENT, "owner", "CONFIDENTIAL~")
 
 
@@ -232,3 +235,43 @@ async def test_only_an_admin_lets_something_into_a_shared_chat(tmp_path: Path) -
         assert rooms.heard(alone)[-1] == SHARED
         await people.say("mel", f"/held refuse {item.id}", alone)
         assert await people.app.store.held(people.app.session_id(TEAM)) == ()
+
+
+BOARDS = {
+    "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
+    "board": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
+}
+
+
+@pytest.mark.parametrize("ends", ["/held accept {}", "/held refuse {}", "/reset confirm"])
+async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_path: Path, ends: str) -> None:
+    board = Board()
+    people = {"owner": {**PEOPLE["owner"], "accounts": ["console:owner", "board:desk"]}}
+    config = policy(principals=people, channels=BOARDS, recipients={})
+    async with running(tmp_path, config, channels=[board]) as owner:
+        desk = Person(owner.app, owner.output, Address("board", "desk"), "board:desk")
+        await desk.say("hello")
+        await owner.say(READS)
+        for text in (DEAL, "the deal is off"):
+            await owner.say(send(desk.sid, text))
+        first, second = await owner.app.store.held(desk.sid)
+
+        def notice(item: Held) -> Outbound:
+            (found,) = [one for one in board.at("desk") if one.text.startswith(f"Held as {item.id}")]
+            return found
+
+        await until(lambda: len(board.at("desk")) == 3)
+        await owner.app.copies.sweep()
+        assert (len(notice(first).buttons), len(notice(second).buttons), board.edits) == (3, 3, 0)
+        await desk.say(ends.format(first.id))
+        await owner.app.copies.sweep()
+        await until(lambda: not notice(first).buttons)
+        assert notice(first).text.endswith(f"{first.id}: {NOT_HELD}")
+        assert "/held" not in notice(first).text
+        await owner.settled()
+        # A reset drops them all.
+        assert len(notice(second).buttons) == (0 if ends.startswith("/reset") else 3)
+        edits = board.edits
+        await owner.app.copies.sweep()
+        await owner.settled()
+        assert (board.edits, await owner.app.store.copies()) == (edits, ())
