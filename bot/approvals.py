@@ -29,7 +29,7 @@ OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
 _SELF: Final = frozenset({"untrusted_cannot_command", OTHERS})
-"""The fixed rules that askers may lift for themselves; a configured rule needs somebody else."""
+"""The fixed rules that askers may lift for themselves; a configured rule needs another person."""
 
 
 def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = (), leads: tuple[str, ...] = ()) -> str:
@@ -59,7 +59,7 @@ def live(
 ) -> Approval | None:
     """Return the approval that lifts a call: bound to it and in time.
 
-    It counts if it was given for every rule in `asked`, those that ask now, by somebody who may still give it: the
+    It counts if it was given for every rule in `asked`, those that ask now, by a person who may still give it: the
     policy in force decides, not the one it was given under (law `deny_overrides`).
     One that was already spent counts for the very call that spent it, so that a crash between the
     decision and the result does not ask people twice.

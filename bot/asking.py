@@ -1,8 +1,8 @@
 """How a turn's end asks people: one question for all calls of a step, bound to exactly what it shows.
 
 The question is told where the session lives, and in the private chats of people who may answer but are not there.
-Nobody reads where a background session lives: it asks whoever set it going, alone, in one private chat that is cleared
-for the question, and until its deadline at most. The turn then waits in the store, without a worker.
+No person reads where a background session lives: it asks the person who set it going, alone, in one private chat that
+is cleared for the question, and until its deadline at most. The turn then waits in the store, without a worker.
 """
 
 from dataclasses import replace
@@ -43,10 +43,10 @@ class Asking:
     async def ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...] | None:
         """Ask people, in one question for the whole step, and wait without holding a worker.
 
-        Whoever answers must be cleared for the complete arguments where they are asked. Returns what is to be
+        Who answers must be cleared for the complete arguments where they are asked. Returns what is to be
         delivered, None if the question may not be said here: then nobody was asked, and nothing was written.
 
-        Raises LeaseLostError: the session is somebody else's now.
+        Raises LeaseLostError: another worker has the session now.
         """
         standing = turn.standing
         asked = self._approvals(turn, calls)

@@ -1,8 +1,8 @@
-"""Offers: what somebody asked for and may not have where he asked, to be had where only those read who may.
+"""Offers: what a person asked for and may not have where they asked, to be had where all readers are cleared.
 
 A question whose answer could not be told in its chat may be asked anew in the asker's private chat, or be done by a
-background session that tells somebody who is cleared. An answer that the readers of its chat may not hear may be told
-to the asker alone. The gate decides on every way before it is offered, and again on everything that follows from
+background session that tells a recipient who is cleared. An answer that the readers of its chat may not hear may be
+told to the asker alone. The gate decides on every way before it is offered, and again on everything that follows from
 taking it: an offer lifts nothing. It is for one person, and tells nobody else anything.
 """
 
@@ -64,9 +64,9 @@ class Offers:
         return asks and home.channel != SESSION and _OVERSHOOT in blocking and blocking <= _BY_PLACE
 
     async def reading(self, standing: Standing, call: Call, question: Event) -> Offer | None:
-        """Return where a refused call could be made for whoever asked, as the gate decides now; None for nowhere.
+        """Return where a refused call could be made for its asker, as the gate decides now; None for nowhere.
 
-        `question` is the event of what he asked; one that another session sent is nobody's to ask anew.
+        `question` is the event of what they asked; one that another session sent is nobody's to ask anew.
         """
         if question.body.get("origin") is not None:
             return None
@@ -90,7 +90,7 @@ class Offers:
         return replace(offer, parent="".join(map(str, parents)), recipients=tuple(recipients))
 
     async def telling(self, standing: Standing, decision: Decision, text: str, label: Label) -> Offer | None:
-        """Return where an answer that the readers of its chat may not hear could be told to whoever asked, or None.
+        """Return where an answer that the readers of its chat may not hear could be told to its asker, or None.
 
         What people approved was that it be said in its chat, and lifts nothing elsewhere.
         """
@@ -108,7 +108,7 @@ class Offers:
     ) -> tuple[NewDelivery, AuditRow] | None:
         """Make the offer of an answer that was withheld when it was to be sent, at `now` in milliseconds.
 
-        Returns how whoever asked is told of it, alone, with its audit row; None if there is nothing to be offered.
+        Returns how the asker is told of it, alone, with its audit row; None if there is nothing to be offered.
         """
         document, home = self._gate.document, Address.parse(delivery.address)
         person, there = document.principals.get(delivery.asker), aside(document, delivery.asker, home)
@@ -174,7 +174,7 @@ class Offers:
         return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
 
     async def _at(self, standing: Standing, address: Address, taint: Label) -> Standing:
-        """Return where whoever asks stands at an address of his own, as if nothing but this had been read there."""
+        """Return where the asker stands at an address of their own, as if nothing but this had been read there."""
         document, asker = self._gate.document, standing.asker
         return replace(
             standing,
@@ -257,7 +257,7 @@ def private_chats(document: Document, principal: str, home: Address) -> tuple[Ad
 
 
 def aside(document: Document, principal: str, home: Address) -> Address | None:
-    """Return where a person alone is told something in a shared chat, None if he has no account there."""
+    """Return where a person alone is told something in a shared chat, None if they have no account there."""
     person = document.principals.get(principal)
     for account in () if person is None else person.accounts:
         if _same_site(principals.private_chat(account), home):

@@ -1,6 +1,6 @@
 """Between sessions: what one session's outbox holds for another is handed over to that one's inbox.
 
-Delivered once, whoever tries it how often: the key is the sender's, and the target's store knows it. Whether it may
+Delivered once, however often it is tried: the key is the sender's, and the target's store knows it. Whether it may
 enter is decided in the target's own step, against what that has read by then. What may not is held there, and nobody
 hears of it who may not know it. That a background session rose above its parent, that hears before (`announce` in
 `prelude.lua`), and nothing afterwards.

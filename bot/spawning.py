@@ -248,7 +248,7 @@ def _depth(parent: SessionState) -> int:
 def next_hop(state: SessionState, turn: str) -> int:
     """Return through how many sessions something will have come that a session sends now.
 
-    `turn` is empty for what a person types into a command, which no session made him type. Raises HopsError: too many.
+    `turn` is empty for what a person types into a command, which no session made them type. Raises HopsError: too many.
     """
     hops = 1 + (state.turn.hops if state.turn is not None and turn else 0)
     if hops > MOST_HOPS:

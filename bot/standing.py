@@ -19,7 +19,7 @@ from policy.request import Destination, Role
 class Standing:
     """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
 
-    `asker` is the person who set this going: the principal himself, or somebody in the shared chat that it is.
+    `asker` is the person who set this going: the principal, or a person in the shared chat that it is.
     `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`, and `typed` those that its
     asker typed, here or in the conversation that it was spawned from. `held` is what its
     generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
@@ -54,11 +54,11 @@ class Standing:
 
     @property
     def reader(self) -> Label:
-        """What the person asking here may know: his clearance meet that of the address that answers (law 3)."""
+        """What the person asking here may know: their clearance meet that of the address that answers (law 3)."""
         return self.ceiling.meet(self.destination.clearance or PUBLIC)
 
     @staticmethod
-    def of_caller(  # noqa: PLR0913 - a caller where he asks, and what of a session he asks about
+    def of_caller(  # noqa: PLR0913 - a caller where they ask, and what of a session he asks about
         caller: Caller,
         home: Address,
         destination: Destination,
@@ -70,7 +70,7 @@ class Standing:
         visibility: Label = PUBLIC,
         model: str = "",
     ) -> "Standing":
-        """Return where a person stands who asks outside a turn; he has read nothing unless `taint` says so."""
+        """Return where a person stands who asks outside a turn; they have read nothing unless `taint` says so."""
         return Standing(
             sid=sid,
             generation=generation,

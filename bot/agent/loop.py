@@ -58,7 +58,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Overshot:
-    """Calls would read what could not be told here, and whoever asked may have it elsewhere.
+    """Calls would read what could not be told here, and the asker may have it elsewhere.
 
     `calls` are all of that step that have no result.
     """

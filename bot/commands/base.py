@@ -38,7 +38,7 @@ class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferS
 
 
 class CommandError(RequestError):
-    """A command that cannot be understood or followed; its sentence is shown to whoever typed it."""
+    """A command that cannot be understood or followed; its sentence is shown to its caller."""
 
     code = "command"
 
@@ -63,7 +63,7 @@ class Reply:
 class CommandContext:
     """Who asks, where, and what a command may use.
 
-    `address` is where the answer is said: in a shared chat to whoever asks alone. `sid` is the session of the chat.
+    `address` is where the answer is said: in a shared chat to the caller alone. `sid` is the session of the chat.
     `session_of` gives the id of the caller's session at an address. `now` is milliseconds since the epoch.
     `simulations` counts `/simulate` for all addresses. `spawner` knows the background sessions. `reloader` reads
     the policy again, `exporter` makes signed copies. `interrupt` stops a session's turn at once if it runs in this
@@ -132,7 +132,7 @@ class CommandContext:
     async def claimed(self) -> AsyncGenerator[Claim]:
         """Take this conversation to write to it once, giving the lease back with that.
 
-        Raises BusyError: a turn is open, or somebody else has it.
+        Raises BusyError: a turn is open, or another process has the session.
         """
         claim = await self.store.claim(self.sid, self.ids.owner(), idle=True)
         if claim is None:
@@ -152,7 +152,7 @@ class CommandContext:
 
 
 def label_named(context: CommandContext, text: str) -> Label:
-    """Return a label that somebody typed.
+    """Return a label that a person typed.
 
     Raises CommandError: it is none, or names a compartment there is not.
     """

@@ -47,7 +47,7 @@ async def _answered(context: CommandContext, state: SessionState, item: Held, ac
 async def _found(context: CommandContext) -> list[tuple[SessionState, Held]]:
     """Return what may be told of here: this address must be cleared for the item, and for the session it is for.
 
-    What came for a shared chat's session is for whoever set the sender of it going.
+    What came for a shared chat's session is for the person who set its sender going.
     """
     standing, caller = await context.standing(await context.state()), context.caller.principal
     found = list[tuple[SessionState, Held]]()

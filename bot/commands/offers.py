@@ -103,7 +103,7 @@ def _code(argument: str) -> str:
 async def _offered(context: CommandContext, code: str) -> Offer:
     """Return the caller's offer of a code.
 
-    Raises NotFoundError: there is none for him, or it may not be told of here.
+    Raises NotFoundError: there is none for them, or it may not be told of here.
     """
     found = await context.store.offer(code)
     if found is None or found[0].principal != context.caller.principal:

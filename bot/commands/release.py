@@ -1,8 +1,8 @@
-"""`/release`: a person who holds that right sends exactly the bytes shown to him below their label.
+"""`/release`: a person who holds that right sends exactly the bytes that they were shown below their label.
 
 The sole exception to law `no_write_down`, in two steps. The first shows the text, its label and where it would go, and
-keeps a record of exactly that. The second, with the record's code, sends it once. Whoever does not hold the right is
-answered as if there were no such command, and no tool reaches this: a model cannot type a command.
+keeps a record of exactly that. The second, with the record's code, sends it once. A person who does not hold the right
+is answered as if there were no such command, and no tool reaches this: a model cannot type a command.
 """
 
 from dataclasses import replace

@@ -150,7 +150,7 @@ class Decisions:
         return self._offered
 
     def offered(self, standing: Standing) -> tuple[Tool, ...]:
-        """Return the tools that a model is offered in a turn: those that are for whoever asks."""
+        """Return the tools that a model is offered in a turn: those that are for the asker."""
         asker = authorize.role(self.document, standing.asker, standing.asker)
         return tuple(tool for tool in self._offered if self.document.offers(tool.name, asker))
 
@@ -170,10 +170,10 @@ class Decisions:
             return _NOBODY_KNOWN
 
     async def prospect(self, address: Address) -> Destination:
-        """Return an address for what waits in the outbox, and is decided again by whoever says it there.
+        """Return an address for what waits in the outbox, and is decided again by the process that says it.
 
         Where another process serves its channel, that one asks who reads there. Until then it is cleared for the most
-        that may be said there, as a private chat of somebody known or by its classification.
+        that may be said there, as a private chat of a known person or by its classification.
         """
         try:
             audience = await self._audience(address)
@@ -235,7 +235,7 @@ class Decisions:
     def unlock(self, standing: Standing, tool: Facts, name: str, host: str) -> Decision:
         """Decide on a tool's use of a secret for a host (hook SECRET_ACCESS); `host` is as `Keyring.grants` takes it.
 
-        Whoever asks records the decision before the value is put in its place.
+        The caller records the decision before the value is put in its place.
         """
         secret = Secret(name, granted=self._keyring.grants(name, tool.name, host))
         request = replace(self._request(Hook.SECRET_ACCESS, standing), tool=tool, secret=secret)

@@ -3,7 +3,7 @@
 Every crossing is one method: `admit` what enters the context, `invoke` a model, `prepare` and `run` a
 tool call, `respond` with its result, `speak` to an address, `reset` a session, `simulate` a call. Each takes
 a `Standing`, the frozen facts of the session at that moment, and returns the decision with what follows
-from it. The gate writes nothing: whoever calls it records the decision before acting on it (law
+from it. The gate writes nothing: its caller records the decision before acting on it (law
 `every_effect_has_a_decision`).
 """
 
@@ -128,7 +128,7 @@ class Gate(Calls):
         )
 
     async def reveal(self, standing: Standing, tool: Tool, text: str, host: str, record: Record) -> str | None:
-        """Return a text with the values of its secrets for whoever looks at a tool's server, None if one is refused.
+        """Return a text with the values of its secrets for a look at a tool's server, None if one is refused.
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """
@@ -156,7 +156,7 @@ class Gate(Calls):
             return await self._revealed(standing, Facts(call.tool, Effect.READ, prepared.label), text, host, called)
 
         async def onward(arguments: Mapping[str, JsonValue]) -> bool:
-            # Whoever answered wrote these, not the model, so they stand verbatim in what was said.
+            # The server that answered wrote these, not the model, so they stand verbatim in what was said.
             told = replace(
                 standing,
                 taint=standing.taint.join(prepared.carried),

@@ -80,7 +80,7 @@ class Speech(Decisions):
     def release(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
         """Decide on a person's release of a text of this label (the sole exception of law `no_write_down`).
 
-        It counts for a person who holds the right, where he and the address he is at are cleared for the text. It
+        It counts for a person who holds the right, where they and the address they are at are cleared for the text. It
         lifts no other rule: one that asks people is not lifted either.
         """
         shown = self.document.may_release(standing.principal) and label.flows_to(standing.reader)
@@ -111,7 +111,7 @@ class Speech(Decisions):
 
         An approval given for it stands; everything else is decided afresh, by the policy in force now. `release` is
         the record that the delivery refers to: it counts for exactly these bytes, this label and this destination,
-        cleared as when it was shown, while whoever released it may. `before` are the texts that its turn said there
+        cleared as when it was shown, while its releaser may. `before` are the texts that its turn said there
         already: what only they and this one together hold counts as this one's.
         """
         released = (

@@ -1,6 +1,6 @@
 """Offers: what could not be read or said in one place, and where its asker may have it instead, as a value.
 
-One is made to one person, counts for a while and is taken once: the first way that he takes is the one it goes.
+One is made to one person, counts for a while and is taken once: the first way that they take is the one it goes.
 """
 
 from dataclasses import dataclass
