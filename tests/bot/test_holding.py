@@ -29,6 +29,24 @@ def send(sid: str, text: str = DEAL) -> str:
     return bang("sessions_send", session_id=sid, content=text)
 
 
+async def sent(owner: Person, text: str = DEAL) -> Person:
+    """Send a text to the owner's session at the desk, from one that has read more; return who sits there."""
+    desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
+    await desk.say("hello")
+    await owner.say(READS)
+    await owner.say(send(desk.sid, text))
+    return desk
+
+
+async def kept(desk: Person) -> None:
+    """Wait until something is held at the desk."""
+
+    async def held() -> bool:
+        return bool(await desk.app.store.held(desk.sid))
+
+    await eventually(held)
+
+
 async def notices(person: Person) -> list[str]:
     """Return the texts of the notices about held items in a session's outbox."""
     return [one.text for one in await person.app.store.deliveries(person.sid) if one.holds]
@@ -61,10 +79,7 @@ async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: 
 
 async def test_a_long_one_is_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
-        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
-        await desk.say("hello")
-        await owner.say(READS)
-        await owner.say(send(desk.sid, "x" * 400 + "end"))
+        desk = await sent(owner, "x" * 400 + "end")
         (item,) = await owner.app.store.held(desk.sid)
         assert f"`/held show {item.id}` shows it all" in await desk.say("/held")
         assert "xend" in await desk.say(f"/held show {item.id}")
@@ -82,15 +97,7 @@ async def test_a_rule_that_keeps_the_notice_back_keeps_it_back(tmp_path: Path) -
         }
     ]
     async with running(tmp_path, policy(principals=PEOPLE, rules=rules)) as owner:
-        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
-        await desk.say("hello")
-        await owner.say(READS)
-        await owner.say(send(desk.sid))
-
-        async def held() -> bool:
-            return bool(await owner.app.store.held(desk.sid))
-
-        await eventually(held)
+        await kept(await sent(owner))
         assert await notices(owner) == []
 
 
@@ -101,35 +108,21 @@ async def test_where_nobody_reads_alone_and_cleared_nothing_is_told(tmp_path: Pa
         "desk": {"channel": "console", "chat": "desk", "clearance": "INTERNAL"},
     }
     async with running(tmp_path, policy(principals=people, recipients=places)) as owner:
-        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
-        await desk.say("hello")
-        await owner.say(READS)
-        await owner.say(send(desk.sid))
-
-        async def held() -> bool:
-            return bool(await owner.app.store.held(desk.sid))
-
-        await eventually(held)
+        await kept(await sent(owner))
         assert await notices(owner) == []
         assert "Held as" not in owner.shown
 
 
 async def test_a_notice_is_for_its_person_and_carries_the_label_of_what_it_tells(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
-        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
-        await desk.say("hello")
-        await owner.say(READS)
-        await owner.say(send(desk.sid))
+        await sent(owner)
         (one,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.holds]
         assert (one.state, one.meant_for, str(one.label)) == (DeliveryState.SENT, "owner", "CONFIDENTIAL~")
 
 
 async def test_what_has_ended_takes_nothing_in_and_says_so(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
-        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
-        await desk.say("hello")
-        await owner.say(READS)
-        await owner.say(send(desk.sid))
+        desk = await sent(owner)
         (item,) = await owner.app.store.held(desk.sid)
         await command(owner.app.store, "HSET", keys(desk.sid).state, "status", "archived")
         shown = await owner.say("/held")
