@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.cli import person
@@ -32,6 +33,8 @@ GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
 
 _POLL_SECONDS: Final = 0.25
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
+_WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
+_BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
 
 
 async def chat(config: Config) -> None:
@@ -92,10 +95,12 @@ class _Conversation:
         with self._interrupts():
             await self._view.open(self._clearance)
             self._console.before = self._follow
+            if not self._terminal:
+                await self._settled()
+            if await self._question():
+                await self._say("/approvals")
             if self._terminal:
                 await self._show_prompt()
-            else:
-                await self._settled()
             while True:
                 self._console.prompt = self._prompt
                 line = await self._next()
@@ -116,29 +121,49 @@ class _Conversation:
             return
         if not line.strip():
             return
-        self._sent += 1
-        inbound = Inbound(self._address, person.account(self._who), line, f"{self._run}-{self._sent}")
-        await self._app.router.receive(inbound)
-        await self._settled()
+        await self._say(await self._meant(line))
+        state = await self._settled()
+        if state is not None and state.waiting_items and state.turn is not None:
+            await self._show(_BEHIND)
 
-    async def _settled(self) -> None:
-        """Wait until the session has nothing to do but to wait for a person, stopping it when asked to."""
-        while not await self._quiet():
+    async def _say(self, text: str) -> None:
+        """Send a text as the person's."""
+        self._sent += 1
+        key = f"{self._run}-{self._sent}"
+        await self._app.router.receive(Inbound(self._address, person.account(self._who), text, key))
+
+    async def _meant(self, line: str) -> str:
+        """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""
+        command, name = _WORDS.get(line.strip().lower()), await self._question()
+        return f"{command} {name}" if command and name else line
+
+    async def _question(self) -> str:
+        """Return the name of the question that this conversation waits for, empty if there is none."""
+        known = await self._app.store.approvals(self._sid)
+        return next((one.asked_in for one in known if one.state is ApprovalState.PENDING), "")
+
+    async def _settled(self) -> SessionState | None:
+        """Wait until the session has nothing to do but to wait for a person, stopping it when asked to.
+
+        Returns its record then.
+        """
+        while not await self._quiet(state := await self._view.refresh()):
             self._console.changed.clear()
             if self._stops.is_set():
                 self._stops.clear()
-                await self._stop()
+                await self._say("/stop")
             try:
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._console.changed.wait()
             except TimeoutError:
                 await self._follow()
+        return state
 
-    async def _quiet(self) -> bool:
-        state = await self._view.refresh()
+    async def _quiet(self, state: SessionState | None) -> bool:
         if state is None or self._app.reloader.behind:
             return True
-        if state.waiting_items or (state.turn is not None and not await self._waits_for_people(state)):
+        # What was said meanwhile waits behind a question, and its answer has yet to be typed.
+        if not await self._waits_for_people(state) and (state.waiting_items or state.turn is not None):
             return False
         deliveries = await self._app.store.deliveries(self._sid)
         if not self._terminal and await self._app.spawner.working(state.principal, self._sid):
@@ -150,12 +175,7 @@ class _Conversation:
     async def _waits_for_people(self, state: SessionState) -> bool:
         if state.turn is None or not state.turn.suspended:
             return False
-        return any(known.state is ApprovalState.PENDING for known in await self._app.store.approvals(self._sid))
-
-    async def _stop(self) -> None:
-        self._sent += 1
-        key = f"{self._run}-{self._sent}"
-        await self._app.router.receive(Inbound(self._address, person.account(self._who), "/stop", key))
+        return bool(await self._question())
 
     async def _follow(self) -> None:
         async with self._following:

@@ -65,3 +65,57 @@ def test_what_is_typed_before_the_store_is_open_is_not_lost(terminal: Terminal) 
     terminal.until("You said: early")
     terminal.type("/quit\n")
     assert terminal.process.wait(timeout=60) == 0
+
+
+FETCH = '!web_fetch {"url":"http://127.0.0.1:9/x"}\n'
+ASKS = '!write_file {"path":"public/a.txt","text":"hi"}\n'
+
+
+def test_a_question_is_answered_by_a_word(terminal: Terminal) -> None:
+    terminal.until("lockgate [PUBLIC]> ")
+    terminal.type(FETCH)
+    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.type(ASKS)
+    terminal.until("Deny: `/deny")
+    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.type("what is this?\n")
+    terminal.until("this waits behind a question")
+    terminal.type("yes\n")
+    terminal.until("write_file: written")
+    terminal.until("You said: what is this?")
+    terminal.until("lockgate [PUBLIC~]> ")
+    # Nothing waits any more, so it is a word like any other.
+    terminal.type("yes\n")
+    terminal.until("You said: yes")
+    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.type(ASKS)
+    terminal.until("Deny: `/deny")
+    terminal.type("/stop\n")
+    terminal.until("  stopped")
+    terminal.type("\x04")
+    assert terminal.process.wait(timeout=60) == 0
+
+
+def test_a_question_is_asked_again_after_a_restart(machine: Machine) -> None:
+    first = machine.chat(FETCH.strip(), ASKS.strip())
+    assert "Deny: `/deny" in first.out
+    again = Terminal(machine)
+    try:
+        again.until("answer with `/approve")
+        again.until("lockgate [PUBLIC~]> ")
+        again.type("\x04")
+        assert again.process.wait(timeout=60) == 0
+    finally:
+        again.close()
+
+
+def test_on_a_pipe_what_is_said_waits_behind_a_question_and_stalls_nothing(machine: Machine) -> None:
+    machine.chat(FETCH.strip(), ASKS.strip())
+    behind = machine.chat("hello")
+    assert behind.code == 0
+    assert "answer with `/approve" in behind.out
+    assert "this waits behind a question" in behind.out
+    answered = machine.chat("no")
+    assert answered.code == 0
+    assert "a person refused this call" in answered.out
+    assert "You said: hello" in answered.out
