@@ -7,6 +7,7 @@ principal, and eligibility. Silence never consents: an approval that nobody answ
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Final
 
 from bot import labelling
@@ -90,6 +91,26 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
         return False
     others = frozenset(texts(approval.question, AUTHORS))
     return _may_answer(document, approval.rules, approval.principal, approval.label, principal, others)
+
+
+def may_withdraw(approval: Approval, principal: str) -> bool:
+    """Say whether a principal may take back what they asked for: a refusal grants nothing."""
+    return principal == approval.principal
+
+
+def answering(document: Document, rules: tuple[str, ...]) -> tuple[Role, ...]:
+    """Return the roles of which another person than the asker needs one to answer for all of these rules."""
+    return tuple(role for role in Role if all(_satisfies(document, rule, role, own=False) for rule in rules))
+
+
+def put_to(document: Document, decision: Decision, standing: Standing) -> Decision:
+    """Return a decision that people are asked about with the roles of those who answer, unless the asker may."""
+    rules = asking(decision)
+    if decision.verdict is not Verdict.REQUIRE_APPROVAL or _may_answer(
+        document, rules, standing.asker, standing.taint, standing.asker, standing.others
+    ):
+        return decision
+    return replace(decision, approvers=answering(document, rules))
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: Standing) -> bool:

@@ -50,7 +50,7 @@ class Asking:
         """
         standing = turn.standing
         asked = self._approvals(turn, calls)
-        question = questions.wording(asked, turn.lineage)
+        question = questions.wording(self._gate.document, asked, turn.lineage)
         label = join_all((approval.label for approval in asked), standing.taint)
         said = await self._said(turn, question, label)
         if said is None:
@@ -157,6 +157,7 @@ class Asking:
 
     def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool
+        decision = approvals.put_to(self._gate.document, decision, turn.standing)
         why = self._gate.explained(decision, turn.standing.taint, tool)
         return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
 

@@ -7,7 +7,7 @@ signed. Who may know of the session at all has been asked before.
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
@@ -22,9 +22,13 @@ from bot.sessions.port import AuditStore, SessionStore
 from bot.sessions.values import SessionState
 from bot.standing import Standing
 from bot.tools.arguments import strings
+from policy import explain
 from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
+
+EXPORTED: Final = explain.Told("what would be exported is labelled", "with it")
+"""What the labels of a refused export are those of."""
 
 
 class Store(SessionStore, AuditStore, Protocol):

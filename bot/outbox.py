@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import principals
+from bot import principals, questions
 from bot.clock import Clock
 from bot.errors import NotFoundError
 from bot.gate.decisions import MAY_GO_ON
@@ -232,7 +232,7 @@ class Outbox:
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=patience)
         if wait != 0:
             return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
-        said, buttons = await self._said_before(delivery), await self._buttons(delivery)
+        said, buttons = await self._said_before(delivery), await self._buttons(delivery, address)
         release = await self._release(delivery)
         await self._gate.read_ahead((delivery.text,))
         if anyio.current_time() - before > _MOMENT:
@@ -314,14 +314,18 @@ class Outbox:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
         return _back(delivery, await self._pacing.failed(turn, 0), failed=True)
 
-    async def _buttons(self, delivery: Delivery) -> tuple[Button, ...]:
-        """Return the answers that a question or an offer takes."""
+    async def _buttons(self, delivery: Delivery, address: Address) -> tuple[Button, ...]:
+        """Return the answers that a question or an offer takes, of a question those that its readers may give."""
         if delivery.kind == OutboundKind.OFFER:
             held = told_of(delivery)
             return await self._offers.buttons(delivery.asked) if held is None else held
         if delivery.kind != OutboundKind.QUESTION:
             return ()
-        return (Button("Approve", f"/approve {delivery.asked}"), Button("Deny", f"/deny {delivery.asked}"))
+        document, audience = self._gate.document, await self._gate.audience(address)
+        known = (document.principal(one.account) for one in audience.readers)
+        readers = frozenset(person[0] for person in known if person is not None) if audience.complete else None
+        asked = tuple(one for one in await self._store.approvals(delivery.sid) if one.asked_in == delivery.asked)
+        return questions.buttons(document, asked, delivery.asked, readers)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""

@@ -1,20 +1,24 @@
 """A question to people: its words, and where those are told who may answer it but are not in the conversation."""
 
 import json
-from typing import cast
+from typing import Final, cast
 
 from bot import principals
-from bot.approvals import ANSWER, may_answer
+from bot.approvals import ANSWER, answering, may_answer, may_withdraw
 from bot.authors import AUTHORS
 from bot.sessions.approvals import Approval
 from bot.sessions.json import texts
 from bot.sessions.kin import Lineage
 from bot.unseen import spelled
-from channels.message import Address
+from channels.message import Address, Button
+from policy import explain
 from policy.document import Document
 
+OTHERS_DO: Final = "Whoever asked has to answer, or another person who is entitled."
+"""Who answers a call that the person who asked may answer, for anybody else."""
 
-def wording(asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
+
+def wording(document: Document, asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
     """Return what people are asked about the calls of one step; an answer that is held back is not shown.
 
     `lineage` is that of a background session: then it is named as `/agents` lists it.
@@ -24,11 +28,34 @@ def wording(asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
     first = asked[0]
     if first.tool == ANSWER:
         rules = _rules(first)
-        return f"The answer is held back by {rules} until somebody entitled says so, the command `approvals` shows it."
+        held = f"The answer is held back by {rules} until it is approved, the command `approvals` shows it."
+        return "\n".join((held, *answers(document, asked)))
     several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
     lines = [] if lineage is None else [f"Background session {lineage.run} asks you alone, `/agents` tells its task."]
     lines += [several] if len(asked) > 1 else []
-    return "\n".join((*lines, *map(_call, asked), *_endorsed(first)))
+    return "\n".join((*lines, *map(_call, asked), *_endorsed(first), *answers(document, asked)))
+
+
+def answers(document: Document, asked: tuple[Approval, ...]) -> list[str]:
+    """Return who answers calls, in a line for each kind, where the person who asked may not answer themselves."""
+    person = asked[0].principal
+    others = [approval for approval in asked if not may_answer(document, approval, person)]
+    whose = dict.fromkeys(explain.people(answering(document, approval.rules)) for approval in others)
+    return [f"Another person than `{person}` has to answer: {roles or 'nobody may any more'}." for roles in whose]
+
+
+def buttons(
+    document: Document, asked: tuple[Approval, ...], question: str, readers: frozenset[str] | None
+) -> tuple[Button, ...]:
+    """Return the commands that answer a question, those alone that work for one of its readers.
+
+    `readers` are the users who read it, None where they are not known. Whoever asked may take it back.
+    """
+    deny = f"/deny {question}"
+    if readers is None or any(may_answer(document, approval, one) for approval in asked for one in readers):
+        return (Button("Approve", f"/approve {question}"), Button("Deny", deny))
+    mine = any(may_withdraw(approval, one) for approval in asked for one in readers)
+    return (Button("Withdraw", deny),) if mine else ()
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:

@@ -8,6 +8,7 @@ from enum import IntEnum, StrEnum
 from typing import Final, NoReturn
 
 from policy.labels import Label
+from policy.request import Role
 
 
 class Verdict(IntEnum):
@@ -74,7 +75,8 @@ class Decision:
     `outcomes` holds every rule evaluated, fixed ones first. `label_before` is the session's taint,
     `label_after` what it would be if the request went through. `redact` names the patterns to be
     replaced before the content goes on. `remedies` is empty unless the verdict stops the request.
-    `policy` is the digest of the policy that decided.
+    `approvers` are the roles of which another person than the asker needs one to approve the request; empty where the
+    asker may, or nobody is asked. `policy` is the digest of the policy that decided.
     """
 
     verdict: Verdict
@@ -84,6 +86,7 @@ class Decision:
     remedies: tuple[Remedy, ...] = ()
     redact: tuple[str, ...] = ()
     policy: str = ""
+    approvers: tuple[Role, ...] = ()
 
     @property
     def rules(self) -> tuple[str, ...]:

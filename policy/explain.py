@@ -4,14 +4,18 @@ Labels appear only as far as they flow to the reader's clearance; otherwise a co
 in their place. Rules' messages hold no labels of the session. What is said names no content.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from policy.decision import Decision, Remedy, Verdict
 from policy.labels import Label
+from policy.request import Role
 
 ABOVE: Final = "more than may be told here"
+
+_CONSONANTS: Final = frozenset({Role.MEMBER, Role.GUEST, Role.STRANGER})
 
 _VERDICTS: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
@@ -48,15 +52,35 @@ def shown(label: Label, reader: Label) -> str:
     return str(label) if label.flows_to(reader) else ABOVE
 
 
-def remedy(offered: Remedy) -> str:
-    """Return a remedy as a sentence that tells what to do."""
+def remedy(offered: Remedy, approvers: Collection[Role] = ()) -> str:
+    """Return a remedy as a sentence that tells what to do; `approvers` are as `Decision` has them."""
+    if offered is Remedy.APPROVER and approvers:
+        return f"have another person approve it: {people(approvers)}"
     return _REMEDIES[offered]
 
 
-def render(decision: Decision, reader: Label, *, subject: str) -> tuple[str, ...]:
+def people(roles: Collection[Role]) -> str:
+    """Return roles as one person of any of them: `an owner, an admin or an approver`."""
+    named = [f"{'a' if role in _CONSONANTS else 'an'} {role}" for role in roles]
+    return " or ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Of what the labels of a decision are told: `before` names what has the one, `after` what the other."""
+
+    before: str
+    after: str
+
+
+SESSION: Final = Told("this session has read", "it would then have read")
+"""The labels are those of a session."""
+
+
+def render(decision: Decision, reader: Label, *, subject: str, told: Told = SESSION) -> tuple[str, ...]:
     """Return the lines that tell a reader with this clearance what was decided about `subject`.
 
-    First the verdict, then each rule that did not simply allow, the labels, and what can be done.
+    First the verdict, then each rule that did not simply allow, the labels as `told` names them, and what can be done.
     """
     lines = [f"{subject}: {_VERDICTS[decision.verdict]}"]
     telling = [outcome for outcome in decision.outcomes if outcome.verdict is not Verdict.ALLOW or outcome.message]
@@ -65,12 +89,12 @@ def render(decision: Decision, reader: Label, *, subject: str) -> tuple[str, ...
         for outcome in sorted(telling, key=lambda outcome: -outcome.verdict)
     ]
     before, after = shown(decision.label_before, reader), shown(decision.label_after, reader)
-    lines.append(f"this session has read: {before}")
+    lines.append(f"{told.before}: {before}")
     if after != before:  # as shown, so that a change above the reader does not show either
-        lines.append(f"it would then have read: {after}")
+        lines.append(f"{told.after}: {after}")
     if decision.redact:
         lines.append(f"replaced: {', '.join(decision.redact)}")
-    lines += [f"you can: {remedy(offered)}" for offered in decision.remedies]
+    lines += [f"you can: {remedy(offered, decision.approvers)}" for offered in decision.remedies]
     return tuple(lines)
 
 
@@ -90,6 +114,7 @@ def as_dict(decision: Decision, reader: Label) -> dict[str, object]:
         "taint_before": shown(decision.label_before, reader),
         "taint_after": shown(decision.label_after, reader),
         "remedies": [offered.value for offered in decision.remedies],
+        "approvers": [role.value for role in decision.approvers],
         "redact": list(decision.redact),
         "policy": decision.policy,
     }

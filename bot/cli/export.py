@@ -12,6 +12,7 @@ from bot.cli.output import print_lines
 from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.errors import OperatorError
+from bot.exporting import EXPORTED
 from bot.sessions.exports import Whole
 from bot.standing import Standing
 from channels.console import OWNER
@@ -36,7 +37,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
             raise _exists(out)
         made = await app.exporter.export(standing, state, operator=True)
         if made.text is None:
-            raise OperatorError(app.gate.explained(made.decision, standing.reader, "export"))
+            raise OperatorError(app.gate.explained(made.decision, standing.reader, "export", EXPORTED))
     if out is None:
         sys.stdout.write(made.text)
         return

@@ -20,6 +20,7 @@ from bot.sessions.values import SessionState, Status
 from bot.standing import Call, Standing
 from bot.tools.history import source
 from bot.tools.sessions import title_for
+from policy import explain
 from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
@@ -30,6 +31,10 @@ SPAWNED: Final = (
 )
 SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
 NONE: Final = "there are no background sessions here"
+
+TYPED: Final = explain.Told("what you typed is labelled", "with what comes of it")
+ASKED: Final = explain.Told("what you asked is labelled", "with what comes of it")
+"""What the labels are those of where a person's own command is refused: the session has no part in it."""
 
 _SHOWN: Final = 500
 _TASK: Final = 80
@@ -109,19 +114,22 @@ async def called(
     typed = label or context.typed
     # It is the person who asks, so it counts where they typed it, and not where the session has come to.
     standing = replace(await context.standing(state), taint=typed, visibility=typed)
+    told = TYPED if label is None else ASKED
     prepared = context.gate.prepare(standing, call)
     if leads and prepared.accepted is not None and prepared.leads != leads:
         raise CommandError(CHANGED)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
     await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
     if prepared.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(prepared.decision, standing, call.tool), typed)
+        return Reply(context.explained(prepared.decision, standing, call.tool, told), typed)
 
-    async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-        await context.store.append((context.gate.row(standing, hook, decision, session=context.sid, **told),))
+    async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
+        await context.store.append((context.gate.row(standing, hook, decision, session=context.sid, **facts),))
 
     response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
     await context.store.append(tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit))
+    if response.decision.verdict not in MAY_GO_ON:
+        return Reply(context.explained(response.decision, standing, call.tool, told), typed)
     return response
 
 

@@ -1,14 +1,15 @@
 """Commands that answer the questions a turn waits for.
 
-Whoever may answer a question finds it at any address of his. An approval that the caller, or a reader at this
-address, may not know of is answered like one that does not exist (law `no_read_up`).
+Whoever may answer a question, or asked what it is about, finds it at any address of theirs. An approval that the
+caller, or a reader at this address, may not know of is answered like one that does not exist (law `no_read_up`).
 """
 
 import json
 from dataclasses import dataclass
 from typing import Final
 
-from bot.approvals import ANSWER, may_answer
+from bot import questions
+from bot.approvals import ANSWER, may_answer, may_withdraw
 from bot.commands import offers
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import NotFoundError
@@ -22,7 +23,7 @@ _LONGEST: Final = 2000
 
 
 async def approvals(context: CommandContext, argument: str) -> Reply:
-    """List what waits for an answer, here and wherever the caller may answer; or show one question whole."""
+    """List what waits for an answer, here, of the caller, and wherever they may answer; or show one question whole."""
     pending = await _pending(context)
     if argument:
         pending = _named(pending, argument)
@@ -39,21 +40,21 @@ async def approve(context: CommandContext, argument: str) -> Reply:
 
 
 async def deny(context: CommandContext, argument: str) -> Reply:
-    """Refuse a waiting call, or let an offer be."""
+    """Refuse a waiting call, take back one's own, or let an offer be."""
     declined = await offers.decline(context, argument)
     return declined or await _answer(context, argument, ApprovalState.DENIED)
 
 
 async def _answer(context: CommandContext, argument: str, answer: ApprovalState) -> Reply:
-    """Answer a question, or one call of it; of several calls those that the caller may answer."""
+    """Answer a question, or one call of it; of several calls those that the caller may answer, or take back."""
     if not argument:
         raise UsageError("")
     named = _named(await _pending(context), argument)
     label = join_all(known.label for known in named)
-    mine = [known.approval for known in named if _mine(context, known.approval)]
+    may = _mine if answer is ApprovalState.APPROVED else _refusable
+    mine = [known.approval for known in named if may(context, known.approval)]
     if not mine:
-        rules = dict.fromkeys(rule for known in named for rule in known.approval.rules)
-        return Reply(f"{argument.strip().lower()} asks by {', '.join(rules)}, somebody else has to answer", label)
+        return Reply("\n".join(_others(context, argument, tuple(known.approval for known in named))), label)
     rows = tuple(
         AuditRow(
             "approval",
@@ -73,7 +74,8 @@ async def _answer(context: CommandContext, argument: str, answer: ApprovalState)
     await context.close(mine[0].sid)
     lines = [_settled(approval, answer) for approval in settled]
     if len(mine) < len(named):
-        lines.append(f"{len(named) - len(mine)} more wait for somebody else")
+        left = tuple(known.approval for known in named if known.approval not in mine)
+        lines += [f"{len(left)} more wait", *questions.answers(context.gate.document, left)]
     return Reply("\n".join(lines), label)
 
 
@@ -86,7 +88,7 @@ class _Pending:
 
 
 async def _pending(context: CommandContext) -> tuple[_Pending, ...]:
-    """Return what waits in this conversation, and what the caller may answer in any other (law `no_read_up`).
+    """Return what waits in this conversation, and what the caller may answer, or asked, elsewhere (law `no_read_up`).
 
     Caller and address both have to be cleared for it; of another session, for the session as well.
     """
@@ -96,7 +98,7 @@ async def _pending(context: CommandContext) -> tuple[_Pending, ...]:
     known += [
         _Pending(approval, approval.label.join(state.visibility))
         for state, approval in await context.store.questions()
-        if state.sid != context.sid and _mine(context, approval)
+        if state.sid != context.sid and _refusable(context, approval)
     ]
     return tuple(one for one in known if one.label.flows_to(readable))
 
@@ -119,6 +121,20 @@ def _mine(context: CommandContext, approval: Approval) -> bool:
     return may_answer(context.gate.document, approval, context.caller.principal)
 
 
+def _refusable(context: CommandContext, approval: Approval) -> bool:
+    return _mine(context, approval) or may_withdraw(approval, context.caller.principal)
+
+
+def _others(context: CommandContext, argument: str, asked: tuple[Approval, ...]) -> list[str]:
+    """Return why a caller answers nothing of a question: who does, and how to take back what they asked for."""
+    name, document = argument.strip().lower(), context.gate.document
+    rules = dict.fromkeys(rule for approval in asked for rule in approval.rules)
+    lines = [f"{name} asks by {', '.join(rules)}", *(questions.answers(document, asked) or (questions.OTHERS_DO,))]
+    if any(may_withdraw(approval, context.caller.principal) for approval in asked):
+        lines.append(f"`/deny {name}` takes it back, `/stop` ends all of it")
+    return lines
+
+
 def _settled(approval: Approval, answer: ApprovalState) -> str:
     if approval.state is answer:
         what = "goes on" if answer is ApprovalState.APPROVED else "is refused"
@@ -139,5 +155,13 @@ def _line(approval: Approval, context: CommandContext, longest: int | None) -> s
         f"{approval.id} `{approval.tool}` {shown}\n"
         f"- asked {place} for {approval.principal} by {', '.join(approval.rules)}\n"
         f"- label {approval.label}, {minutes} min left\n"
-        f"- answer with `/approve {approval.id}` or `/deny {approval.id}`"
+        f"- {_how(approval, context)}"
     )
+
+
+def _how(approval: Approval, context: CommandContext) -> str:
+    """Tell how a call is answered, with the commands alone that the caller may give."""
+    if _mine(context, approval):
+        return f"answer with `/approve {approval.id}` or `/deny {approval.id}`"
+    who = " ".join(questions.answers(context.gate.document, (approval,))) or questions.OTHERS_DO
+    return f"{who} `/deny {approval.id}` takes it back." if may_withdraw(approval, context.caller.principal) else who

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from bot import labelling
 from bot.authorize import Caller
@@ -27,10 +27,14 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
 from bot.trail import Trail
 from channels.message import Address, Button
-from policy.decision import Decision
+from policy import explain
+from policy.decision import Decision, Remedy
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
+
+ASKS_NOBODY: Final = "nobody is asked to approve a command; what the agent does of its own is asked about"
+"""What is said where a rule wants an approval of what a person typed as a command."""
 
 
 class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferStore, QueueStore, Protocol):
@@ -146,9 +150,18 @@ class CommandContext:
             await self.store.release(claim)
             raise
 
-    def explained(self, decision: Decision, standing: Standing, subject: str) -> str:
-        """Return a decision in words for the readers of this address."""
-        return self.gate.explained(decision, standing.destination.clearance or PUBLIC, subject)
+    def explained(
+        self, decision: Decision, standing: Standing, subject: str, told: explain.Told = explain.SESSION
+    ) -> str:
+        """Return a decision about a command in words for the readers of this address, with its labels as `told`.
+
+        People are asked about what an agent does, so that no command is told to have itself approved.
+        """
+        left = tuple(offer for offer in decision.remedies if offer is not Remedy.APPROVER)
+        text = self.gate.explained(
+            replace(decision, remedies=left), standing.destination.clearance or PUBLIC, subject, told
+        )
+        return text if left == decision.remedies else f"{text}\n{ASKS_NOBODY}"
 
 
 def label_named(context: CommandContext, text: str) -> Label:

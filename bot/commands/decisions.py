@@ -22,6 +22,7 @@ from channels.message import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
 from policy.labels import PUBLIC, Label
+from policy.request import Role
 
 MOST_THREADS: Final = 50
 """How many of a chat's threads are looked through, those that changed last."""
@@ -98,7 +99,8 @@ def rendered(report: Mapping[str, JsonValue]) -> str:
     """Return a simulation's report as lines for people: rules that simply allow are left out."""
     lines = [f"{report['verdict']}, taint {report['taint_before']} → {report['taint_after']}"]
     lines.extend(_rule(rule) for rule in _entries(report, "rules") if not _allows(rule))
-    lines.extend(f"you can: {explain.remedy(Remedy(str(name)))}" for name in _entries(report, "remedies"))
+    approvers = tuple(Role(str(name)) for name in _entries(report, "approvers"))
+    lines.extend(f"you can: {explain.remedy(Remedy(str(name)), approvers)}" for name in _entries(report, "remedies"))
     lines.extend(f"depends on {what}" for what in _entries(report, "depends"))
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from typing import Final
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.commands.sessions import NOTHING_SAID
 from bot.errors import NotFoundError
+from bot.exporting import EXPORTED
 from bot.gate.decisions import MAY_GO_ON
 from bot.sessions.visible import visible
 
@@ -26,7 +27,7 @@ async def export(context: CommandContext, argument: str) -> Reply:
         return Reply(NOTHING_SAID)
     made = await context.exporter.export(standing, state)
     if made.text is None:
-        return Reply(context.explained(made.decision, standing, "/export"), state.visibility)
+        return Reply(context.explained(made.decision, standing, "/export", EXPORTED), state.visibility)
     shown = context.gate.reply(standing, standing.destination, made.text, made.label)
     # One changed character, and the signature would not fit any more.
     whole = shown.decision.verdict in MAY_GO_ON and shown.text == made.text

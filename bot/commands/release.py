@@ -23,11 +23,15 @@ from bot.sessions.values import Claim, SessionState, Write
 from bot.standing import Standing
 from bot.unseen import unseen
 from channels.message import Address, OutboundKind
+from policy import explain
 from policy.decision import Verdict
 from policy.labels import PUBLIC
 from policy.request import Hook
 
 CHANGED: Final = "something has changed since this was shown, so nothing was sent, ask for it again with `/release`"
+WOULD_GO: Final = explain.Told("what would be released is labelled", "with it")
+"""What the labels of a refused release are those of."""
+
 UNSEEN: Final = "this text holds characters that cannot be seen, so what is shown would not be what is sent"
 NOT_WHOLE: Final = "this text cannot be shown whole here, so it cannot be released from here"
 
@@ -65,7 +69,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
     standing = await context.standing(state)
     spoken = await _offered(context, standing, source, address)
     if spoken.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(spoken.decision, standing, "/release"), source.label)
+        return Reply(context.explained(spoken.decision, standing, "/release", WOULD_GO), source.label)
     if _hides(spoken.text):
         raise CommandError(UNSEEN)
     shown = Release(

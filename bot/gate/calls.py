@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot.approvals import asking, binding, live, someone_may_answer, to_spend
+from bot.approvals import asking, binding, live, put_to, someone_may_answer, to_spend
 from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN, seen
 from bot.gate.speech import Speech
@@ -196,7 +196,7 @@ class Calls(Speech):
         label = self.document.top if facts.result is None else facts.result.join(made.carried)
         return replace(
             made,
-            decision=decision,
+            decision=put_to(self.document, decision, standing),
             label=label,
             floor=label if made.open is None else made.floor,
             use=to_spend(approval),

@@ -251,9 +251,9 @@ class Decisions:
         return self._keyring.longest
 
     @staticmethod
-    def explained(decision: Decision, reader: Label, subject: str) -> str:
-        """Return a decision about `subject` in words for a reader with this clearance."""
-        return "\n".join(explain.render(decision, reader, subject=subject))
+    def explained(decision: Decision, reader: Label, subject: str, told: explain.Told = explain.SESSION) -> str:
+        """Return a decision about `subject` in words for a reader with this clearance, with its labels as `told`."""
+        return "\n".join(explain.render(decision, reader, subject=subject, told=told))
 
     def row(self, standing: Standing, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
         """Return the audit row of a decision; its actor is who set it going."""

@@ -211,6 +211,10 @@ class OutboxStore(Protocol):
         """Return events with seq > `after`, oldest first: what a delivery refers to."""
         ...
 
+    async def approvals(self, sid: str) -> tuple[Approval, ...]:
+        """Return the session's questions: what a delivery asks."""
+        ...
+
     async def settle(  # noqa: PLR0913 - all that a sender may tell of an entry
         self,
         delivery: Delivery,

@@ -295,7 +295,7 @@ async def test_of_a_question_only_what_one_may_answer_is_answered(tmp_path: Path
         (name,) = {one.asked_in for one in await owner.app.store.approvals(owner.sid)}
         shown = await owner.say(f"/approve {name}", wait=False)
         assert f"{name}-1 approved" in shown
-        assert "1 more wait for somebody else" in shown
+        assert "1 more wait\n  Another person than `owner` has to answer: an owner, an admin or an approver." in shown
         assert (await pending(owner)).tool == "current_time"
         assert "→ guest" not in await owner.say("/approvals", wait=False)
         assert "→ guest: hello" in await boss(owner).say(f"/approve {name}")
@@ -408,7 +408,7 @@ async def test_an_answer_that_a_rule_holds_back_is_said_once_another_person_allo
         asked = await pending(owner)
         assert (asked.tool, asked.rules) == ("answer", ("boss-reads",))
         assert (await owner.state()).status is Status.AWAITING_INPUT
-        assert "somebody else has to answer" in await owner.say(f"/approve {asked.id}")
+        assert "has to answer: an" in await owner.say(f"/approve {asked.id}")
         assert "You said: hello" in await boss(owner).say(f"/approve {asked.id}")
         state = await owner.state()
         assert (state.status, state.last_turn and state.last_turn.reason) == (Status.IDLE, YieldReason.COMPLETED)

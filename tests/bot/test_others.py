@@ -94,7 +94,7 @@ def test_a_question_names_whose_words_are_there(people: list[str], told: str) ->
         "authors": list[JsonValue](people),
     }
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
-    wording = questions.wording((one,))
+    wording = questions.wording(document(), (one,))
     assert (told in wording) if told else ("Words of" not in wording)
 
 

@@ -52,7 +52,7 @@ async def test_an_approval(tmp_path: Path) -> None:
         assert "→ max" not in asked
         name = asked.split("`/approve ")[1].split("`")[0]
 
-        assert "somebody else has to answer" in await owner.say(f"/approve {name}")
+        assert "has to answer: an" in await owner.say(f"/approve {name}")
         assert "nothing waits for an answer" in await max_.say("/approvals")
         assert "120 min left" in await ada.say("/approvals")
 

@@ -91,6 +91,7 @@ def test_a_decision_for_a_program() -> None:
             "taint_before": "CONFIDENTIAL{hr}~",
             "taint_after": "CONFIDENTIAL{hr}~",
             "remedies": ["reset", "other_destination", "reclassify"],
+            "approvers": [],
             "redact": [],
             "policy": "test",
         }
