@@ -63,19 +63,26 @@ class Health:
         return found
 
 
-def make_models(config: Config, environment: Mapping[str, str]) -> None:
+def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Make the configured models and let them go, and look for the transcriber's key. It blocks.
+
+    Returns those of which nobody knows how much they read at once.
 
     Raises ConfigError: a provider is unknown, its package is not installed, or a key is missing.
     """
+    unknown: tuple[str, ...] = ()
     if config.model.all != (OFFLINE,):
         from bot.agent.providers import seats
+        from bot.agent.window import Window
 
-        seats(config.model, environment)
+        made = seats(config.model, environment)
+        named = (seat for seat in (*made.all, *made.choices) if seat.name != OFFLINE)
+        unknown = tuple(seat.name for seat in named if Window.of(seat).tokens is None)
     if config.transcriber is not None:
         from bot.intake.transcriber import key
 
         key(config.transcriber, environment)
+    return unknown
 
 
 def uncleared(config: Config) -> tuple[str, ...]:
@@ -91,17 +98,19 @@ def unheard(config: Config) -> tuple[str, ...]:
 
 def model(config: Config, environment: Mapping[str, str]) -> Finding:
     """Look whether every model can be made, and has a clearance. It blocks."""
-    problem, step = "", ""
+    problem, step, note = "", "", ""
     try:
-        make_models(config, environment)
+        unknown = make_models(config, environment)
     except ConfigError as error:
         problem, step = str(error).removeprefix("model "), error.next_step
     else:
+        for name in unknown:
+            note = f"nobody knows how much `{name}` reads at once: say its `context_tokens` under `model.providers`"
         for name in unheard(config):
             problem, step = f"`{name}` may hear PUBLIC alone", "add it to `policy.transcribers`"
         for name in uncleared(config):
             problem, step = f"`{name}` has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
-    return Finding("model", problem, step)
+    return Finding("model", problem, step, note)
 
 
 def web(config: Config) -> Finding:

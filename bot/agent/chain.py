@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from bot.agent.models import Asker, ModelError, OverBudgetError, Show
+from bot.agent.models import Asker, ModelError, OverBudgetError, Show, TooLargeError
 from bot.agent.providers import Seat, Seats
-from bot.agent.window import Window
+from bot.agent.window import Window, estimated
 from bot.gate.gate import Gate
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Usage
@@ -32,10 +32,14 @@ class Chain:
         self._named = {seat.name: seat for seat in (*seats.all, *seats.choices)}
         self._asker = asker
         self._gate = gate
+        self._refused: dict[str, int] = {}
 
     def window(self, standing: Standing) -> Window:
         """Return what the model that is asked first can read at once."""
-        return Window.of(self._order(standing)[0])
+        return self._window(self._order(standing)[0])
+
+    def _window(self, seat: Seat) -> Window:
+        return Window.of(seat, self._refused.get(seat.name))
 
     def sees(self, standing: Standing) -> bool:
         """Say whether a model that may be asked sees pictures."""
@@ -57,7 +61,8 @@ class Chain:
         """Return a response and what all attempts at it cost; the decision on the first model is the caller's.
 
         Raises ModelError: no model that may be asked answered; it tells of the first. OverBudgetError: no further one
-        is asked then, since it would be at the cost of the same budget.
+        is asked then, since it would be at the cost of the same budget. TooLargeError: the first one's provider says
+        that it does not fit, which is known from then on.
         """
         used, failures = Usage(), list[ModelError]()
         for seat in self._order(standing):
@@ -67,7 +72,7 @@ class Chain:
                 if decision.verdict is not Verdict.ALLOW:
                     failures.append(ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}"))
                     continue
-                if not Window.of(seat).holds(messages, parameters):
+                if not self._window(seat).holds(messages, parameters):
                     failures.append(ModelError("", detail=f"{seat.name}: its window is too small"))
                     continue
             try:
@@ -77,7 +82,15 @@ class Chain:
                 error.usage = used.plus(error.usage)
                 await record(error.row)
                 raise
+            except TooLargeError as error:
+                size = estimated(messages, parameters)
+                self._refused[seat.name] = min(self._refused.get(seat.name, size), size)
+                used = error.usage = used.plus(error.usage)
+                if not failures:
+                    raise
+                failures.append(error)
             except ModelError as error:
                 used = used.plus(error.usage)
                 failures.append(error)
-        raise ModelError(str(failures[0]), detail="; ".join(failure.detail for failure in failures), usage=used)
+        detail = "; ".join(failure.detail for failure in failures)
+        raise ModelError(str(failures[0]), detail=detail, usage=used, again=failures[0].again)

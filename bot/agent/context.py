@@ -33,6 +33,8 @@ SUMMARIZED: Final = "What was said before this, summarized by a model:"
 _ANSWER: Final = "answer"
 """Stands for an answer in the log that waits for an approval to be said."""
 
+_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.OBSERVED})
+
 _OUTCOMES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "ok": "success",
@@ -116,11 +118,19 @@ class Context:
             self.messages.append(ModelRequest(parts=[part]))
 
 
-def assemble(events: Sequence[Event], summary: Summary | None = None, pictures: Shown = NONE) -> Context:
-    """Return the context that a generation's events make, from its first, or a summary and the events after it."""
+def assemble(
+    events: Sequence[Event], summary: Summary | None = None, pictures: Shown = NONE, turn: str = ""
+) -> Context:
+    """Return the context that a generation's events make, from its first, or a summary and the events after it.
+
+    What was said in the open `turn`, an id, stands beside the summary as it was said.
+    """
     context = Context(pictures=pictures)
     if summary is not None:
         context.messages.append(ModelRequest(parts=[UserPromptPart(f"{SUMMARIZED}\n{summary.text}")]))
+        for event in events[: summary.upto]:
+            if event.type in _SAID and event.turn == turn:
+                context.add_message(event)
     for event in events[0 if summary is None else summary.upto :]:
         _add(context, event)
     return context

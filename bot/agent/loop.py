@@ -13,7 +13,7 @@ from bot.agent.calls import Calls
 from bot.agent.chain import Chain
 from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
 from bot.agent.guidance import guidance
-from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, toolset
+from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError, toolset
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.window import estimated
@@ -23,7 +23,7 @@ from bot.gate.gate import Gate
 from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import answer_key
-from bot.sessions.events import EventType
+from bot.sessions.events import Event, EventType
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
 from bot.sessions.values import YieldReason
@@ -33,7 +33,9 @@ from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
 
-TOO_LARGE: Final = "this is more than the model can read at once"
+TOO_LARGE: Final = "this is more than the model can read at once; `/reset` starts anew"
+_TRIES: Final = 4
+"""How often a request that its provider refuses as too large is made smaller, each time to less than half."""
 
 TOO_MANY_REFUSALS: Final = "calls of this turn were refused three times, so it was ended"
 REFUSALS: Final = 3
@@ -152,13 +154,23 @@ class Agent:
         decision = self._gate.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
-        try:
-            refused = None if self._holds(turn, context) else await self._compact(turn, context)
-            if refused is not None:
-                return GivenUp(YieldReason.ERROR, decision=refused)
-            return await self._ask(turn, context, step)
-        except ModelError as error:
-            return _unanswered(error)
+        return await self._fitting(turn, context, step)
+
+    async def _fitting(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:
+        """Ask the model with as much as it can read, and with less if its provider says that this was too much."""
+        detail = ""
+        for _ in range(_TRIES):
+            try:
+                refused = None if self._holds(turn, context) else await self._compact(turn, context)
+                if refused is not None:
+                    return GivenUp(YieldReason.ERROR, decision=refused)
+                return await self._ask(turn, context, step)
+            except TooLargeError as error:
+                # How large the window is at most is known now, so the next try makes room.
+                detail = error.detail
+            except ModelError as error:
+                return _unanswered(error)
+        return _unanswered(ModelError(TOO_LARGE, detail=detail, again=False))
 
     async def _joined(self, turn: OpenTurn, context: Context, *, opening: bool) -> None:
         """Put what is let in now into the context, which is labelled and decided on by then."""
@@ -211,7 +223,7 @@ class Agent:
         """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
         context = assemble(turn.history, None, pictures)
         summary = None if self._holds(turn, context) else newest_summary(turn.history)
-        return context if summary is None else assemble(turn.history, summary, pictures)
+        return context if summary is None else _from(turn, turn.history, summary, pictures)
 
     async def _pictured(self, turn: OpenTurn) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
@@ -220,17 +232,18 @@ class Agent:
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
 
-        Everything of this turn is in the log here, for calls and results are written before the model is asked.
+        Everything of this turn is in the log here, for calls and results are written before the model is asked. What
+        people said in it stays as it is beside the recap, or what is to be done now would be forgotten.
 
         Returns the decision if the recap may not enter the context. Raises ModelError: no model gave one, or what must
         stay as it is does not fit.
         """
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log)) - {len(log)})
-        halved = (cut for cut in after if self._half(turn, assemble(log, Summary("", cut), context.pictures)))
+        halved = (cut for cut in after if self._half(turn, _from(turn, log, Summary("", cut), context.pictures)))
         upto = next(halved, after[-1] if after else 0)
         if not upto:
-            raise ModelError(TOO_LARGE)
+            raise ModelError(TOO_LARGE, again=False)
         try:
             summary, usage = await self._recap.write(turn.standing, log, upto, "", partial(_record, turn))
         except ModelError as error:
@@ -244,15 +257,20 @@ class Agent:
         row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
         async with turn.lock:
             await turn.write(events=(events.summarized(turn.standing, summary),), audit=(row,))
-        context.messages = assemble(log, summary, context.pictures).messages
+        context.messages = _from(turn, log, summary, context.pictures).messages
         if not self._holds(turn, context):
-            raise ModelError(TOO_LARGE)
+            raise ModelError(TOO_LARGE, again=False)
         return None
 
     def _half(self, turn: OpenTurn, context: Context) -> bool:
         """Say whether a context leaves half of the window free, for the recap and what comes."""
         tokens = self._chain.window(turn.standing).tokens
         return tokens is None or estimated(context.messages, self._parameters(turn)) <= tokens // 2
+
+
+def _from(turn: OpenTurn, log: tuple[Event, ...], summary: Summary, pictures: Shown) -> Context:
+    """Return the context that begins with a recap, beside what was said in this turn."""
+    return assemble(log, summary, pictures, turn.record.id)
 
 
 def _unanswered(error: ModelError) -> GivenUp:

@@ -6,9 +6,11 @@ an answer. Every attempt counts as a request; what a broken one cost is not know
 """
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 import anyio
@@ -62,6 +64,13 @@ _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _REFUSED_UNREAD: Final = frozenset({400, 401, 402, 403, 404, 422, 429, 529})
 _NOT_TAKEN: Final = frozenset({400, 413, 415, 422})
 _FIRST_WAIT: Final = 0.5
+# What the providers that pydantic-ai knows, and servers of local models, say of a request that does not fit.
+_TOO_LARGE: Final = re.compile(
+    r"context.?(?:length|window|size)|maximum context|(?:prompt|input|request|messages?) (?:is|are) too (?:long|large)"
+    r"|too many (?:input )?tokens|maximum (?:number of )?(?:input )?tokens|exceed\w* .{0,60}\btokens\b",
+    re.IGNORECASE,
+)
+_LONGEST_REFUSAL: Final = 2000
 
 Show = Callable[[str], Awaitable[None]]
 """Called with the text of an answer as far as it is known, and with an empty one if it is none after all."""
@@ -70,20 +79,28 @@ Show = Callable[[str], Awaitable[None]]
 class ModelError(LockgateError):
     """The model did not answer; the text names the kind of failure and no content.
 
-    `detail` is for operators and holds no content either. `usage` is what the attempts cost.
+    `detail` is for operators and holds no content either. `usage` is what the attempts cost. `again` tells that it may
+    help to ask once more.
     """
 
     code = "model"
 
-    def __init__(self, message: str, *, detail: str = "", usage: Usage = UNKNOWN) -> None:
+    def __init__(self, message: str, *, detail: str = "", usage: Usage = UNKNOWN, again: bool = True) -> None:
         super().__init__(message)
         self.detail = detail or message
         self.usage = usage
+        self.again = again
 
     @property
     def told(self) -> str:
-        """What whoever asked is told."""
-        return f"{self}; try again"
+        """What the asker is told."""
+        return f"{self}; try again" if self.again else str(self)
+
+
+class TooLargeError(ModelError):
+    """The request is larger than the model's window, by what its provider says."""
+
+    code = "too_large"
 
 
 class OverBudgetError(ModelError):
@@ -104,7 +121,7 @@ class OverBudgetError(ModelError):
 class _FailureError(Exception):
     """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say.
 
-    `refused` tells that it did not take the request as it was.
+    `again` tells that the same request may be answered another time, `refused` that it was not taken as it was.
     """
 
     def __init__(
@@ -126,6 +143,10 @@ class _FailureError(Exception):
         self.usage = Usage(requests=1) if free else UNKNOWN
 
 
+class _LargeError(_FailureError):
+    """The request does not fit into the window, by what the provider says."""
+
+
 class Asker:
     """Asks models one at a time, within the times and the budgets that the configuration gives."""
 
@@ -143,7 +164,8 @@ class Asker:
     ) -> tuple[ModelResponse, Usage]:
         """Return a model's response and what it cost, failed attempts included.
 
-        Raises ModelError: it did not answer, or answered with a tool run at the provider. OverBudgetError.
+        Raises ModelError: it did not answer, or answered with a tool run at the provider. TooLargeError: the request
+        does not fit. OverBudgetError.
         """
         used, attempt = Usage(), 0
         messages = messages if seat.sees else without_pictures(messages)
@@ -167,7 +189,8 @@ class Asker:
                     left = min(limit.deadline - anyio.current_time(), self._settings.retry_wait_seconds)
                     if not failure.again or attempt > self._settings.retries or wait > left:
                         detail = f"{seat.name}: {failure.detail}, {attempt} attempts"
-                        raise ModelError(failure.told, detail=detail, usage=used) from None
+                        kind = TooLargeError if isinstance(failure, _LargeError) else ModelError
+                        raise kind(failure.told, detail=detail, usage=used, again=failure.again) from None
                 await anyio.sleep(wait)
         detail = f"{seat.name}: no answer in {self._settings.answer_seconds:g} seconds"
         raise ModelError("the model did not answer in time", detail=detail, usage=used.plus(UNKNOWN))
@@ -216,7 +239,7 @@ class Asker:
                     async for event in stream:
                         await progress.take(event)
                     response = stream.get()
-                if response.state != "complete" or "finish_reason" not in (response.provider_details or {}):
+                if "finish_reason" not in (response.provider_details or {}):
                     raise _FailureError("the model's answer was cut off", "the stream ended early", again=True)
         except ModelHTTPError as error:
             raise _by_status(error) from error
@@ -289,7 +312,8 @@ def _streams(seat: Seat) -> bool:
 def _by_status(error: ModelHTTPError) -> _FailureError:
     code = f" {error.provider_error_code[:40]}" if error.provider_error_code else ""
     again = error.status_code in _AGAIN and not isinstance(error, ModelQuotaExceededError)
-    return _FailureError(
+    kind = _LargeError if _is_too_large(error) else _FailureError
+    return kind(
         f"the model's provider answered with status {error.status_code}",
         f"status {error.status_code}{code}",
         again=again and error.provider_retry_hint is not False,
@@ -299,14 +323,27 @@ def _by_status(error: ModelHTTPError) -> _FailureError:
     )
 
 
+def _is_too_large(error: ModelHTTPError) -> bool:
+    """Say whether a request was refused because it is longer than the window, as providers word that."""
+    if error.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return True
+    said = f"{error.provider_error_code} {error.body}"[:_LONGEST_REFUSAL]
+    return error.status_code in _NOT_TAKEN and _TOO_LARGE.search(said) is not None
+
+
 def _checked(response: ModelResponse) -> ModelResponse:
     """Return a response as it may go on.
 
-    Raises _FailureError: it holds a tool run at the provider, or is too long.
+    Raises _FailureError: it holds a tool run at the provider, is no whole answer, or is too long.
     """
     if any(isinstance(part, NativeToolCallPart | NativeToolReturnPart) for part in response.parts):
         told = "the model used a tool of its provider, which the gate does not allow"
         raise _FailureError(told, "a native tool", again=False)
+    if response.finish_reason == "content_filter":
+        # What it says beside that is no answer: it was stopped on the way, or says that there is none.
+        raise _FailureError("the model's provider refused to answer this", "refused by its filter", again=False)
+    if response.finish_reason == "error" or response.state != "complete":
+        raise _FailureError("the model's answer was cut off", "its answer is not complete", again=True)
     if sum(len(str(getattr(part, "content", None) or getattr(part, "args", ""))) for part in response.parts) > LONGEST:
         raise _FailureError("the model's answer is too long", f"over {LONGEST} characters", again=False)
     if response.finish_reason == "length" and not response.tool_calls:

@@ -17,6 +17,7 @@ from bot.agent.chain import Chain, Record
 from bot.agent.context import cuts, newest_summary, response_from, text_of
 from bot.agent.models import ModelError
 from bot.agent.offline import RECAP
+from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
 from bot.sessions.events import Event, EventType
 from bot.sessions.port import AuditStore
@@ -72,7 +73,8 @@ class Recap:
             text, first = known.text, known.upto
         lines = list(_lines(events[first:upto]))
         window = self._chain.window(standing).tokens
-        size = _ALL_AT_ONCE if window is None else max(window, 400)
+        # Half of what the model reads is the part, and a quarter what was summarized before.
+        size = _ALL_AT_ONCE if window is None else max(window * CHARACTERS // 2, 400)
         for part in _parts(lines, size):
             try:
                 response, usage = await self._chain.ask(standing, _request(part, text, topic), _NO_TOOLS, record)
@@ -81,7 +83,7 @@ class Recap:
                 raise
             used = used.plus(usage)
             # A recap that does not become shorter would never fit.
-            text = text_of(response)[:size]
+            text = text_of(response)[: size // 2]
         if not text.strip():
             raise ModelError("the model gave no recap", usage=used)
         return Summary(text, upto, topic), used

@@ -14,7 +14,9 @@ from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.providers import Seat
 
-_CHARACTERS: Final = 3
+CHARACTERS: Final = 3
+"""Characters of a token, rather too few than too many."""
+
 _MESSAGE: Final = 10
 _PICTURE: Final = 1600
 """Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
@@ -29,12 +31,18 @@ class Window:
     tokens: int | None
 
     @staticmethod
-    def of(seat: Seat) -> "Window":
-        """Return a model's window, less what its answer needs; at most half of it is left for that."""
-        size = seat.settings.context_tokens
-        if size is None:
-            return Window(None)
-        return Window(size - min(seat.settings.output_tokens or _ANSWER, size // 2))
+    def of(seat: Seat, refused: int | None = None) -> "Window":
+        """Return a model's window, less what its answer needs; at most half of it is left for that.
+
+        The configuration says how large it is, or else the library, which knows most models by name. `refused` is the
+        least that the model's provider refused as too large, estimated as requests are.
+        """
+        said = seat.settings.context_tokens
+        size = seat.model.context_window if said is None else said
+        tokens = None if size is None else size - min(seat.settings.output_tokens or _ANSWER, size // 2)
+        below = None if refused is None else refused * 4 // 5
+        known = [most for most in (tokens, below) if most is not None]
+        return Window(min(known, default=None))
 
     def holds(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> bool:
         """Say whether a request fits."""
@@ -49,7 +57,7 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
     )
     # Models are told only the newest of them.
     said = next((len(message.instructions or "") for message in reversed(messages) if message.kind == "request"), 0)
-    return sum(_size(message) for message in messages) + (said + tools) // _CHARACTERS
+    return sum(_size(message) for message in messages) + (said + tools) // CHARACTERS
 
 
 def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
@@ -58,7 +66,7 @@ def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestP
 
 
 def _size(message: ModelMessage) -> int:
-    return sum(_length(part) for part in message.parts) // _CHARACTERS + _MESSAGE
+    return sum(_length(part) for part in message.parts) // CHARACTERS + _MESSAGE
 
 
 def _length(part: object) -> int:
@@ -70,5 +78,5 @@ def _characters(value: object) -> int:
     if isinstance(value, list):
         return sum(map(_characters, cast("list[object]", value)))
     if isinstance(value, BinaryContent):
-        return _PICTURE * _CHARACTERS
+        return _PICTURE * CHARACTERS
     return len(value if isinstance(value, str) else str(value))

@@ -64,8 +64,8 @@ class ProviderSettings(Block):
 
     `base_url` is another server that speaks the provider's protocol, `key` the environment variable that holds its
     key. `pictures` tells whether it takes them; null leaves that to what is known of the model. `context_tokens` is its
-    window, null if it is as large as ever needed. Prices are for a million tokens, in the currency the operator counts
-    in; null is unknown, which is not free.
+    window, null where the library knows it by the model's name. Prices are for a million tokens, in the currency the
+    operator counts in; null is unknown, which is not free.
     """
 
     base_url: WebAddress | None = None

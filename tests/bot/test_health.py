@@ -15,6 +15,7 @@ from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.doctor import NOTHING
 from bot.config.load import load_config
+from bot.health import model
 from bot.labelling import CONFIGURED
 from bot.tools.catalogue import NAMES
 from channels.console import Console
@@ -104,3 +105,16 @@ async def test_it_is_for_admins(tmp_path: Path) -> None:
         assert (await asked(app)).text.startswith(NOTHING)
         assert "unknown command" in (await asked(app, role=Role.APPROVER)).text
         assert "write it as `/doctor`" in (await asked(app, line="/doctor all")).text
+
+
+@pytest.mark.parametrize("said,noted", [({}, True), ({"context_tokens": 32_000}, False)])
+def test_a_model_whose_window_nobody_knows_is_named(tmp_path: Path, said: dict[str, int], noted: bool) -> None:  # noqa: FBT001 - a row of a table
+    name = "openai-chat:made-here"
+    chain = {"name": name, "fallback": ["openai-chat:gpt-4o"], "providers": {name: said}}
+    models = {one: {"clearance": "PUBLIC"} for one in (name, "openai-chat:gpt-4o")}
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": chain, "policy": {"models": models}}))
+    config = load_config(tmp_path / "config.yaml", {}, NAMES)
+    found = model(config, {"OPENAI_API_KEY": "none"})
+    assert found.problem == ""
+    assert (f"nobody knows how much `{name}` reads at once" in found.note) is noted
+    assert "gpt-4o" not in found.note

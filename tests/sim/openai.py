@@ -50,7 +50,10 @@ class Responses:
     def whole(body: dict[str, Any], act: Act) -> dict[str, Any]:
         """Return a response at once."""
         used = {"usage": _RESPONSE_USAGE} if act.usage else {}
-        return {**_response(body, act, "completed"), "output": _items(act), **used}
+        response = _response(body, act, "incomplete" if act.finish else "completed")
+        if act.finish:
+            response["incomplete_details"] = {"reason": act.finish}
+        return {**response, "output": _items(act), **used}
 
     @classmethod
     def pieces(cls, body: dict[str, Any], act: Act) -> list[str]:
@@ -75,7 +78,8 @@ class Responses:
             else:
                 events.append({"type": "response.output_item.added", "output_index": index, "item": item})
             events.append({"type": "response.output_item.done", "output_index": index, "item": item})
-        events.append({"type": "response.completed", "response": cls.whole(body, act)})
+        last = cls.whole(body, act)
+        events.append({"type": f"response.{last['status']}", "response": last})
         return [
             f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': number})}\n\n"
             for number, event in enumerate(events)

@@ -6,6 +6,8 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from bot.agent.models import UNKNOWN, Asker, ModelError, toolset
 from bot.agent.offline import OfflineModel
@@ -106,9 +108,17 @@ def test_a_window_leaves_room_for_the_answer() -> None:
     assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=100_000))).tokens == 95_904
     assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=100_000, output_tokens=10))).tokens == 99_990
     assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=1000))).tokens == 500
+    assert Window.of(seat(Scripted("hi"), ProviderSettings(context_tokens=100_000)), 10_000).tokens == 8000
+    assert Window.of(seat(Scripted("hi")), 10_000).tokens == 8000
     assert Window(500).holds(prompt("x" * 1400), NO_TOOLS)
     assert not Window(500).holds(prompt("x" * 1500), NO_TOOLS)
     assert Window(None).holds(prompt("x" * 150_000), NO_TOOLS)
+
+
+def test_windows_of_known_models_need_no_configuration() -> None:
+    known = OpenAIChatModel("gpt-4o", provider=OpenAIProvider(api_key="none"))
+    assert Window.of(Seat("openai-chat:gpt-4o", known, ProviderSettings())).tokens == 128_000 - 4096
+    assert Window.of(Seat("openai-chat:gpt-4o", known, ProviderSettings(context_tokens=9000))).tokens == 9000 - 4096
 
 
 def test_tools_and_arguments_count() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from pydantic_ai import models
 
+from bot.agent.loop import TOO_LARGE
 from bot.errors import ConfigError
 from bot.sessions.values import Usage
 from policy.labels import parse
@@ -265,6 +266,63 @@ async def test_an_answer_that_met_the_limit_of_tokens_says_so(tmp_path: Path) ->
         async with talking(tmp_path, configured({KINDS[0]: played}, settings=settings)) as person:
             assert "the answer ends here because it reached the limit" in await person.say("hello")
         assert 7 in played.seen[0].body.values()
+
+
+REFUSED = {"openai-chat:sim": "content_filter", "openai:sim": "content_filter", "anthropic:sim": "refusal"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_a_provider_stopped_or_refused_is_no_answer(name: str, stream: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    async with provider(Act(text="the first half", finish=REFUSED[name])) as played:
+        async with talking(tmp_path, configured({name: played}, settings={"stream": stream})) as person:
+            shown = await person.say("hello")
+            assert "the model's provider refused to answer this" in shown
+            assert "the first half" not in shown
+            assert "try again" not in shown
+        assert len(played.seen) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_response_that_met_the_limit_of_tokens_says_so_too(stream: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    async with (
+        provider(Act(text="once upon a", finish="max_output_tokens")) as played,
+        talking(tmp_path, configured({"openai:sim": played}, settings={"stream": stream})) as person,
+    ):
+        assert "the answer ends here because it reached the limit" in await person.say("hello")
+
+
+LARGE = {
+    "openai-chat:sim": Act(status=400, code="context_length_exceeded"),
+    "openai:sim": Act(status=400, text="Your input exceeds the context window of this model."),
+    "anthropic:sim": Act(status=400, text="prompt is too long: 210012 tokens > 200000 maximum"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_conversation_that_its_provider_finds_too_long_goes_on_from_a_recap(name: str, tmp_path: Path) -> None:
+    """Nobody said how large the window is, and the library does not know this model."""
+    acts = ["noted", "noted", LARGE[name], "THE RECAP", "and so on", "still here"]
+    async with provider(*acts) as played, talking(tmp_path, configured({name: played})) as person:
+        for part in ("part 0", "part 1"):
+            assert "noted" in await person.say(f"{part} {'x' * 4000}")
+        assert "and so on" in await person.say("part 2")
+        last = json.dumps(played.seen[-1].body)
+        assert "THE RECAP" in last
+        assert "part 0" not in last
+        assert "part 2" in last
+        # How large it is at most is known from then on, so nothing is refused again.
+        assert "still here" in await person.say("part 3")
+        assert len(played.seen) == len(acts)
+
+
+async def test_what_its_provider_never_takes_ends_with_the_way_out(tmp_path: Path) -> None:
+    async with provider(*[Act(status=413)] * 9) as played, talking(tmp_path, configured({KINDS[0]: played})) as person:
+        shown = await person.say("hello")
+        assert TOO_LARGE in shown
+        assert "`/reset`" in shown
+        assert "try again" not in shown
+        assert len(played.seen) == 1
 
 
 async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:

@@ -190,6 +190,17 @@ def _long() -> Any:  # noqa: ANN401 - a result
     return Result("y" * 3000)
 
 
+async def test_the_task_of_a_turn_is_not_summarized_away(tmp_path: Path) -> None:
+    long = Probe("long", result=_long())
+    script = Scripted(*[[proposed("long")]] * 4, "RECAP", "done", "done")
+    async with running(tmp_path, await room(tmp_path, 3600), parts=parts(long, model=script)) as owner:
+        await owner.say("read all of it, then write the word HERON")
+        assert len(await summaries(owner)) == 1
+        last = str(script.asked[-1])
+        assert "RECAP" in last
+        assert last.count("write the word HERON") == 1
+
+
 async def test_what_cannot_be_made_smaller_ends_in_a_clear_notice(tmp_path: Path) -> None:
     async with running(tmp_path, window(1000), parts=parts(model=Scripted("never"))) as owner:
         assert TOO_LARGE in await owner.say("x" * 30_000)
