@@ -208,7 +208,7 @@ class App:
             channels=self._channels,
             gate=self.gate,
             sender=self.store.process,
-            post=Post(self.store),
+            post=Post(self.store, self.config.limits.endorsed_bits),
             holding=Holding(self.store, self.store, self.gate, self.clock),
             offers=self.offers,
             clock=self.clock,

@@ -17,7 +17,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.offers import Offers, aside, made
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
 from bot.sessions.events import NewEvent
 from bot.sessions.kin import Bounded
 from bot.sessions.offers import Offer
@@ -107,7 +107,7 @@ class Endings:
         rows = [self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
             deliver = NewDelivery(
-                key=answer_key(turn.record.id),
+                key=_told_once(turn, answer_key(turn.record.id)),
                 address=str(standing.home),
                 text=spoken.text,
                 label=_endorsed(turn, standing.taint),
@@ -126,10 +126,11 @@ class Endings:
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a background session's result as its recipient hears it, None if there is none or they may not.
 
-        A name that means another place or person than at the spawn is nobody's.
+        A name that means another place or person than at the spawn is nobody's. That it hears one text was decided at
+        the spawn, and it is that of the first turn: how many turns follow may be chosen by what was read.
         """
         lineage, standing, document = turn.claim.state.lineage, turn.standing, self._gate.document
-        if lineage is None or not lineage.deliver_to:
+        if lineage is None or not lineage.deliver_to or not _first(turn):
             return None
         try:
             address = recipients.find(document, standing, lineage.deliver_to)
@@ -142,9 +143,8 @@ class Endings:
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:
             return None
-        key = f"{turn.record.id}-copy"
         return NewDelivery(
-            key,
+            copy_key(lineage.run),
             str(address),
             spoken.text,
             standing.taint,
@@ -325,7 +325,7 @@ class Endings:
         if spoken.decision.verdict not in MAY_GO_ON:
             return None
         return NewDelivery(
-            key=f"{turn.record.id}-notice",
+            key=_told_once(turn, f"{turn.record.id}-notice"),
             address=home,
             text=spoken.text,
             label=label,
@@ -356,10 +356,21 @@ def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:
     return () if lineage is None else lineage.returns
 
 
+def _first(turn: OpenTurn) -> bool:
+    """Say whether no turn of this session has ended: its record in the store tells, which this turn alone may write."""
+    return turn.claim.state.last_turn is None
+
+
+def _told_once(turn: OpenTurn, key: str) -> str:
+    """Return the key of what a turn ends with: that of its run for what was charged for, its own for anything else."""
+    lineage = turn.claim.state.lineage
+    return told_key(lineage.run) if lineage is not None and lineage.returns and _first(turn) else key
+
+
 def _endorsed(turn: OpenTurn, label: Label) -> Label:
     """Return the label of what is said: for an endorsed answer, or the constant in its place, that of one."""
     lineage = turn.claim.state.lineage
-    endorsed = lineage is not None and lineage.endorsed
+    endorsed = lineage is not None and lineage.endorsed and _first(turn)
     return labelling.bounded(label, turn.claim.state.creation) if endorsed else label
 
 

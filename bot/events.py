@@ -5,6 +5,7 @@ carries the session's taint, which is what its reader must be cleared for.
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -119,7 +120,11 @@ def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:
     origins = (event.body.get("origin") for event in events if event.type is EventType.USER_MESSAGE)
     named = (origin.get("endorsed") for origin in origins if isinstance(origin, dict))
     listed = (one for answers in named if isinstance(answers, list) for one in answers if isinstance(one, dict))
-    return tuple(dict.fromkeys(Endorsed(str(one["session"]), str(one["text"])) for one in listed))
+    read = (
+        Endorsed(str(one["session"]), str(one["text"]), str(one["run"]), cast("int", one["millibits"]))
+        for one in listed
+    )
+    return tuple(dict.fromkeys(read))
 
 
 def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent, ...]:

@@ -92,7 +92,11 @@ def _worded(delivery: Delivery, sender: SessionState, target: SessionState, plac
     here = Address.parse(target.home).place == place.place
     whose = "this conversation" if here else f"session {target.sid}"
     item = waiting_id(dedupe(delivery))
-    told = f"Held as {item} at {delivery.label}: {kind} {sender.sid} sent {whose} more than that has read."
+    label, much = delivery.label, "that has read"
+    if label.flows_to(target.taint):
+        # It may know that; as what was read has chosen it, it is held as that is.
+        label, much = labelling.untrusted(label), "may be endorsed"
+    told = f"Held as {item} at {label}: {kind} {sender.sid} sent {whose} more than {much}."
     return "\n".join((told, *(f"- {button.label}: `{button.command}`" for button in _ways(item))))
 
 

@@ -4,17 +4,22 @@ Delivered once, however often it is tried: the key is the sender's, and the targ
 enter is decided in the target's own step, against what that has read by then. What may not is held there, and nobody
 hears of it who may not know it. That a background session rose above its parent, that hears before (`announce` in
 `prelude.lua`), and nothing afterwards.
+
+Bounded answers that a message depends on go with it and are charged where its target's tree began, as its own are
+(ADR 0017): otherwise conversations could add up by sending one another what each of them may endorse.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bot import bounded, labelling
 from bot.authors import named
 from bot.errors import BusyError
-from bot.sessions.deliveries import Delivery, risen_key
-from bot.sessions.kin import Arrival, Endorsed, KinStore, Parcel, origin_of
+from bot.sessions.deliveries import Delivery, risen_key, told_key
+from bot.sessions.kin import LATE, Arrival, Charge, Endorsed, KinStore, Parcel, origin_of
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from channels.message import Address, OutboundKind
+from policy.labels import Integrity
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,10 +35,11 @@ class Store(SessionStore, KinStore, Protocol):
 
 
 class Post:
-    """Hands over what sessions send one another."""
+    """Hands over what sessions send one another; `endorsed_bits` as in `Spawner`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, endorsed_bits: int) -> None:
         self._store = store
+        self._endorsed_bits = endorsed_bits
 
     async def hand_over(self, delivery: Delivery, text: str) -> Arrival | None:
         """Hand a text to the session at a delivery's address; return what that did with it, None for try again."""
@@ -48,8 +54,15 @@ class Post:
         origin: dict[str, JsonValue] = {"as": kind, "session": delivery.sid}
         result = lineage if kind == _RESULT else None
         endorsed = delivery.endorsed
+        label, hold = delivery.label, False
         if result is not None and result.endorsed:
-            endorsed = (*endorsed, Endorsed(delivery.sid, text))
+            # What was charged for is one answer; those behind it, which may be as many as was read wants, are held.
+            hold = delivery.key != told_key(result.run)
+            if not hold:
+                told = Endorsed(delivery.sid, text, result.run, bounded.millibits(result.returns))
+                endorsed = (*endorsed, told)
+        if endorsed and not await self._fits(sender, delivery, address.chat, endorsed):
+            label, hold = labelling.untrusted(label), True
         if endorsed:
             origin["endorsed"] = origin_of(endorsed)
         parcel = Parcel(
@@ -57,16 +70,41 @@ class Post:
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
             dedupe=dedupe(delivery),
             sender=delivery.asker or sender.principal,
-            label=delivery.label,
+            label=label,
             body={"text": text, "origin": origin, "hops": delivery.hops, **named(delivery.authors)},
             report=report,
             run="" if result is None else result.run,
-            hold=result is not None and result.beyond,
+            hold=hold or (result is not None and result.beyond),
         )
         try:
             return await self._store.receive(parcel)
         except BusyError:
             return None
+
+    async def _fits(self, sender: SessionState, delivery: Delivery, sid: str, endorsed: tuple[Endorsed, ...]) -> bool:
+        """Charge the bounded answers that a text depends on where its target's tree began, if another one's was.
+
+        Within a tree they are charged already, and an UNTRUSTED text endorses nothing. Each is charged once, however
+        often it comes. Returns whether all may still be endorsed there.
+        """
+        target = await self._store.state(sid)
+        if target is None or delivery.label.integrity is Integrity.UNTRUSTED:
+            return True
+        root, generation = _root(target)
+        if (root, generation) == _root(sender):
+            return True
+        until, most = delivery.created_at + LATE, self._endorsed_bits * 1000
+        charged = [
+            await self._store.endorse(Charge(root, generation, one.run, delivery.label, one.millibits, until, most))
+            for one in endorsed
+        ]
+        return all(charged)
+
+
+def _root(state: SessionState) -> tuple[str, int]:
+    """Return the conversation in which a session's tree began, and its generation."""
+    lineage = state.lineage
+    return (state.sid, state.generation) if lineage is None else (lineage.root, lineage.root_generation)
 
 
 def dedupe(delivery: Delivery) -> str:

@@ -106,10 +106,10 @@ def _others(approval: Approval) -> str:
 
 def _endorsed(approval: Approval) -> list[str]:
     """Return the lines about the bounded answers that the calls may depend on."""
-    answers = cast("list[dict[str, str]]", approval.question.get("endorsed", []))
+    answers = cast("list[dict[str, object]]", approval.question.get("endorsed", []))
     if not answers:
         return []
-    lines = [f"- {spelled(one['text'])} (session {one['session']})" for one in answers]
+    lines = [f"- {spelled(str(one['text']))} (session {one['session']})" for one in answers]
     return ["It may depend on what background sessions answered, from data that nobody vouches for:", *lines]
 
 

@@ -20,6 +20,7 @@ from bot import bounded
 from bot.authors import named
 from bot.errors import BusyError, NotFoundError, RequestError
 from bot.sessions.kin import (
+    LATE,
     MOST_HOPS,
     SESSION,
     Caps,
@@ -40,8 +41,6 @@ from channels.message import Address
 from policy.labels import Integrity, Label
 
 _RUN: Final = 16
-_LATE: Final = 60_000
-"""Milliseconds after its deadline within which an answer may still arrive."""
 
 
 class Store(SessionStore, KinStore, Protocol):
@@ -133,7 +132,7 @@ class Spawner:
             run=lineage.run,
             label=standing.taint.join(standing.visibility),
             millibits=bounded.millibits(lineage.returns),
-            until=lineage.deadline + _LATE,
+            until=lineage.deadline + LATE,
             most=self._endorsed_bits * 1000,
         )
         endorsed = await self._store.endorse(charge)

@@ -56,6 +56,16 @@ def answer_key(turn: str) -> str:
     return f"{turn}-answer"
 
 
+def told_key(run: str) -> str:
+    """Return the idempotency key of what a background session with fields is charged for: its first turn's ending."""
+    return f"{run}-told"
+
+
+def copy_key(run: str) -> str:
+    """Return the idempotency key of what a background session's recipient hears, once."""
+    return f"{run}-copy"
+
+
 def question_key(turn: str, asked: str) -> str:
     """Return the idempotency key of a question to people about the approvals that are asked under one id."""
     return f"{turn}-{asked}"

@@ -17,6 +17,9 @@ from policy.labels import PUBLIC, Label
 SESSION: Final = "session"
 """The channel of addresses that are sessions: what is said there, another session hears, and no person."""
 
+LATE: Final = 60_000
+"""Milliseconds after its deadline, or after it was sent, within which what was charged for may still arrive."""
+
 MOST_HOPS: Final = 5
 """How many sessions a message may come through before nothing more is sent or spawned because of it."""
 
@@ -48,15 +51,20 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """A bounded answer that was endorsed: what the background session `session` chose of what it was given."""
+    """A bounded answer that was endorsed: what the background session `session` chose of what it was given.
+
+    `run` is that one's id, and `millibits` what an answer of its fields may tell, by which both are charged.
+    """
 
     session: str
     text: str
+    run: str
+    millibits: int
 
 
 def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
     """Return bounded answers as the origin of a message tells them."""
-    return [{"session": one.session, "text": one.text} for one in answers]
+    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
     """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
     rest = [list(new.approved), new.hops, new.release]
-    endorsed = [[one.session, one.text] for one in new.endorsed]
+    endorsed = [[one.session, one.text, one.run, one.millibits] for one in new.endorsed]
     last: list[object] = [new.asker, new.replaces, new.meant_for, list(new.authors), endorsed]
     while last and not last[-1]:
         last.pop()

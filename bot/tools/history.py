@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from bot import labelling
+from bot.events import endorsed_in
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject
 from bot.sessions.log import place, transcript
@@ -95,10 +96,18 @@ class SessionsHistory:
         label = join_all((event.label for event in found.events), scene.taint)
         if state.sid != scene.sid:
             label = labelling.members_words(scene.document, scene.principal, scene.home, label)
+            if await self._heard_endorsed(state):
+                label = labelling.untrusted(label)
         if not scene.permits(label):
             return Result(NONE, scene.taint, failed=True)
         told: list[JsonValue] = [_entry(event, state, scene) for event in found.events]
         return Result(json.dumps({"session": state.sid, "entries": told, "cursor": found.before}), label)
+
+    async def _heard_endorsed(self, state: SessionState) -> bool:
+        """Say whether what a session wrote may depend on bounded answers: nobody charges for them where it is read."""
+        return bool(
+            endorsed_in(await self._sessions.events(state.sid, after=state.generation_seq - 1, limit=state.seq))
+        )
 
 
 def _entry(event: Event, state: SessionState, scene: Scene) -> JsonValue:

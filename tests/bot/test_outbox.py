@@ -242,7 +242,7 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             channels={"pigeon": elsewhere},
             gate=app.gate,
             sender="other",
-            post=Post(app.store),
+            post=Post(app.store, 40),
             holding=Holding(app.store, app.store, app.gate, app.clock),
             offers=app.offers,
             clock=app.clock,

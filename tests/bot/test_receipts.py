@@ -306,7 +306,7 @@ async def test_what_a_dead_process_handed_over_is_told_and_what_was_held_is_not(
         ]
         there, above = await store.take(owner.sid, "dead", (SESSION,))
         for left in (there, above):
-            await Post(store).hand_over(left, left.text)
+            await Post(store, 40).hand_over(left, left.text)
         assert [one.arrival for one in await sent(owner)] == [None, None]
         assert [await told(owner, one) for one in receipts] == [{"status": "delivered"}, {"status": "accepted"}]
         (held,) = await store.held(desk.sid)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from bot.bounded import millibits
 from bot.sessions.events import EventType
 from bot.sessions.kin import Bounded, Kind
+from channels.message import Address
 from tests.bot.kit import bang, eventually, note, policy
 from tests.harness import Person, running
 
@@ -97,6 +98,97 @@ def test_untrusted_cannot_command_beyond_the_bits_counted(names: list[str]) -> N
         assert sum(millibits((_FIELDS[name][1],)) for name in endorsed) <= 40_000
 
     asyncio.run(law())
+
+
+def _below(number: int, sends: int) -> str:
+    """Return what a grandchild does: it sends its parent messages, and then reports."""
+    return "\n".join((bang("sessions_send", session_id="parent", content=f"{number}"),) * sends) or "nothing"
+
+
+@_EXAMPLES
+@example(3, 0, "four")
+@example(1, 3, "flag")
+@given(st.integers(0, 3), st.integers(0, 2), st.sampled_from(("flag", "digit", "four")))
+def test_untrusted_cannot_command_by_more_answers(children: int, sends: int, name: str) -> None:
+    """However many turns what is below a session has it take, its parent hears the one answer that was charged."""
+
+    async def law() -> None:
+        with TemporaryDirectory() as folder:
+            async with running(Path(folder), policy(blocks={"limits": {"background_children": 6}})) as owner:
+                await _write(Path(folder), name)
+                spawns = [bang("sessions_spawn", task=_below(number, sends)) for number in range(children)]
+                task = "\n".join((*spawns, bang("read_file", path="public/page.md"), "="))
+                await owner.say(bang("sessions_spawn", task=task, returns={name: _FIELDS[name][0]}))
+                await _quiet(owner)
+                assert len(await _heard(owner)) == 1
+                assert (len(await owner.app.store.held(owner.sid)) > 0) == (children > 0)
+                # It stays TRUSTED, so this is done unasked.
+                assert "→ guest: hi" in await owner.say(note("guest", "hi"))
+
+    asyncio.run(law())
+
+
+@_EXAMPLES
+@example(["four", "four", "four"], 30)
+@given(st.lists(st.sampled_from(("flag", "digit", "four")), min_size=1, max_size=3), st.integers(5, 40))
+def test_untrusted_cannot_command_by_several_conversations(names: list[str], bits: int) -> None:
+    """Several conversations send one what they heard; what it is TRUSTED with fits what it may endorse itself."""
+
+    async def law() -> None:
+        with TemporaryDirectory() as folder:
+            async with running(Path(folder), policy(blocks={"limits": {"endorsed_bits": bits}})) as owner:
+                await owner.say("hello")
+                for number, name in enumerate(names):
+                    await _write(Path(folder), name, page=f"{number}.md")
+                    desk = Person(owner.app, owner.output, Address("console", f"desk{number}"))
+                    await desk.say(_asks(name, f"{number}.md"))
+                    await _quiet(owner)
+                    await desk.say(bang("sessions_send", session_id=owner.sid, content=f"heard {name}"))
+                    await _quiet(owner)
+                origins = [event.body.get("origin") for event in await owner.events()]
+                entered = {
+                    (one["run"], one["millibits"])
+                    for origin in origins
+                    if isinstance(origin, dict)
+                    for one in cast("list[dict[str, JsonValue]]", origin.get("endorsed", []))
+                }
+                assert sum(cast("int", millibits) for _, millibits in entered) <= bits * 1000
+                assert "→ guest: hi" in await owner.say(note("guest", "hi"))
+
+    asyncio.run(law())
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_comes_back_is_charged_once(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
+        await _write(tmp_path, "four")
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        await desk.say("hello")
+        await owner.say(_asks("four"))
+        await _quiet(owner)
+        for number in range(2):
+            await owner.say(bang("sessions_send", session_id=desk.sid, content=f"heard {number}"))
+            await desk.say(bang("sessions_send", session_id=owner.sid, content=f"back {number}"))
+            await _quiet(owner)
+        assert not await owner.app.store.held(owner.sid)
+        assert not await owner.app.store.held(desk.sid)
+        assert len(await _heard(desk)) == 2
+        assert len(await _heard(owner)) == 3
+
+
+@pytest.mark.anyio
+async def test_an_untrusted_text_is_not_charged(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
+        await _write(tmp_path, "four")
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        await desk.say("hello")
+        await owner.say(_asks("four"))
+        await _quiet(owner)
+        await owner.say(bang("read_file", path="public/page.md"))
+        await owner.say(bang("sessions_send", session_id=desk.sid, content="heard"))
+        await _quiet(owner)
+        assert str((await desk.state()).taint) == "PUBLIC~"
+        assert not await owner.app.store.held(desk.sid)
 
 
 @pytest.mark.anyio
