@@ -13,7 +13,8 @@ from policy.labels import parse
 if TYPE_CHECKING:
     from bot.sessions.json import JsonObject
 
-    _Facts = tuple[str, str, str, str, list[str], int, int, str, str, str, list[str], list[tuple[str, str]]]
+    _Answer = tuple[str, str, str, int]
+    _Facts = tuple[str, str, str, str, list[str], int, int, str, str, str, list[str], list[_Answer]]
 
 
 def approval_tail(value: Approval) -> bytes:

@@ -210,7 +210,7 @@ class Adversary(Model):
             return self.answers.get(str(mind.place[0]), "done")
         above = self.plan.script(mind.place[:-1])
         step = (*above.steps, *above.heard)[mind.place[-1]]
-        return self.answers.get(step.role, "bit=<bit>")
+        return self.answers.get(step.role, "bit=<bit>").replace(".turn>", f".{mind.prompts - 1}>")
 
     def _call(self, step: Step, index: int, mind: Mind, facts: dict[str, str]) -> ToolCallPart:
         arguments = {name: self._put(value, facts) for name, value in step.arguments.items()}

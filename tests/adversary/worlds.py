@@ -68,9 +68,10 @@ class World:
     """One scenario. `finds` is the item of the list of weaknesses that it looks for, `why` says what it is about.
 
     `secrets` are the values that `<secret>` has in `files` and `before`. `answers` are what sessions of a role say in
-    the end, and `held` is how many items one may hold. `fixed` are the scripts of roles that no search changes, and
-    `then` is what the person of the first lane types when the others have done what they can, beginning with a reset:
-    only what is told from there on counts, what was told before is for other worlds. `asked` are further commands that
+    the end of each turn, in which `<digits.turn>` is another part each time, and `held` is how many items one may
+    hold. `fixed` are the scripts of roles that no search changes, and `then` is what the person of the first lane
+    types when the others have done what they can, beginning with a reset: only what is told from there on counts,
+    what was told before is for other worlds. `asked` are further commands that
     this person types in the end. `depth` is how many steps the breadth-first search goes, and
     `breadth` how many sequences a check tries in it: so many that it found the weakness when there was one. A weakness
     that is `known` is not mended yet: the check leaves its world out.
@@ -441,6 +442,23 @@ WORLDS: Final = (
         files={PAGE: "<secret>"},
         tools=(Puppet("pay"),),
         answers={"counter": '{"n": <digits>}', **{f"counter{at}": f'{{"n": <digits.{at}>}}' for at in range(4)}},
+        oracle=Oracle.STEERED,
+    ),
+    World(
+        "answers",
+        "A6",
+        "one that was charged for an answer gives one, however many turns what is below it has it take",
+        {
+            "low": (spawn("teller", returns=_RANGED),),
+            "low/heard": (call("pay", text="<numbers>"),),
+            "teller": (call("read_file", path=PAGE), replace(spawn("leaf"), times=3)),
+            "leaf": (),
+        },
+        secrets=("digits=473915826749381", "digits=918264735182937"),
+        files={PAGE: "<secret>"},
+        tools=(Puppet("pay"),),
+        answers={"teller": '{"n": <digits.turn>}', "leaf": "done"},
+        limits={"background_children": 6},
         oracle=Oracle.STEERED,
     ),
     World(
