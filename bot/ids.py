@@ -103,7 +103,9 @@ def _typed(raw: bytes) -> str:
 
 
 def _hashed(kind: str, key: str) -> str:
-    return f"{kind}-{_base32(hashlib.sha256(key.encode('utf-8', 'surrogatepass')).digest()[:10])}"
+    # The kind goes in, so that of two ids of one key neither tells the other.
+    material = f"{kind}\0{key}".encode("utf-8", "surrogatepass")
+    return f"{kind}-{_base32(hashlib.sha256(material).digest()[:10])}"
 
 
 def _base32(raw: bytes) -> str:

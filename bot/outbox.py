@@ -251,11 +251,15 @@ class Outbox:
         """Return what the turn of a delivery said at its address already, if a rule may look at all of it together."""
         if not self._gate.looks_across(delivery):
             return ()
-        return tuple(
-            one.text
+        before = (
+            one
             for one in await self._store.deliveries(delivery.sid)
             if (one.turn, one.address) == (delivery.turn, delivery.address) and one.state in _SAID
         )
+        if Address.parse(delivery.address).channel == SESSION:
+            # What is above, which a call passed on by reference, is held there apart, and decides nothing below.
+            before = (one for one in before if one.label.flows_to(delivery.label))
+        return tuple(one.text for one in before)
 
     async def _offered(self, delivery: Delivery, destination: Destination, decision: Decision) -> tuple[AuditRow, ...]:
         """Tell whoever asked in a shared chat, alone, where he may have an answer that is withheld there."""

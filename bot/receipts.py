@@ -3,7 +3,8 @@
 A receipt is no record of its own. It names one of the sender's deliveries, and what it tells is derived from that and
 from what the target notes of its inputs. Beyond `accepted` it tells only what the asker may know of the target at this
 moment (law `no_read_up`): of a target that is absent, hidden or the asker's parent, and of a text that is or was held
-there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that.
+there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that. That there
+is one tells that something was sent: to whoever may not know that, there is none.
 """
 
 from dataclasses import dataclass, replace
@@ -74,10 +75,11 @@ class Receipt:
 async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> Receipt | None:
     """Return what a receipt of the session `own` tells somebody who may know of what flows to `reader`.
 
-    None if this generation of the session has no such receipt, or not any more.
+    None if this generation of the session has no such receipt, or not any more, or if what it is for is above the
+    reader: what a session passes on by reference may be, and then whether it was sent at all tells of that.
     """
     found = [delivery for delivery in await store.deliveries(own.sid) if _is(delivery, own, name)]
-    if not found:
+    if not found or not found[0].label.flows_to(reader):
         return None
     sent = found[0]
     address = Address.parse(sent.address)
@@ -86,8 +88,8 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     target = None if goes_up(own, address) else await visible(store, address.chat, own.principal, reader)
     held = sent.arrival in _UNTOLD or (outcome is not None and outcome.status is ItemStatus.HELD)
     if target is None or held:
-        return Receipt(name)
-    accepted = Receipt(name, label=target.visibility)
+        return Receipt(name, label=sent.label)
+    accepted = Receipt(name, label=sent.label.join(target.visibility))
     if sent.state in {DeliveryState.WITHHELD, DeliveryState.EXPIRED}:
         return replace(accepted, stage=Stage.FAILED, code=sent.state.value)
     if str(target.generation) != address.thread:

@@ -186,7 +186,9 @@ class Calls:
         if call.id not in context.decided:
             written.insert(0, events.tool_call(standing, call))
         row = self._gate.row(standing, prepared.hook, prepared.decision, **_named(call))
-        await turn.write(events=tuple(written), audit=(row,))
+        # Whether an approval was spent must not tell of it either.
+        use = prepared.use if prepared.concealed else None
+        await turn.write(events=tuple(written), audit=(row,), use=use)
         _settle(turn, context, call, text, outcome)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:

@@ -37,6 +37,7 @@ NOBODY_ALONE: Final = (
 )
 UNDECIDED: Final = "this call could not be decided"
 ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
+UNASKED: Final = "what is referred to needs an approval, and to ask for one would tell of it"
 REFERRED: Final = "what is referred to"
 
 _DEPENDS: Final = MappingProxyType(
@@ -109,7 +110,9 @@ class Calls(Speech):
             tool, given = prepared.accepted
             depends = [] if prepared.open is None else [REFERRED]
             if isinstance(tool, Foresees):
-                depends += await tool.foresee(given, self._scene(standing, prepared))
+                # The label of what is referred to may be above its floor, and that is not told.
+                known = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
+                depends += await tool.foresee(given, self._scene(standing, known))
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
@@ -132,12 +135,25 @@ class Calls(Speech):
         whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
         try:
             _check_route(tool, taken, self._scene(standing, whole))
-            return self._judged(standing, whole, tool, taken, approvals)
+            whole = self._judged(standing, whole, tool, taken, approvals)
         except RefusedCallError as refusal:
-            why = str(refusal)
+            whole = replace(whole, decision=self.refused(standing, str(refusal)))
         except Exception:  # noqa: BLE001 - as in `prepare`
-            why = UNDECIDED
-        return replace(whole, decision=self.refused(standing, why))
+            whole = replace(whole, decision=self.refused(standing, UNDECIDED))
+        return self._asked_openly(standing, opened, whole)
+
+    def _asked_openly(self, standing: Standing, opened: Prepared, whole: Prepared) -> Prepared:
+        """Return a call as decided as a whole, but for whether people are asked: that is seen, so it is decided openly.
+
+        Where they are, what refuses the call as a whole does so once they have answered, and spends their approval.
+        """
+        openly, wholly = (one.decision.verdict is Verdict.REQUIRE_APPROVAL for one in (opened, whole))
+        whole = replace(whole, use=opened.use)
+        if openly and not wholly:
+            return replace(whole, decision=opened.decision, shown=None)
+        if wholly and not openly:
+            return replace(whole, decision=self.refused(standing, UNASKED, whole.decision))
+        return whole
 
     def _holds(self, tool: Tool, taken: Asked) -> bool:
         """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it refers to.

@@ -66,7 +66,7 @@ class Sessions(Filing, Questions):
         likely = (known[0], known[1].join(item.label))
         reply = await self._link.script(
             Script.ACCEPT,
-            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, keys.outbox, *_body_keys(keys, bodies)],
+            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, *_body_keys(keys, bodies)],
             [*args, *bodies.large.values()],
             self._ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),

@@ -197,6 +197,9 @@ class Adversary(Model):
         facts = {**self.names, **{name: values[-1] for name, values in found.items() if values}}
         facts["numbers"] = "-".join(found["number"])
         facts["draft"] = mind.draft
+        if "held" in facts:
+            # Ids of one call might be alike.
+            facts["guessed"] = facts["held"].replace("held-", "receipt-")
         self.trace.facts |= {(mind.place, name, len(set(values))) for name, values in found.items() if name == "number"}
         self.trace.facts |= {(mind.place, name, 1) for name, values in found.items() if values}
         if "bit" in facts:
@@ -237,8 +240,9 @@ class Adversary(Model):
 
         def fact(found: re.Match[str]) -> str:
             name, chunk = found.groups()
-            if name == "bit":
-                self.trace.decided |= "bit" in facts
+            if name in {"bit", "held"}:
+                # What is held may decide what becomes of a call, though the model does not know it.
+                self.trace.decided |= name in facts
             known = facts.get(name, UNKNOWN)
             if chunk is None:
                 return known

@@ -193,6 +193,9 @@ _RELEASING: Final[JsonValue] = {
     "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER], "may_release": True},
 }
 
+_LINGERS: Final = Step("sessions_spawn", role="idle", script=Script((PAUSE,)), guarded=True)
+"""What takes the only place of its level if the secret is 1."""
+
 _PASS_ON: Final = call("message", channel="console", recipient="guest", text=_REFS)
 
 WORLDS: Final = (
@@ -419,6 +422,38 @@ WORLDS: Final = (
             Saying(Address("console", "third"), OWNER, "the meeting is on Friday"),
         ),
         oracle=Oracle.CHOSEN,
+    ),
+    World(
+        "spawned by reference",
+        "L2",
+        "whether a background session was made by reference must not show below what it was given",
+        {
+            "low": (
+                call("read_file", path="confidential/other.md", _hold=True),
+                call("sessions_spawn", task=_REFS),
+            ),
+            "high": (READ, _LINGERS),
+        },
+        lanes=(_LOW, _HIGH),
+        limits={"background_live": 1, "background_children": 1},
+        breadth=60,
+    ),
+    World(
+        "sent by reference",
+        "L3",
+        "whether a text was sent by reference must not show below what it is",
+        {
+            "low": (
+                HOLD,
+                call("sessions_send", session_id="<high>", content=_REFS),
+                call("session_status", receipt="<guessed>"),
+            ),
+        },
+        lanes=(Lane("low", "low", LOW), _HIGH),
+        secrets=("x", ""),
+        files={SECRET: "<secret>"},
+        before=(Saying(HIGH, OWNER, "hello"),),
+        breadth=60,
     ),
     World(
         "numbers",

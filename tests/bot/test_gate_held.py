@@ -12,7 +12,7 @@ from bot.gate.calls import ELSEWHERE
 from bot.ids import held_id
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.held import Held
-from bot.standing import Standing, key
+from bot.standing import Call, Standing, key
 from bot.tools.base import Declared, RefusedCallError, Result, Scene
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile, WriteFile
@@ -20,6 +20,7 @@ from bot.tools.held import Admit, AdmitArguments
 from bot.tools.message import Message
 from bot.tools.references import HOLD, UNKNOWN, asked, offered
 from policy.decision import Verdict
+from policy.document import Document
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Role
 from tests.bot.kit import (
@@ -227,14 +228,8 @@ def _asking(text: str, label: Label = INTERNAL) -> Standing:
     return holding(item(label, text), taint=DIRTY)
 
 
-def test_an_approval_is_bound_to_what_is_referred_to() -> None:
-    here = _asking("secret")
-    asked_for = call("probe", {"text": REF})
-    bindings = {binding(one, asked_for, one.held) for one in (here, _asking("other"), _asking("secret", TOP))}
-    assert len({*bindings, binding(here, asked_for)}) == 4
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
-    one = gate([probe])
-    approval = Approval(
+def _approval(here: Standing, asked_for: Call) -> Approval:
+    return Approval(
         id="a",
         sid="s1",
         generation=1,
@@ -249,6 +244,15 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
         expires_at=NOW + 1,
         resolved_by="owner",
     )
+
+
+def test_an_approval_is_bound_to_what_is_referred_to() -> None:
+    here = _asking("secret")
+    asked_for = call("probe", {"text": REF})
+    bindings = {binding(one, asked_for, one.held) for one in (here, _asking("other"), _asking("secret", TOP))}
+    assert len({*bindings, binding(here, asked_for)}) == 4
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    one, approval = gate([probe]), _approval(here, asked_for)
     for state, verdict in ((ApprovalState.APPROVED, Verdict.ALLOW), (ApprovalState.DENIED, Verdict.REQUIRE_APPROVAL)):
         prepared = one.prepare(here, asked_for, (replace(approval, state=state),))
         assert prepared.decision.verdict is verdict
@@ -272,6 +276,50 @@ def test_what_a_content_decides_is_concealed() -> None:
     assert prepared.beside == CONFIDENTIAL
     clean = gate([probe], blocking).prepare(holding(item()), call("probe", {"text": REF}))
     assert (clean.concealed, clean.beside) == (False, PUBLIC)
+
+
+def _ruled(action: str) -> Document:
+    """Return a policy in which a rule looks for a text in calls, and others than the asker may approve."""
+    others = {name: {"role": "admin", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("ann", "bea")}
+    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    entry: dict[str, object] = {"id": "mine", "hook": "PRE_TOOL_CALL", "pattern": "email", "action": action}
+    if action == "REQUIRE_APPROVAL":
+        entry["approvers"] = ["admin"]
+    return document(rules=[entry], principals={"owner": owner, **others})
+
+
+def test_what_only_a_content_asks_about_is_refused_without_asking() -> None:
+    asks, probe = _ruled("REQUIRE_APPROVAL"), Probe()
+    assert gate([probe], asks).prepare(standing(), call("probe", {"text": "a@example.com"})).decision.verdict is (
+        Verdict.REQUIRE_APPROVAL
+    )
+    prepared = gate([probe], asks).prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
+    assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
+    assert prepared.concealed
+
+
+@pytest.mark.parametrize("text", ["a@example.com", "", "nothing"])
+def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
+    """What refuses the call for its content does so once they have answered, and their answer is spent by that."""
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    one, here, asked_for = gate([probe], _ruled("BLOCK")), _asking(text), call("probe", {"text": REF})
+    first = one.prepare(here, asked_for)
+    assert (first.decision.verdict, first.concealed) == (Verdict.REQUIRE_APPROVAL, False)
+    approval = replace(_approval(here, asked_for), state=ApprovalState.APPROVED)
+    second = one.prepare(here, asked_for, (approval,))
+    assert second.decision.verdict is (Verdict.BLOCK if "@" in text else Verdict.ALLOW)
+    assert (second.told.verdict, second.use) == (Verdict.ALLOW, "a")
+
+
+async def test_simulating_tells_no_label_above_the_floor() -> None:
+    class Known(Probe):
+        async def foresee(self, _arguments: TextArguments, scene: Scene) -> list[str]:
+            return [str(scene.taint)]
+
+    one = gate([Known()])
+    for label in (INTERNAL, CONFIDENTIAL):
+        report = await one.simulate(holding(item(label, floor=INTERNAL)), "probe", {"text": REF}, TOP)
+        assert report["depends"] == ["what is referred to", "INTERNAL", "the label of what is read"]
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_001, ""])

@@ -284,6 +284,28 @@ async def test_a_receipt_is_its_senders_alone(tmp_path: Path) -> None:
         assert await answered(owner, receipt) == UNKNOWN
 
 
+@pytest.mark.parametrize("text", ["secret", "", "y" * 40_001])
+async def test_what_was_sent_by_reference_has_no_receipt_below(tmp_path: Path, text: str) -> None:
+    async with running(tmp_path, BARE) as owner:
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        (tmp_path / "data/files/confidential/s.md").write_text(text, "utf-8")
+        await owner.say(bang("read_file", path="confidential/s.md", _hold=True))
+        (ref,) = [event.body["ref"] for event in await owner.events() if event.type is EventType.ITEM_HELD]
+        await owner.say(bang("sessions_send", session_id=desk.sid, content={"$ref": ref}))
+        results = [event.body for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        # Whoever could work out the id learns nothing by it.
+        made = f"{owner.sid}/1/{results[-1]['call']}"
+        receipt = receipt_id(made)
+        assert [one.key for one in await sent(owner)] == [made] * (text == "secret")
+        assert receipt.partition("-")[2] not in str(results[-1]["text"])
+        assert await answered(owner, receipt) == UNKNOWN
+        assert (await owner.state()).taint == PUBLIC
+        # Once it has read as much it may know.
+        await owner.say(bang("admit", ref=ref))
+        assert (UNKNOWN in str(await answered(owner, receipt))) == (text != "secret")
+
+
 async def test_where_a_conversation_may_not_be_known_its_receipts_are_not_either(tmp_path: Path) -> None:
     async with running(tmp_path, BARE) as owner:
         desk, lobby = at(owner, "desk"), at(owner, "lobby")

@@ -240,15 +240,16 @@ async def test_the_notice_goes_before_what_the_same_write_says(store: RedisStore
     assert next(one.key for one in await store.take(new.sid, "me", ("session",))).endswith("-risen")
 
 
-async def test_one_that_is_spawned_above_its_parent_is_told_of_from_the_start(store: RedisStore) -> None:
+async def test_one_that_is_spawned_above_its_parent_is_never_told_of(store: RedisStore) -> None:
     new = child("parent", label=SECRET)
-    assert new.lineage is not None
     await store.accept(new)
-    assert noticed(await store.deliveries(new.sid)) == [(risen_key(new.lineage.run), RISEN, PUBLIC)]
     claim = await claimed(store, new.sid)
     written = await store.record(claim, Write(fresh(), claim.state.seq, events=(event(SECRET),)))
     assert not written.risen
-    assert len(await store.deliveries(new.sid)) == 1
+    await store.receive(parcel(new.sid, parse("RESTRICTED")))
+    (held,) = await store.held(new.sid)
+    await store.decide_held(new.sid, held.id, accept=True, op=fresh(), audit=())
+    assert await store.deliveries(new.sid) == ()
 
 
 async def test_one_that_a_person_lets_something_into_is_told_of(store: RedisStore) -> None:

@@ -63,8 +63,8 @@ class Target:
     `labels` are those of all that was let in.
     What was held once is held for ever for its sender, whatever a person decided. `reports` are those of what it
     spawned, `above` tells that it once had read what its parent, which had read nothing, had not, and `unsaid` that the
-    notice of that is still to be said. A task that has ended and said everything is archived, and comes back for a
-    report.
+    notice of that is still to be said; `silent` that it was above from the start, of which there is no notice. A task
+    that has ended and said everything is archived, and comes back for a report.
     """
 
     task: bool
@@ -80,6 +80,7 @@ class Target:
     reports: set[str] = field(default_factory=set[str])
     above: bool = False
     unsaid: bool = False
+    silent: bool = False
     known: dict[str, str] = field(default_factory=dict[str, str])
     were_held: set[str] = field(default_factory=set[str])
 
@@ -94,7 +95,7 @@ class Target:
     def rise(self) -> None:
         """Note whether it is above its parent by now."""
         risen = self.task and not self.typed.join(self.taint).flows_to(PUBLIC)
-        self.unsaid = self.unsaid or (risen and not self.above)
+        self.unsaid = self.unsaid or (risen and not self.above and not self.silent)
         self.above = self.above or risen
 
     def receive(self, dedupe: str, label: Label, generation: int, *, report: bool) -> Arrival | None:
@@ -224,7 +225,7 @@ class Machine(RuleBasedStateMachine):
         else:
             new = item(sid, "task", label)
         self.run(self.store.accept(new))
-        target.exists = True
+        target.exists, target.silent = True, target.task and not label.flows_to(PUBLIC)
         target.put("task", label)
 
     def receive(self, data: st.DataObject) -> None:
@@ -352,7 +353,7 @@ class Machine(RuleBasedStateMachine):
     def its_parent_is_told_once_when_it_rises(self) -> None:
         for sid, target in self.targets.items():
             told = [one.key.endswith(RISEN_KEY) for one in self.run(self.store.deliveries(sid))]
-            assert told == [True] * (target.task and target.above)
+            assert told == [True] * (target.above and not target.silent)
 
     @invariant()
     def nothing_that_arrives_raises(self) -> None:

@@ -1,7 +1,8 @@
 -- Append an input to a session's inbox once, creating the session. A background session is created with its task by
--- this one step (law child_dominates_its_task), and only while its slot is reserved; if the task is above its parent,
--- that is told from the start. If the session's mode is to interrupt, the open turn of whoever sends it is asked to stop.
--- KEYS: state, log, inbox, idem, approvals, outbox, [body]
+-- this one step (law child_dominates_its_task), and only while its slot is reserved. If the task is above its parent,
+-- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
+-- interrupt, the open turn of whoever sends it is asked to stop.
+-- KEYS: state, log, inbox, idem, approvals, [body]
 -- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, lineage or '', reserved until,
 --       [large body]
 -- Answers: ok position status duplicate stopping principal taint creation typed · conflict · busy · foreign · move before after
@@ -45,14 +46,13 @@ if not exists then
   append_event(KEYS[2], now, {type = 'session.created', actor = sender, label = creation, visibility = 'internal',
     admitted = 0, turn = '', body = '{}'})
 end
-if KEYS[7] then redis.call('SET', KEYS[7], arg()) end
+if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
 -- Only a person's own words: a forward is another's.
 if S.bits and string.sub(label, -1) ~= '~' then forget_charges(label, now) end
 -- What comes while a turn runs, or right behind it, may be followed by more.
 if S.turn or held(now) or (S.late and count('wait') > 0) then set('late', 1) else drop('late') end
 put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,
   body = body})
-if lineage ~= '' then announce(KEYS[6], now, 'PUBLIC', sender) end
 if S.mode == 'interrupt' and S.turn then
   local _, asker, pos = open_turn()
   -- Until what began it was let in, what comes is let in behind that.
