@@ -182,7 +182,7 @@ class ListFiles:
             joined = label.join(stored)
             if scene.permits(joined):
                 label = joined
-                at_floor = place.workspace or name.endswith("/") or stored.flows_to(place.floor)
+                at_floor = name.endswith("/") or stored.flows_to(place.floor)
                 names.append(name if at_floor else f"{name} ({secrecy(stored)})")
         return Result("\n".join(names) or "(empty)", label)
 

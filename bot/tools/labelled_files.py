@@ -124,8 +124,9 @@ class FileRoot:
     def find(self, place: Place, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
 
-        Of two that neither is above the other, the order of labels' texts decides. A workspace has one reader, who
-        may know of all that is in it. To a reader to whom writers are `foreign`, what a session wrote is UNTRUSTED.
+        Of two that neither is above the other, the order of labels' texts decides. That holds in a workspace, too: what
+        its session wrote there by reference may be above it. To a reader to whom writers are `foreign`, what a session
+        wrote is UNTRUSTED.
         """
         for found in self._readable(place, reader, foreign=foreign):
             with suppress(AbsentError), _open(found.place, os.O_RDONLY) as descriptor:
@@ -172,7 +173,7 @@ class FileRoot:
                 for name in _names(descriptor):
                     parts = (*place.parts, name.rstrip("/"))
                     label = folder.label.join(self._stored(folder.place.root, parts, foreign=foreign))
-                    if place.workspace or label.flows_to(reader):
+                    if label.flows_to(reader):
                         entries.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
         if not there:
             raise AbsentError
@@ -222,14 +223,11 @@ class FileRoot:
 
     def _readable(self, place: Place, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
         """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""
-        found = [Found(place, place.floor)]
-        if not place.workspace:
-            trees = (replace(place, tree=(_ABOVE, name)) for name in _entries(place.base / _ABOVE))
-            found += [Found(tree, place.floor.join(self._of_tree(tree))) for tree in trees]
+        trees = (replace(place, tree=(_ABOVE, name)) for name in _entries(place.base / _ABOVE))
+        found = [Found(place, place.floor), *(Found(tree, place.floor.join(self._of_tree(tree))) for tree in trees)]
         stored = partial(self._stored, parts=place.parts, foreign=foreign)
         found = [replace(one, label=one.label.join(stored(one.place.root))) for one in found]
-        if not place.workspace:
-            found = [one for one in found if one.label.flows_to(reader)]
+        found = [one for one in found if one.label.flows_to(reader)]
         return tuple(sorted(found, key=lambda one: (_height(one.label), not one.place.tree), reverse=True))
 
     def _tree_for(self, place: Place, label: Label) -> Place:
@@ -238,9 +236,7 @@ class FileRoot:
         What was written before a floor was lowered is above it now. Beside that, also what is at the floor has a tree.
         """
         here = place.floor.join(label)
-        if place.workspace or (
-            here.flows_to(place.floor) and self._stored(place.base, place.parts).flows_to(place.floor)
-        ):
+        if here.flows_to(place.floor) and self._stored(place.base, place.parts).flows_to(place.floor):
             return place
         return replace(place, tree=(_ABOVE, hashlib.sha256(secrecy(here).encode("ascii")).hexdigest()))
 

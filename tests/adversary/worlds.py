@@ -450,7 +450,7 @@ WORLDS: Final = (
             ),
         },
         lanes=(Lane("low", "low", LOW), _HIGH),
-        secrets=("x", ""),
+        secrets=("x", "y" * 40_001),
         files={SECRET: "<secret>"},
         before=(Saying(HIGH, OWNER, "hello"),),
         breadth=60,

@@ -196,9 +196,9 @@ def test_a_file_of_the_operator_has_no_label_of_its_own(root: FileRoot) -> None:
 
 
 def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRoot) -> None:
-    write(root, root.place("workspace/new/x.md", scene()), "x", INTERNAL)
+    write(root, root.place("workspace/new/x.md", scene()), "x", DIRTY)
     beside = put(root, "workspace/new/y.md", "y")
-    assert met(root, beside) == ("y", INTERNAL)
+    assert met(root, beside) == ("y", DIRTY)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC"])
@@ -223,9 +223,9 @@ def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> Non
 
 
 def test_names_that_one_file_system_takes_for_one_share_their_label(root: FileRoot) -> None:
-    write(root, root.place("workspace/a\u00e9.md", scene()), "x", CONFIDENTIAL)
+    write(root, root.place("workspace/a\u00e9.md", scene()), "x", DIRTY)
     for name in ("workspace/AE\u0301.md", "workspace/Ae\u0301.MD"):
-        assert met(root, put(root, name, "x")) == ("x", CONFIDENTIAL)
+        assert met(root, put(root, name, "x")) == ("x", DIRTY)
 
 
 def test_a_crash_between_label_and_text_leaves_the_label_too_high_never_too_low(root: FileRoot) -> None:
@@ -235,8 +235,8 @@ def test_a_crash_between_label_and_text_leaves_the_label_too_high_never_too_low(
     place.base.joinpath("x.md").unlink()
     place.base.joinpath("x.md").mkdir()  # so the rename onto it fails
     with pytest.raises(UnusableError):
-        write(root, place, "after", CONFIDENTIAL)
-    assert [label for _, label in root.list(root.place("workspace", scene()), TOP)] == [CONFIDENTIAL]
+        write(root, place, "after", DIRTY)
+    assert [label for _, label in root.list(root.place("workspace", scene()), TOP)] == [DIRTY]
 
 
 def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
@@ -327,11 +327,21 @@ def test_what_cannot_be_written_is_not(root: FileRoot, path: str) -> None:
 
 def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -> None:
     write(root, root.place("workspace/x.md", scene()), "mine", RESTRICTED)
-    assert root.read(root.place("workspace/x.md", scene())) == "mine"
+    assert met(root, root.place("workspace/x.md", scene())) == ("mine", RESTRICTED)
     for other in (replace(scene(), sid="s2"), replace(scene(), generation=2)):
-        with pytest.raises(AbsentError):
-            root.read(root.place("workspace/x.md", other))
+        assert root.find(root.place("workspace/x.md", other), TOP) is None
         assert root.list(root.place("workspace", other), TOP) == ()
+
+
+def test_what_is_above_its_session_in_a_workspace_is_not_there(root: FileRoot) -> None:
+    """A call by reference writes what the session has not read; whether it was written must not show."""
+    place = root.place("workspace/x.md", scene())
+    write(root, place, "secret", CONFIDENTIAL)
+    assert root.find(place, PUBLIC) is None
+    assert root.list(root.place("workspace", scene()), PUBLIC) == ()
+    write(root, place, "own", PUBLIC)
+    assert met(root, place, PUBLIC) == ("own", PUBLIC)
+    assert met(root, place, CONFIDENTIAL) == ("secret", CONFIDENTIAL)
 
 
 def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
