@@ -144,14 +144,14 @@ class Chaos:
     def _check_files(self, sid: str, events: tuple[Event, ...]) -> None:
         """Every write that is said to have happened is there, whole, at its label; nothing half written is."""
         base = self.folder / "data" / "workspaces" / sid / "1"
-        for path in base.glob("*.md"):
+        for path in base.rglob("*.md"):
             assert path.read_text("utf-8") == f"text {path.stem}"
         written = [
             event for event in events if event.body.get("tool") == "write_file" and event.body.get("outcome") == "ok"
         ]
-        assert len(list(base.glob("*.md"))) >= len(written)
-        sides = [side for side in (base / ".labels").iterdir() if side.suffix != ".new"]
-        assert len(sides) >= len(list(base.glob("*.md")))
+        assert len(list(base.rglob("*.md"))) >= len(written)
+        sides = [side for side in base.rglob(".labels/*") if side.suffix != ".new"]
+        assert len(sides) >= len(list(base.rglob("*.md")))
         for side in sides:
             parse(side.read_text("ascii").strip())
 

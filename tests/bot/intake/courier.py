@@ -125,7 +125,9 @@ class Sender:
 
     async def kept(self, path: str) -> bytes:
         """Return what is kept at a path of the session's workspace."""
-        return await asyncio.to_thread(self.app.files.load, await self.place(path), 100_000_000)
+        found = await asyncio.to_thread(self.app.files.find, await self.place(path), self.app.config.policy.top)
+        assert found is not None
+        return await asyncio.to_thread(self.app.files.load, found.place, 100_000_000)
 
 
 def configured(blocks: Mapping[str, object] = MappingProxyType({}), **sections: object) -> str:
