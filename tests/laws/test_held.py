@@ -92,7 +92,7 @@ async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label)
         await owner.say("use it")
         # A model might work out the ids of receipts.
         done = [str(event.body["call"]) for event in await owner.events() if event.type == "tool.result"]
-        asked = [("session_status", {"receipt": receipt_id(f"{owner.sid}/1/{name}")}) for name in done]
+        asked: list[Use] = [("session_status", {"receipt": receipt_id(f"{owner.sid}/1/{name}")}) for name in done]
         model.then(*([one] for one in _calls((*asked, *_AFTER), held, desk.sid)), "done")
         await owner.say("ask about it")
         assert (await owner.state()).taint == PUBLIC
