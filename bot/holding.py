@@ -69,7 +69,7 @@ class Holding:
 def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[Button, ...]:
     """Return what decides about a held item; `named` where others stand beside it."""
     which = f" {item}" if named else ""
-    drop = Button(f"Drop{which}", f"/held refuse {item}")
+    drop = Button(f"Drop{which}", f"/held drop {item}")
     return (Button(f"Accept{which}", f"/held accept {item}"), drop) if accept else (drop,)
 
 
@@ -92,11 +92,13 @@ def _worded(delivery: Delivery, sender: SessionState, target: SessionState, plac
     here = Address.parse(target.home).place == place.place
     whose = "this conversation" if here else f"session {target.sid}"
     item = waiting_id(dedupe(delivery))
-    label, much = delivery.label, "that has read"
+    label, verb = delivery.label, "reported" if kind == "background session" else "sent"
+    did = f"{verb} something that {whose} may not read yet"
     if label.flows_to(target.taint):
         # It may know that; as what was read has chosen it, it is held as that is.
-        label, much = labelling.untrusted(label), "may be endorsed"
-    told = f"Held as {item} at {label}: {kind} {sender.sid} sent {whose} more than {much}."
+        label = labelling.untrusted(label)
+        did = f"{verb} more than may be endorsed (`endorsed_bits`), so {whose} may not read it yet"
+    told = f"Held as {item} at {label}: {kind} {sender.sid} {did}."
     return "\n".join((told, *(f"- {button.label}: `{button.command}`" for button in _ways(item))))
 
 

@@ -23,7 +23,7 @@ from policy.request import Role
 ADDED: Final = "{who} added me to a chat that nobody classified: {chat}"
 SPOKEN_TO: Final = "{who} speaks to me in a chat that nobody classified: {chat}"
 STEPS: Final = (
-    "nothing is taken in there until an admin says what it may hear, `/classify {chat} LEVEL`; "
+    "nothing is taken in there until an admin says what may be said there, `/classify {chat} LEVEL`; "
     "`/block chat {chat}` keeps it so"
 )
 

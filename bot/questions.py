@@ -17,6 +17,8 @@ from policy.document import Document
 OTHERS_DO: Final = "Whoever asked has to answer, or another person who is entitled."
 """Who answers a call that the person who asked may answer, for anybody else."""
 
+_ALONE: Final = "Background session {run} asks you alone, `/agents log {run}` tells its task."
+
 
 def wording(document: Document, asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
     """Return what people are asked about the calls of one step; an answer that is held back is not shown.
@@ -31,7 +33,7 @@ def wording(document: Document, asked: tuple[Approval, ...], lineage: Lineage | 
         held = f"The answer is held back by {rules} until it is approved, the command `approvals` shows it."
         return "\n".join((held, *answers(document, asked)))
     several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
-    lines = [] if lineage is None else [f"Background session {lineage.run} asks you alone, `/agents` tells its task."]
+    lines = [] if lineage is None else [_ALONE.format(run=lineage.run)]
     lines += [several] if len(asked) > 1 else []
     return "\n".join((*lines, *map(_call, asked), *_endorsed(first), *answers(document, asked)))
 

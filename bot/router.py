@@ -19,6 +19,7 @@ from bot.authorize import Caller, Ingress, Refusal, authorize
 from bot.clock import Clock
 from bot.commands import table
 from bot.commands.base import CommandContext, Reply
+from bot.commands.places import NOT_CLASSIFIED
 from bot.conversations import Conversations
 from bot.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
 from bot.gate.gate import Gate
@@ -39,9 +40,6 @@ from policy.request import Role
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
-"""All that is told in a shared chat that nobody classified, to members alone."""
 
 NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
 """All that a process says whose policy is not the one in force."""

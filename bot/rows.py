@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from bot.clock import moment
 from bot.sessions.records import AuditRecord, AuditRow
 
-HEADS: Final = ("time (UTC)", "kind", "actor", "hook", "verdict", "rules", "taint")
+HEADS: Final = ("time (UTC)", "kind", "actor", "account", "hook", "verdict", "rules", "taint")
 
-_FACTS: Final = ("hook", "verdict", "rules", "before")
+_FACTS: Final = ("account", "hook", "verdict", "rules", "before")
 
 
 def cells(record: AuditRecord) -> tuple[str, ...]:

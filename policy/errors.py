@@ -43,9 +43,12 @@ class DocumentError(PolicyError):
         self.problems = problems
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return `, did you mean ...?` for the closest known word, or the list of known words, or nothing."""
-    names = sorted(known)
+def nearest(word: str, known: Iterable[str], *, ranked: bool = False) -> str:
+    """Return `, did you mean ...?` for the closest known word, or the list of known words, or nothing.
+
+    `ranked` words are listed in the order that they come in, others by alphabet.
+    """
+    names = list(known) if ranked else sorted(known)
     close = get_close_matches(word, names, n=1, cutoff=0.6) or get_close_matches(word.upper(), names, n=1, cutoff=0.6)
     if close:
         return f", did you mean `{close[0]}`?"

@@ -25,6 +25,7 @@ _UNSEEN: Final = frozenset(
 _LINES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 _DOTS: Final = frozenset("\u00b7\u2027\u2219\u22c5\u30fb\uff65")
 _SLASHES: Final = frozenset("\u2044\u2215\u29f8")
+_BACKSLASHES: Final = frozenset("\u2216\u29f5\u29f9")
 
 
 def folded(text: str) -> str:
@@ -68,6 +69,8 @@ def _plain(char: str) -> str:
         return "."
     if char in _SLASHES:
         return "/"
+    if char in _BACKSLASHES:
+        return "\\"
     if char == "\u2212":
         return "-"
     meant = unicodedata.normalize("NFKC", char)

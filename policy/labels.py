@@ -114,7 +114,7 @@ def parse_level(text: str) -> Level:
     try:
         return Level[text]
     except KeyError:
-        raise LabelTextError(f"unknown level `{text}`{nearest(text, Level.__members__)}") from None
+        raise LabelTextError(f"unknown level `{text}`{nearest(text, Level.__members__, ranked=True)}") from None
 
 
 def parse(text: str) -> Label:

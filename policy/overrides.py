@@ -53,8 +53,11 @@ class Place:
     chat: str
 
     def __str__(self) -> str:
-        """Return its name in a document; no name of a file has a colon, and different places have different names."""
-        parts = (self.channel, self.workspace, self.chat)
+        """Return its name in a document, as commands take it: without a workspace where the channel has none.
+
+        No name of a file has a colon, and different places have different names.
+        """
+        parts = (self.channel, self.workspace, self.chat) if self.workspace else (self.channel, self.chat)
         return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
 
 

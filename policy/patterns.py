@@ -5,10 +5,10 @@ candidate is what it looks like. They see folded texts (`policy.folding`), so di
 of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of tokens are those their issuers
 publish. A repetition is bounded or keeps what it scans, so that finding all matches stays linear.
 
-What people write in groups is found whatever stands between them: blanks, dots and dashes; line ends, slashes,
-underscores, bars and the signs that chats take for formatting. A checksum, a word before it or a beginning of its own
-tells what it is, whatever its groups; without one its groups are the usual ones and stand alone, since lists, tables,
-paths and dates are full of digits.
+What people write in groups is found whatever stands between them: blanks, dots and dashes; line ends, slashes of both
+kinds, underscores, bars and the signs that chats take for formatting. A checksum, a word before it or a beginning of
+its own tells what it is, whatever its groups; without one its groups are the usual ones and stand alone, since lists,
+tables, paths and dates are full of digits.
 """
 
 import re
@@ -27,14 +27,14 @@ NAMES: Final = (SECRET, PAYMENT_CARD, IBAN, US_SSN, EMAIL, PHONE)
 
 # What people put between groups, and what may stand there as well.
 _GAP = r"[ \t.\-]"
-_WIDE = r"[ \t\n./_|*~`\-]"
+_WIDE = r"[ \t\n./\\_|*~`\-]"
 _BREAK = rf"{_WIDE}{{1,8}}"
-_PHONE_GAP = r"[ \t\n().\-/_|*~`]"
+_PHONE_GAP = r"[ \t\n().\-/\\_|*~`]"
 _BEFORE = r"(?:\A|[^0-9])"
 _AFTER = r"(?:[^0-9]|\z)"
 # Where what is in groups stands alone: no list, path or table goes on before it or behind.
-_ALONE = r"(?:\A[ \n]*|[^0-9A-Za-z./_|*~` \t\n\-]|[^0-9./_|*~` \t\n\-][ \t]|[^0-9\n]\n+)"
-_ENDED = r"(?:[ \n]*\z|[^0-9A-Za-z./_|*~` \t\n\-]|[ \t][^0-9./_|*~` \t\n\-]|\.(?:\s|\z)|\n+[^0-9\n])"
+_ALONE = r"(?:\A[ \n]*|[^0-9A-Za-z./\\_|*~` \t\n\-]|[^0-9./\\_|*~` \t\n\-][ \t]|[^0-9\n]\n+)"
+_ENDED = r"(?:[ \n]*\z|[^0-9A-Za-z./\\_|*~` \t\n\-]|[ \t][^0-9./\\_|*~` \t\n\-]|\.(?:\s|\z)|\n+[^0-9\n])"
 _T = r"[A-Za-z0-9_\-]"
 # Letters of the scripts in use, without the blocks of punctuation, symbols and surrogates between them.
 _LETTERS = r"A-Za-z\x{C0}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{D7FF}\x{F900}-\x{FDFF}"
@@ -110,14 +110,14 @@ BUILT_IN: Final = (
     # Assignments of anything called a key, token or password
     Pattern(SECRET, rf"{_ASSIGNED}(?::=|=>|==?)\s{{0,8}}({_QUOTED}|[^\s\"',;]{{6,}})", "assignment"),
     Pattern(SECRET, rf"{_ASSIGNED}:\s{{0,8}}({_QUOTED}|[^\s\"',;]*[0-9][^\s\"',;]*|[^\s\"',;]{{16,}})", "assignment"),
-    # Tokens broken at line ends, slashes or dots, as far as those are no part of them.
-    _broken("AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA", "[A-Z0-9]", _AWS, r"[\n/._\-]"),
-    _broken("gh[opsur]_|github_pat_|glpat-", _T, _GIT, r"[\n/.]"),
-    _broken(r"xox[abceoprs](?:\.xox[abp])?-|xapp-[0-9]-", _T, _SLACK, r"[\n/.]"),
-    _broken("[sr]k_(?:live|test)_", "[A-Za-z0-9]", _KEYS, r"[\n/.]"),
-    _broken("AIza|GOCSPX-", _T, _GOOGLE, r"[\n/.]"),
-    _broken("npm_|hf_|pypi-|dop_v1_", _T, _REGISTRIES, r"[\n/.]"),
-    _broken("AGE-SECRET-KEY-1", "[A-Z0-9]", _AGE, r"[\n/.]"),
+    # Tokens broken at line ends, slashes of both kinds or dots, as far as those are no part of them.
+    _broken("AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA", "[A-Z0-9]", _AWS, r"[\n/\\._\-]"),
+    _broken("gh[opsur]_|github_pat_|glpat-", _T, _GIT, r"[\n/\\.]"),
+    _broken(r"xox[abceoprs](?:\.xox[abp])?-|xapp-[0-9]-", _T, _SLACK, r"[\n/\\.]"),
+    _broken("[sr]k_(?:live|test)_", "[A-Za-z0-9]", _KEYS, r"[\n/\\.]"),
+    _broken("AIza|GOCSPX-", _T, _GOOGLE, r"[\n/\\.]"),
+    _broken("npm_|hf_|pypi-|dop_v1_", _T, _REGISTRIES, r"[\n/\\.]"),
+    _broken("AGE-SECRET-KEY-1", "[A-Z0-9]", _AGE, r"[\n/\\.]"),
     _broken("sk-|pk-|rk-", _T, _KEYS, r"\n"),
     _broken(r"SG\.", rf"\.?{_T}", _SENDGRID, r"\n"),
     _broken("eyJ", rf"\.?{_T}", _JWT, r"\n"),
@@ -132,7 +132,7 @@ BUILT_IN: Final = (
     Pattern(US_SSN, rf"{_ALONE}([0-9]{{3}}{_BREAK}[0-9]{{2}}{_BREAK}[0-9]{{4}}){_ENDED}", "ssn"),
     Pattern(US_SSN, rf"(?i)\b(?:ssn|social security)[^0-9]{{0,20}}([0-9](?:{_WIDE}*[0-9]){{8}}){_AFTER}", "ssn"),
     Pattern(EMAIL, rf"{_MAILBOX}(?:'?{_MAILBOX})*@(?:[{_LETTERS}0-9\-]+\.)+[{_LETTERS}]{{2,}}"),
-    Pattern(PHONE, rf"(?:\+[\n(/_|*~`]{{0,3}}|\b00\(?)[0-9](?:{_PHONE_GAP}*[0-9]){{6,14}}", "phone"),
+    Pattern(PHONE, rf"(?:\+[\n(/\\_|*~`]{{0,3}}|\b00\(?)[0-9](?:{_PHONE_GAP}*[0-9]){{6,14}}", "phone"),
     Pattern(PHONE, rf"{_BEFORE}({_AREA}[ \t().\-/]{{1,2}}[0-9]{{3}}[ \t().\-/][0-9]{{4}}){_AFTER}", "phone"),
     Pattern(PHONE, rf"{_ALONE}({_AREA}{_BREAK}[0-9]{{3}}{_BREAK}[0-9]{{4}}){_ENDED}", "number"),
 )

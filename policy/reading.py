@@ -166,7 +166,7 @@ def member(kind: str, members: Mapping[str, _E]) -> Callable[[object], _E]:
     def read(value: object) -> _E:
         if isinstance(value, str) and value in members:
             return members[value]
-        raise refusal(f"unknown {kind} `{value}`{nearest(str(value), members)}")
+        raise refusal(f"unknown {kind} `{value}`{nearest(str(value), members, ranked=True)}")
 
     return read
 

@@ -103,7 +103,7 @@ def _days(value: object) -> frozenset[int]:
         raise refusal(f"`days` must be a list such as `[{DAYS[0]}, {DAYS[1]}]`")
     for day in cast("list[object]", value):
         if day not in DAYS:
-            raise refusal(f"unknown day `{day}`{nearest(str(day), DAYS)}")
+            raise refusal(f"unknown day `{day}`{nearest(str(day), DAYS, ranked=True)}")
     return frozenset(DAYS.index(str(day)) for day in cast("list[object]", value))
 
 

@@ -67,8 +67,7 @@ class Calls:
         asked = tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
         for prepared in asked[MOST_ASKED:]:
             async with turn.lock:
-                decision = self._gate.refused(turn.standing, NOT_ASKED, prepared.decision)
-                await self._denied(turn, context, replace(prepared, decision=decision), NOT_ASKED)
+                await self._denied(turn, context, self._unapproved(turn, prepared, NOT_ASKED), NOT_ASKED)
         return asked[:MOST_ASKED]
 
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[Prepared]:
@@ -101,6 +100,8 @@ class Calls:
                 return
             refusal = self._refusal(turn, prepared)
             if refusal is not None:
+                if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+                    prepared = self._unapproved(turn, prepared, refusal)
                 await self._denied(turn, context, prepared, refusal)
                 return
             if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
@@ -133,6 +134,11 @@ class Calls:
         if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return answered(turn, prepared.call.id)
         return None
+
+    def _unapproved(self, turn: OpenTurn, prepared: Prepared, why: str) -> Prepared:
+        """Return a call that needed an approval and has none as refused; what was concealed of it stays so."""
+        decision = self._gate.refused(turn.standing, why, prepared.decision)
+        return replace(prepared, decision=decision, open=prepared.open if prepared.concealed else None)
 
     def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
         group = list[Call]()
@@ -176,7 +182,8 @@ class Calls:
         One that tells of what the call refers to is held, as a result would be.
         """
         call, standing, outcome = prepared.call, turn.standing, "denied"
-        told = events.decided(standing, prepared.hook, prepared.decision, call.tool, text, prepared.beside)
+        why = self._gate.explained(prepared.decision, standing.taint, call.tool)
+        told = events.decided(standing, prepared.hook, prepared.decision, call.tool, why, prepared.beside)
         if prepared.concealed:
             held = self._gate.kept(standing, prepared, text, standing.taint)
             told = events.item_held(standing, held, told)

@@ -63,7 +63,7 @@ async def send(context: CommandContext, argument: str) -> Reply:
 
 
 async def message(context: CommandContext, argument: str) -> Reply:
-    """Send a text to a recipient that the configuration names."""
+    """Send a text to an alias, a person or a known chat."""
     channel, _, rest = argument.partition(" ")
     recipient, _, text = rest.strip().partition(" ")
     if not text.strip():

@@ -21,7 +21,7 @@ _SHOWN: Final = 300
 _MOST_BUTTONS: Final = 5
 """How many items of a list have buttons: more would not be read."""
 
-_ANSWERS: Final = frozenset({"accept", "refuse", "show"})
+_ANSWERS: Final = frozenset({"accept", "drop", "show"})
 
 
 async def held(context: CommandContext, argument: str) -> Reply:
@@ -94,7 +94,7 @@ def _line(context: CommandContext, state: SessionState, item: Held, longest: int
     origin = item.body.get("origin")
     source = f" from session {origin['session']}" if isinstance(origin, dict) and "session" in origin else ""
     return (
-        f"{item.id}{source} for session {state.sid}, which would have read {state.taint.join(item.label)}: {cut}\n"
+        f"{item.id}{source} for session {state.sid}, which would then have read {state.taint.join(item.label)}: {cut}\n"
         f"- {_ways(state, item)}"
     )
 

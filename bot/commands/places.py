@@ -16,11 +16,16 @@ from channels.message import Address, Button
 from policy.document import Document
 from policy.entries import Chat
 from policy.errors import nearest
-from policy.labels import PUBLIC, Level
+from policy.labels import PUBLIC, Label, Level
 from policy.overrides import Change, Place, Placing
 
 PRIVATE: Final = "this is a private chat, name another"
 BY_FILE: Final = "config.yaml blocks this chat"
+NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
+"""All that is told in a shared chat that nobody classified, to members alone."""
+
+CHAT_FIRST: Final = "the chat comes first"
+CUT: Final = "not {asked}: {by} allows {most} at most"
 UNKNOWN_READERS: Final = (
     "who reads there cannot be told, so nothing above PUBLIC is said there until an admin answers for its members: "
     "`{command}`"
@@ -39,6 +44,8 @@ async def classify(context: CommandContext, argument: str) -> Reply:
             return await _classify(context, "", word)
         case [chat]:
             return await _shown(context, await _place(context, chat))
+        case [word, chat] if _says(word) and not _says(chat) and word not in context.gate.document.chats:
+            raise UsageError(CHAT_FIRST)
         case [chat, word]:
             return await _classify(context, chat, word)
         case _:
@@ -77,13 +84,26 @@ async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
             raise CommandError("this chat is not classified, say first as what")
         return _changing(context, known, place, replace(before, vouched=word == "vouch"))
 
-    return await _changed(context, place, made)
+    reply = await _changed(context, place, made)
+    cut = "" if label is None else _cut(context, place, label)
+    return replace(reply, text=f"{reply.text}{cut}")
+
+
+def _cut(context: CommandContext, place: Place, label: Label) -> str:
+    """Return the line that tells why a chat is not what was asked for, empty if it is."""
+    document = context.gate.document
+    chat, most = _chat(document, place), document.channel(place.channel).classification
+    if chat is None or label.flows_to(chat.classification):
+        return ""
+    by = "config.yaml" if label.meet(most) != chat.classification else f"the channel `{place.channel}`"
+    return f"\n{CUT.format(asked=label, by=by, most=chat.classification)}"
 
 
 async def _changed(context: CommandContext, place: Place, made: Callable[[Known], Changing]) -> Reply:
     before = _described(_chat(context.gate.document, place))
     await context.reloader.change(made)
-    return await _told(context, place, f"{place} was {before}, and is")
+    same = before == _described(_chat(context.gate.document, place))
+    return await _told(context, place, f"nothing changed, {place} is" if same else f"{place} was {before}, and is")
 
 
 def _changing(context: CommandContext, known: Known, place: Place, placing: Placing) -> Changing:

@@ -18,8 +18,8 @@ MEANINGS: Final = MappingProxyType(
     {
         QueueMode.COLLECT: "what one person sends meanwhile becomes one message",
         QueueMode.QUEUE: "each message is answered by itself, in order",
-        QueueMode.STEER: "what whoever is answered sends meanwhile is taken into account",
-        QueueMode.INTERRUPT: "what whoever is answered sends meanwhile stops what runs and takes its place",
+        QueueMode.STEER: "what the person being answered sends meanwhile enters the answer",
+        QueueMode.INTERRUPT: "what the person being answered sends meanwhile stops the answer and takes its place",
     }
 )
 NOT_YOURS: Final = "no message {position} of yours waits here"

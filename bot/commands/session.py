@@ -5,9 +5,10 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot import events, principals, receipts
+from bot import events, labelling, principals, receipts
 from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
+from bot.commands.places import NOT_CLASSIFIED
 from bot.commands.usage import described
 from bot.sessions.events import Event, EventType
 from bot.sessions.log import backwards
@@ -15,10 +16,12 @@ from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.sessions import describe
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
+from policy.overrides import Place
 from policy.request import Hook, Role
 
 NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
 
+NOTHING_RUNS: Final = "there is nothing to stop here; its background sessions are stopped, if there are any"
 STOPPED: Final = "whatever ran here is stopped, and whatever it spawned"
 """The answer where nobody may know whether anything ran."""
 
@@ -31,11 +34,20 @@ async def whoami(context: CommandContext, argument: str) -> Reply:
     here = context.address
     everybody = (await context.gate.destination(replace(here, recipient=""))).clearance or PUBLIC
     alone = (await context.gate.destination(here)).clearance or PUBLIC
-    told = f", and for {alone} what you alone are told" if here.recipient else ""
+    cleared = f"cleared for {everybody}"
+    if await context.in_shared_chat() and _nobody_classified(context):
+        cleared = NOT_CLASSIFIED
+    told = f"; what you alone are told here may be {alone} at most" if here.recipient else ""
     return Reply(
         f"you are {context.caller.principal}, {context.caller.role}, cleared for {context.caller.clearance}\n"
-        f"here is {here.channel} {here.chat}, cleared for {everybody}{told}"
+        f"here is {Place(here.channel, here.workspace, here.chat)}, {cleared}{told}"
     )
+
+
+def _nobody_classified(context: CommandContext) -> bool:
+    document, here = context.gate.document, context.address
+    chat = document.chat(here.channel, here.workspace, here.chat)
+    return chat is None and labelling.classification(document, replace(here, recipient="")) is None
 
 
 async def status(context: CommandContext, argument: str) -> Reply:
@@ -77,7 +89,7 @@ async def stop(context: CommandContext, argument: str) -> Reply:
         # Neither is whether a session above those who read here was running.
         return Reply(f"{STOPPED}{waiting}")
     if not running and not cancelled:
-        return Reply("there is nothing to stop here, and whatever it spawned is stopped")
+        return Reply(NOTHING_RUNS)
     return Reply(f"{'stopping' if running else 'nothing was running'}{waiting}")
 
 

@@ -134,7 +134,7 @@ COMMANDS: Final = (
     Command(
         "message",
         "/message CHANNEL RECIPIENT TEXT",
-        "send a message to somebody that the configuration names",
+        "send a message to an alias, a person or a known chat",
         agents.message,
         changes=_always,
     ),
@@ -284,9 +284,12 @@ async def _archived(context: CommandContext) -> bool:
 
 
 def unknown(name: str, known: list[str]) -> str:
-    """Return the one sentence for a command there is not, with the nearest of those that `known` names."""
+    """Return the one sentence for a command there is not, with the nearest of those that `known` names.
+
+    One that others may give is no misspelt other one.
+    """
     word = name.strip().removeprefix("/").lower()[:_LONGEST_NAME]
-    close = get_close_matches(word, known, n=1)
+    close = get_close_matches(word, known, n=1) if find(word) is None else []
     return f"unknown command `/{word}`, {f'did you mean `/{close[0]}`?' if close else '`/help` lists them'}"
 
 

@@ -31,6 +31,7 @@ from bot.sessions.values import InboxItem, Status, YieldReason
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision
+from policy.labels import Label
 from policy.request import Hook
 
 
@@ -109,11 +110,12 @@ class Admission:
                 record = replace(record, joined=(*record.joined, item.position))
             after = replace(standing, taint=heard.label_after)
             admitted = (event,) if heard.event is None else (heard.event, event)
+            cause = _cause(item, standing.taint)
             told, rows = self._told(turn, item, brought)
             deliveries = await turn.write(
                 events=(
                     *began,
-                    *events.taint_raised(standing, heard.label_after, "message"),
+                    *events.taint_raised(standing, heard.label_after, cause),
                     *admitted,
                 ),
                 audit=(
@@ -181,3 +183,12 @@ async def _begin(turn: OpenTurn, row: AuditRow) -> None:
 async def _record(turn: OpenTurn, row: AuditRow) -> None:
     async with turn.lock:
         await turn.write(audit=(row,))
+
+
+def _cause(item: InboxItem, taint: Label) -> str:
+    """Return what a message that raises the taint is called: what another session sent is above it if it was let in."""
+    origin = item.body.get("origin")
+    if not isinstance(origin, dict) or "session" not in origin:
+        return "message"
+    source = f"session {origin['session']}"
+    return source if item.label.flows_to(taint) else f"what was let in from {source}"

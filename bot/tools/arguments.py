@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -93,13 +93,14 @@ def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
     try:
         return tool.arguments.model_validate(dict(arguments))
     except ValidationError as error:
-        wrong = [*dict.fromkeys(_sentence(tool, item) for item in error.errors())]
+        wrong = [*dict.fromkeys(_sentence(tool, item, arguments) for item in error.errors())]
         raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {'; '.join(wrong[:5])}") from None
 
 
-def _sentence(tool: Tool, error: ErrorDetails) -> str:
+def _sentence(tool: Tool, error: ErrorDetails, given: Mapping[str, JsonValue]) -> str:
     """Return what is wrong with an argument: which it is and what is expected, and nothing of the value given."""
-    place, context = ".".join(map(str, error["loc"]))[:_NAMED], error.get("ctx", {})
+    steps = _written(error["loc"], given, missing=error["type"] == "missing")
+    place, context = ".".join(steps)[:_NAMED], error.get("ctx", {})
     match error["type"]:
         case "missing":
             said = "is missing"
@@ -117,6 +118,22 @@ def _sentence(tool: Tool, error: ErrorDetails) -> str:
         case _:
             said = _REST.sub("", _SUBJECT.sub("", error["msg"]))
     return f"`{place}` {said}" if place and not said.startswith("`") else said
+
+
+def _written(steps: Path, given: Mapping[str, JsonValue], *, missing: bool) -> Iterator[str]:
+    """Yield the steps to an argument as its caller wrote them, without those of the library that checks it.
+
+    Those name a choice of a type, or say that the name of an entry is meant. The last step is not there if `missing`.
+    """
+    value: object = given
+    for number, step in enumerate(steps, 1):
+        if isinstance(value, Mapping) and step in value:
+            value = cast("Mapping[object, object]", value)[step]
+        elif isinstance(value, list) and isinstance(step, int):
+            value = cast("list[object]", value)[step]
+        elif not missing or number < len(steps):
+            continue
+        yield str(step)
 
 
 def strings(value: JsonValue) -> Iterator[str]:

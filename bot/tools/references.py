@@ -160,10 +160,10 @@ def notice(held: Held, taint: Label) -> str:
     """Return what the model reads instead of a held item: the same whatever the item is.
 
     Of its label only what was known beforehand is told, and only if the taint is as high already. Neither its
-    size nor whether the call failed is told: both tell of the content.
+    size nor whether the call was done, refused or failed is told: all of that may tell of the content.
     """
     known = f", labelled {held.floor} or higher" if held.floor.flows_to(taint) else ""
     return (
-        f"held as `{held.ref}`{known}: it is not in this conversation; "
+        f"what came of this call is held as `{held.ref}`{known}: that alone is kept out of this conversation; "
         f'`{{"{REFERENCE}": "{held.ref}"}}` in place of a text passes it on, `{ADMIT}` reads it'
     )

@@ -1,10 +1,11 @@
 """`sessions_spawn`: let a background session do something and report back."""
 
 import json
+import re
 from decimal import Decimal
 from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from bot import bounded, recipients
 from bot.errors import RequestError
@@ -16,6 +17,8 @@ from policy.request import Effect
 
 HELD: Final = "held"
 """What is said of an answer that will be held, as more was asked for than may be endorsed."""
+
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 _FieldT = TypeVar("_FieldT", bound=Arguments)
 
@@ -42,7 +45,7 @@ class NumberField(Arguments):
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        return _countable(self, f"a number has `min`, `max` and `step` of at most {bounded.DIGITS} digits, in order")
+        return _countable(self, f"needs `min`, `max` and `step` of at most {bounded.DIGITS} digits, in order")
 
 
 class DateField(Arguments):
@@ -54,7 +57,7 @@ class DateField(Arguments):
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        return _countable(self, "`min` and `max` of a date are days as 2026-11-22, in order")
+        return _countable(self, "needs `min` and `max` that are days such as 2026-11-22, in order")
 
 
 class EnumField(Arguments):
@@ -64,8 +67,15 @@ class EnumField(Arguments):
     values: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(min_length=1, max_length=32)
 
 
+def _named(name: str) -> str:
+    """Return the name of a field; raises ValueError with what is wrong of any other."""
+    if not _FIELD.fullmatch(name):
+        raise ValueError("needs a name of small letters, digits and `_` that begins with a letter, at most 32")
+    return name
+
+
 Returns: TypeAlias = dict[
-    Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")],
+    Annotated[str, AfterValidator(_named), WithJsonSchema({"type": "string", "pattern": f"^{_FIELD.pattern}$"})],
     Annotated[BooleanField | NumberField | DateField | EnumField, Field(discriminator="type")],
 ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot import approvals
-from bot.agent.calls import MOST_ASKED, NOT_ASKED
+from bot.agent.calls import MOST_ASKED, NOT_ASKED, REFUSED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalState
@@ -149,6 +149,14 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told(tmp_path: Path) -
         assert "a person refused this call" in shown
         assert "→ guest" not in owner.shown
         assert results(await owner.events())[-1] == ("message", "denied")
+        # It waits no more, and whoever asks why is told of what, and by which rules.
+        last = [event.body for event in await owner.events() if event.type is EventType.POLICY_DECISION][-1]
+        assert (last["verdict"], last["about"]) == ("BLOCK", "message")
+        told = await owner.say("/why")
+        assert "message: refused" in told
+        assert "rule `untrusted_cannot_command`: " in told
+        assert f"rule `fails_closed`: {REFUSED}" in told
+        assert "/approve" not in told
 
 
 async def test_silence_never_consents(tmp_path: Path) -> None:

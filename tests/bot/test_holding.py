@@ -1,5 +1,6 @@
 """What is held is told to its person, alone, cleared for it, once; and nobody below learns anything by that."""
 
+import json
 import re
 from pathlib import Path
 
@@ -61,7 +62,7 @@ async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: 
         await owner.say(send(desk.sid))
         (item,) = await owner.app.store.held(desk.sid)
         (notice,) = await notices(owner)
-        assert notice.startswith(f"Held as {item.id} at CONFIDENTIAL~: session {owner.sid} sent this conversation")
+        assert notice.startswith(f"Held as {item.id} at CONFIDENTIAL~: session {owner.sid} sent something that this")
         assert DEAL not in notice
         assert DEAL in await desk.say(f"/held show {item.id}")
         # Told at the desk's own private chat, in the sender's outbox: nothing of the desk's session changed.
@@ -129,7 +130,7 @@ async def test_what_has_ended_takes_nothing_in_and_says_so(tmp_path: Path) -> No
         assert "drop with" in shown
         assert "accept with" not in shown
         assert str(ArchivedError()) in await owner.say(f"/held accept {item.id}")
-        assert "is dropped" in await owner.say(f"/held refuse {item.id}")
+        assert "is dropped" in await owner.say(f"/held drop {item.id}")
 
 
 async def test_a_message_is_a_command_and_carries_what_is_typed_there(tmp_path: Path) -> None:
@@ -180,12 +181,32 @@ async def test_a_result_above_its_conversation_is_told_and_let_in_by_its_button(
         assert str((await owner.state()).taint) == "PUBLIC"
         (line,) = set(re.findall(r"- Accept: `(/held accept \w+)`", owner.shown))
         (slot,) = await owner.app.store.slots("owner")
-        assert f"background session {slot.sid} sent this conversation more than that has read" in owner.shown
+        assert (
+            f"background session {slot.sid} reported something that this conversation may not read yet" in owner.shown
+        )
         await owner.say(line)
         await owner.settled()
         assert str((await owner.state()).taint) == "CONFIDENTIAL~"
+        assert f"by what was let in from session {slot.sid}" in await owner.say("/taint")
         assert len(await owner.events()) > len(before)
         assert "nothing is held" in await owner.say("/held")
+
+
+async def test_what_is_held_for_its_bits_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path, json.dumps({"limits": {"endorsed_bits": 0}})) as owner:
+        call = bang("sessions_spawn", task="look", returns={"yes": {"type": "boolean"}})
+        assert '"answer": "held"' in await owner.say(call)
+
+        async def told() -> bool:
+            return "Held as" in owner.shown
+
+        await eventually(told)
+        (slot,) = await owner.app.store.slots("owner")
+        why = (
+            "answers in fields that can tell more than `endorsed_bits` leaves, so this conversation may not read it yet"
+        )
+        assert f"background session {slot.sid} {why} yet." in owner.shown
+        assert "more than that has read" not in owner.shown
 
 
 async def test_what_came_for_a_shared_chat_is_told_to_whoever_set_it_going(tmp_path: Path) -> None:
@@ -203,7 +224,7 @@ async def test_what_came_for_a_shared_chat_is_told_to_whoever_set_it_going(tmp_p
         (item,) = await people.app.store.held(people.app.session_id(TEAM))
         (notice,) = [one for one in rooms.sent if one.address == alone and "Held as" in one.text]
         assert [button.command for button in notice.buttons] == [
-            f"/held {word} {item.id}" for word in ("show", "accept", "refuse")
+            f"/held {word} {item.id}" for word in ("show", "accept", "drop")
         ]
         # Mel may not know it, and somebody who is no admin raises no shared chat.
         await people.say("mel", f"/held accept {item.id}", Address("room", "mel"))
@@ -226,7 +247,7 @@ async def test_only_an_admin_lets_something_into_a_shared_chat(tmp_path: Path) -
         (item,) = await people.app.store.held(people.app.session_id(TEAM))
         await people.say("mel", f"/held accept {item.id}", alone)
         assert rooms.heard(alone)[-1] == SHARED
-        await people.say("mel", f"/held refuse {item.id}", alone)
+        await people.say("mel", f"/held drop {item.id}", alone)
         assert await people.app.store.held(people.app.session_id(TEAM)) == ()
 
 
@@ -236,7 +257,7 @@ BOARDS = {
 }
 
 
-@pytest.mark.parametrize("ends", ["/held accept {}", "/held refuse {}", "/reset confirm"])
+@pytest.mark.parametrize("ends", ["/held accept {}", "/held drop {}", "/reset confirm"])
 async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_path: Path, ends: str) -> None:
     board = Board()
     people = {"owner": {**PEOPLE["owner"], "accounts": ["console:owner", "board:desk"]}}

@@ -63,6 +63,8 @@ async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
         assert (await owner.app.gate.destination(TEAM)).clearance == parse("INTERNAL")
         vouched = await here(owner, there, "/classify vouch")
         assert vouched.endswith("and is classified INTERNAL, its members vouched for")
+        again = await here(owner, there, "/classify vouch")
+        assert again == "nothing changed, room:w:team is classified INTERNAL, its members vouched for"
         chat = owner.app.gate.document.chat("room", "w", "team")
         assert chat is not None
         assert chat.members_vouched
@@ -70,7 +72,7 @@ async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
         assert (await here(owner, there, "/classify none")).endswith("and is unclassified")
         assert (await owner.app.gate.destination(TEAM)).clearance is None
         assert (await rows(owner))[0] == ("ada", "room:w:team", "unclassified", "classified INTERNAL")
-        assert len(await rows(owner)) == 4
+        assert len(await rows(owner)) == 5
 
 
 async def test_whoever_classifies_is_told_what_may_be_said_there_now(tmp_path: Path) -> None:
@@ -99,11 +101,15 @@ async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_al
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         place = Address("room", "team")
         before = await here(owner, there, "/whoami", address=place)
-        assert before.endswith("here is room team, cleared for PUBLIC, and for INTERNAL what you alone are told")
+        assert before.endswith(
+            f"here is room:team, {places.NOT_CLASSIFIED}; what you alone are told here may be INTERNAL at most"
+        )
         await here(owner, there, "/classify INTERNAL", address=place)
         after = await here(owner, there, "/whoami", "ben", place)
-        assert after.endswith("here is room team, cleared for INTERNAL, and for INTERNAL what you alone are told")
-        assert (await said(owner, "/whoami")).endswith("here is console owner, cleared for RESTRICTED~")
+        assert after.endswith(
+            "here is room:team, cleared for INTERNAL; what you alone are told here may be INTERNAL at most"
+        )
+        assert (await said(owner, "/whoami")).endswith("here is console:owner, cleared for RESTRICTED~")
         # Nothing but a console can be left.
         assert "quit" not in await here(owner, there, "/help", address=Address("room", "ada"))
         assert "unknown command" in await here(owner, there, "/quit", address=Address("room", "ada"))
@@ -126,9 +132,17 @@ async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         assert await said(owner, "/classify crew") == "room:w:crew is classified INTERNAL"
         assert (await said(owner, "/classify crew PUBLIC")).endswith("and is classified PUBLIC")
-        assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith("and is classified INTERNAL")
-        assert (await said(owner, "/classify room:-7 RESTRICTED")).endswith("and is classified CONFIDENTIAL")
-        assert await said(owner, "/classify room::-7") == "room::-7 is classified CONFIDENTIAL"
+        file = places.CUT.format(asked="RESTRICTED", by="config.yaml", most="INTERNAL")
+        assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith(f"and is classified INTERNAL\n  {file}")
+        channel = places.CUT.format(asked="RESTRICTED", by="the channel `room`", most="CONFIDENTIAL")
+        told = await said(owner, "/classify room:-7 RESTRICTED")
+        assert told == f"room:-7 was unclassified, and is classified CONFIDENTIAL\n  {channel}"
+        again = await said(owner, "/classify room:-7 CONFIDENTIAL")
+        assert again == "nothing changed, room:-7 is classified CONFIDENTIAL"
+        for written in ("room::-7", "room:-7"):
+            assert await said(owner, f"/classify {written}") == "room:-7 is classified CONFIDENTIAL"
+        for turned in ("/classify vouch room:-7", "/classify INTERNAL room:-7"):
+            assert (await said(owner, turned)).startswith(f"{places.CHAT_FIRST}, write it as")
         assert await said(owner, "/classify crw") == "unknown chat `crw`, did you mean `crew`?"
         assert await said(owner, "/classify rom:7 PUBLIC") == "unknown channel `rom`, did you mean `room`?"
         assert "unknown level `SECRET`" in await said(owner, "/classify crew SECRET")
@@ -163,7 +177,7 @@ async def test_a_blocked_chat_is_told_nothing_above_public_until_it_is_allowed(t
         await here(owner, there, "/classify INTERNAL")
         assert await said(owner, "/block chat room:w:team") == ("room:w:team was classified INTERNAL, and is blocked")
         assert (await owner.app.gate.destination(TEAM)).clearance is None
-        assert await said(owner, "/classify room:w:team none") == "room:w:team was blocked, and is blocked"
+        assert await said(owner, "/classify room:w:team none") == "nothing changed, room:w:team is blocked"
         assert await said(owner, "/allow chat room:w:team") == "room:w:team was blocked, and is unclassified"
         assert await here(owner, there, "/block") == "room:w:team was unclassified, and is blocked"
         assert await here(owner, there, "/allow") == "room:w:team was blocked, and is unclassified"

@@ -300,8 +300,8 @@ async def test_without_the_right_there_is_no_such_command(tmp_path: Path) -> Non
         await confidential(owner)
         told = [await owner.say(f"/{word}") for word in ("release last to guest", "release confirm a", "rel")]
         assert told == [
-            "  unknown command `/release`, did you mean `/reset`?\n",
-            "  unknown command `/release`, did you mean `/reset`?\n",
+            "  unknown command `/release`, `/help` lists them\n",
+            "  unknown command `/release`, `/help` lists them\n",
             "  unknown command `/rel`, `/help` lists them\n",
         ]
         assert "/release" not in await owner.say("/help")

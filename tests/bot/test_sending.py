@@ -106,7 +106,7 @@ async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Pa
 
         shown = await owner.say("/held")
         assert f"{item.id} from session {owner.sid} for session {lobby.sid}" in shown
-        assert "which would have read CONFIDENTIAL~: the deal is on" in shown
+        assert "which would then have read CONFIDENTIAL~: the deal is on" in shown
         assert "is let in" in await owner.say(f"/held accept {item.id}")
         assert await hears(lobby) == ["the deal is on"]
         assert str((await lobby.state()).taint) == "CONFIDENTIAL~"
@@ -125,7 +125,7 @@ async def test_what_a_person_refuses_is_gone(tmp_path: Path) -> None:
         await owner.say(READS)
         await owner.say(send(desk.sid, "the deal is on"))
         (item,) = await owner.app.store.held(desk.sid)
-        assert "is dropped" in await desk.say(f"/held refuse {item.id}")
+        assert "is dropped" in await desk.say(f"/held drop {item.id}")
         assert NOTHING in await desk.say("/held list")
         assert (await desk.state()).taint == PUBLIC
         assert "write it as" in await desk.say("/held maybe x")

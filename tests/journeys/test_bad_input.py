@@ -27,7 +27,7 @@ def test_bad_lines_are_told_and_the_next_line_is_taken(machine: Machine) -> None
         "unknown compartment `hr`",
         "unknown command `/`, `/help` lists them",
         "write it as `/reset [confirm]`",
-        "there is nothing to stop here, and whatever it spawned is stopped",
+        "there is nothing to stop here; its background sessions are stopped, if there are any",
         "nothing was refused in this conversation",
         "write it as `/whoami`",
         "last",

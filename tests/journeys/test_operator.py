@@ -87,6 +87,7 @@ def test_sessions_and_decisions_are_listed_and_explained(machine: Machine) -> No
     assert "no_write_down" in explained.out
     assert json.loads(machine.run("explain", f"{session['id']}:{refused['n']}", "--json").out)["n"] == refused["n"]
     assert "BLOCK" in machine.run("audit", "tail", "--chain", session["id"]).out
+    assert "account" in machine.run("audit", "tail").out.splitlines()[0]
 
 
 def test_whole_chains_are_intact_and_a_lost_one_shows(machine: Machine) -> None:

@@ -7,6 +7,7 @@ def test_nearest_names_one_or_lists_all_or_nothing() -> None:
     assert nearest("mesage", ["message", "read_file"]) == ", did you mean `message`?"
     assert nearest("public", ["PUBLIC", "INTERNAL"]) == ", did you mean `PUBLIC`?"
     assert nearest("x", ["b", "a"]) == ", known are `a`, `b`"
+    assert nearest("x", ["b", "a"], ranked=True) == ", known are `b`, `a`"
     assert nearest("x", []) == ""
 
 

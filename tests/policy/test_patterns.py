@@ -60,6 +60,9 @@ GROUPED = [
     (PAYMENT_CARD, "4111/1111/1111/1111"),
     (PAYMENT_CARD, "4111_1111_1111_1111"),
     (PAYMENT_CARD, "4111\n1111\n1111\n1111"),
+    (PAYMENT_CARD, r"4111\1111\1111\1111"),
+    (PAYMENT_CARD, r"4\111111\\1111/111\11"),
+    (PAYMENT_CARD, "4111\u22161111\u29f51111\uff3c1111"),
     (PAYMENT_CARD, "4111.1111/1111_1111"),
     (PAYMENT_CARD, "4111 | 1111 | 1111 | 1111"),
     (PAYMENT_CARD, "41111111\r\n11111111"),
@@ -80,7 +83,9 @@ GROUPED = [
     (IBAN, "D\nE8/9370\n4\n\n\n\n\n0044|053_201300 | | | 0"),
     (IBAN, "DE89\n3704\n0044\n0532\n0130\n00"),
     (IBAN, "\uff24\uff258\uff19_3704_0044_0532_0130_00"),
+    (IBAN, r"DE89\3704\0044\0532\0130\00"),
     (US_SSN, "536/90/4399"),
+    (US_SSN, r"536\90\4399"),
     (US_SSN, "536\n90\n4399"),
     (US_SSN, "536_90_4399"),
     (US_SSN, "536  90 ** 4399"),
@@ -91,7 +96,11 @@ GROUPED = [
     (PHONE, "202_555_0143"),
     (PHONE, "+1\n20\n\n\n\n\n2555/01|4\n3"),
     (PHONE, "202\n555\n0143"),
+    (PHONE, r"202\555\0143"),
+    (PHONE, r"+1\202\555\0143"),
     (SECRET, "AKIA" + "/IOSFODNN7" + "/EXAMPLE"),
+    (SECRET, "AKIA" + r"\IOSFODNN7\EXAMPLE"),
+    (SECRET, "ghp_" + "a1" * 9 + "\\" + "a1" * 9),
     (SECRET, "AKIA" + "_IOSF.ODNN-7EXA\nMPLE"),
     (SECRET, "AK\nIA/IOS" + "FODN\nN7EXAMPLE"),
     (SECRET, "gh\np_a" + "1a/1" * 9 + "\n" + "a1" * 9),
@@ -188,13 +197,13 @@ def test_leaves_alone_what_only_looks_like_it(text: str) -> None:
 @pytest.mark.parametrize(
     "name, text, gaps",
     [
-        (PAYMENT_CARD, "4111111111111111", "\n/|_ .-*~`"),
-        (PAYMENT_CARD, "378282246310005", "\n/|_ .-*~`"),
-        (PAYMENT_CARD, "6011111111111117", "\n/|_ .-*~`"),
-        (IBAN, "DE89370400440532013000", "\n/|_ .-*~`"),
-        (PHONE, "+12025550143", "\n/|_*~`("),
-        (SECRET, "AKIA" + "IOSFODNN7EXAMPLE", "\n/."),
-        (SECRET, "ghp_" + "a1B2c" * 6, "\n/."),
+        (PAYMENT_CARD, "4111111111111111", "\n/\\|_ .-*~`"),
+        (PAYMENT_CARD, "378282246310005", "\n/\\|_ .-*~`"),
+        (PAYMENT_CARD, "6011111111111117", "\n/\\|_ .-*~`"),
+        (IBAN, "DE89370400440532013000", "\n/\\|_ .-*~`"),
+        (PHONE, "+12025550143", "\n/\\|_*~`("),
+        (SECRET, "AKIA" + "IOSFODNN7EXAMPLE", "\n/\\."),
+        (SECRET, "ghp_" + "a1B2c" * 6, "\n/\\."),
     ],
 )
 @settings(deadline=None, max_examples=50)
@@ -208,7 +217,7 @@ def test_groups_of_any_length_are_found_whatever_is_between(
 
 
 @pytest.mark.parametrize("most, length", [(99, 20), (999, 30), (9999, 20), (99999, 20)])
-@pytest.mark.parametrize("between", ["\n", "/", " | "])
+@pytest.mark.parametrize("between", ["\n", "/", "\\", " | "])
 def test_few_lists_of_numbers_seem_to_hold_a_card(most: int, length: int, between: str) -> None:
     # of random digits three in a hundred pass for a card, so without more ado half of these lists would
     random = Random(most)  # noqa: S311 - lists to look at, no secret

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.sim.telegram import Telegram, telegram
-from tests.sim.telegram_state import Chat, Shown
+from tests.sim.telegram_state import BOT_ID, Chat, Shown
 from tests.sim.telegram_world import Person
 
 HAND_PORT: Final = 8398
@@ -26,7 +26,7 @@ HELP: Final = """\
   /forward text     say it as forwarded from somebody      /file NAME text send a file with this content
   /join  /leave     come into the chat, go out of it       /block /unblock the bot, in private
   /promote          make the bot an administrator here     /429            let the next message fail
-  /who              who is in the chat                     /? /quit"""
+  /who              who is in the chat, by which account   /? /quit"""
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Hand:
     place: str = "private"
     told: dict[Shown, str] = field(default_factory=dict[Shown, str])
     done: dict[Chat, int] = field(default_factory=dict[Chat, int])
+    named: set[str] = field(default_factory=set[str])
 
     @property
     def person(self) -> Person:
@@ -74,8 +75,9 @@ class Hand:
         return ""
 
     def news(self) -> list[str]:
-        """Return what the bot did in the chats since it was last asked."""
-        lines: list[str] = []
+        """Return who came and what the bot did in the chats since it was last asked."""
+        lines = [f"  {name} is {_account(one.id)}" for name, one in self.people.items() if name not in self.named]
+        self.named |= self.people.keys()
         for chat in list(self.server.state.chats.values()):
             where = chat.title if chat.type != "private" else f"{chat.title}@private"
             for action, _ in chat.actions[self.done.get(chat, 0) :]:
@@ -88,6 +90,11 @@ class Hand:
                     lines.append(f"  [{where}] the bot {verb}: {look}")
                     self.told[shown] = look
         return lines
+
+
+def _account(person: int) -> str:
+    """Return an account as config.yaml and commands name it."""
+    return f"telegram:{person}"
 
 
 def _look(server: Telegram, shown: Shown) -> str:
@@ -166,8 +173,14 @@ def _limit(hand: Hand, _rest: str) -> str:
 
 
 def _who(hand: Hand, _rest: str) -> str:
-    state = hand.server.state
-    return "\n".join(f"  {state.who(person)['first_name']}: {how}" for person, how in hand.chat.members.items())
+    return "\n".join(
+        f"  {hand.server.state.who(person)['first_name']}: {how}, {_known_as(hand, person)}"
+        for person, how in hand.chat.members.items()
+    )
+
+
+def _known_as(hand: Hand, person: int) -> str:
+    return f"mentioned as @{hand.server.state.username}" if person == BOT_ID else _account(person)
 
 
 _WORDS: Final[dict[str, Callable[[Hand, str], str]]] = {
@@ -209,7 +222,10 @@ async def by_hand(port: int) -> None:
         hand = Hand(server)
         print(f"Telegram plays on this machine. The bot's token is {server.token}")
         print(f"base_url: http://127.0.0.1:{server.port}")
-        print(HELP, flush=True)
+        print(f"in groups the bot hears what mentions it: @{server.state.username}")
+        print(HELP)
+        print(f"  {hand.name} is {_account(hand.person.id)}", flush=True)
+        hand.named.add(hand.name)
         watching = asyncio.create_task(watch(hand, lambda line: print(line, flush=True)))
         try:
             while True:

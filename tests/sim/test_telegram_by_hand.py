@@ -44,7 +44,11 @@ async def test_what_the_bot_does_is_told_once(server: Telegram, bot: Bot) -> Non
     keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("yes", callback_data="t")]])
     await bot.send_chat_action(hand.chat.id, "typing")
     sent = await bot.send_message(hand.chat.id, "sure?", reply_markup=keyboard)
-    assert hand.news() == ["  [alice@private] … typing", "  [alice@private] the bot says: sure?\n      1) yes"]
+    assert hand.news() == [
+        f"  alice is telegram:{hand.person.id}",
+        "  [alice@private] … typing",
+        "  [alice@private] the bot says: sure?\n      1) yes",
+    ]
     assert hand.news() == []
 
     hand.line("/press 1")
@@ -65,7 +69,13 @@ async def test_what_cannot_be_done_is_told(server: Telegram) -> None:
     hand.line("bob@team> hello")
     assert hand.line("alice@team> hello") == "  alice is not in team: /join"
     hand.line("/join")
-    assert hand.line("/who") == "  bob: creator\n  Lockgate (sim): member\n  alice: member"
+    bob, alice = hand.people["bob"].id, hand.people["alice"].id
+    assert hand.line("/who").splitlines() == [
+        f"  bob: creator, telegram:{bob}",
+        "  Lockgate (sim): member, mentioned as @sim_lockgate_bot",
+        f"  alice: member, telegram:{alice}",
+    ]
+    assert hand.news() == [f"  alice is telegram:{alice}", f"  bob is telegram:{bob}"]
     hand.line("/leave")
     assert hand.line("hello") == "  alice is not in team: /join"
     assert hand.line("/?") == HELP

@@ -167,8 +167,33 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
         ),
         (
             "sessions_spawn",
+            {"task": "x", "returns": {"N": {"type": "boolean"}}},
+            "`returns.N` needs a name of small letters, digits and `_` that begins with a letter, at most 32",
+        ),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "number", "min": 1}}},
+            "`returns.n.max` is missing",
+        ),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "number", "min": "a", "max": 2}}},
+            "`returns.n.min` should be a valid integer; `returns.n.min` should be a valid number",
+        ),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "enum", "values": ["a", 3]}}},
+            "`returns.n.values.1` should be a valid string",
+        ),
+        (
+            "sessions_spawn",
+            {"task": "x", "returns": {"n": {"type": "date", "min": "soon"}}},
+            "`returns.n` needs `min` and `max` that are days such as 2026-11-22, in order",
+        ),
+        (
+            "sessions_spawn",
             {"task": "x", "returns": {"n": {"type": "number", "min": 1, "max": 0}}},
-            "`returns.n.number` a number has `min`, `max` and `step` of at most 15 digits, in order",
+            "`returns.n` needs `min`, `max` and `step` of at most 15 digits, in order",
         ),
     ],
 )
