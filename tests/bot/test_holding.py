@@ -205,7 +205,7 @@ async def test_what_is_held_for_its_bits_says_so(tmp_path: Path) -> None:
         why = (
             "answers in fields that can tell more than `endorsed_bits` leaves, so this conversation may not read it yet"
         )
-        assert f"background session {slot.sid} {why} yet." in owner.shown
+        assert f"background session {slot.sid} {why}." in owner.shown
         assert "more than that has read" not in owner.shown
 
 
