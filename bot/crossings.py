@@ -29,8 +29,9 @@ class Prepared:
     `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
     beforehand. `carried` is the label of what it refers to, and `shown` its arguments with that in place, for
     people who are asked. A call that refers to something has two decisions: `open` was made without looking at what
-    is referred to, and is all that may be told; it is None where `decision` may be. `offer` is what its asker may have
-    in place of a call that was refused.
+    is referred to, and is all that may be told; it is None where `decision` may be. `overshot` tells that it is
+    refused because it could not be told where it was asked for, which ends the turn, and `offer` is what its asker may
+    have in its place.
     """
 
     call: Call
@@ -46,6 +47,7 @@ class Prepared:
     carried: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
     open: Decision | None = None
+    overshot: bool = False
     offer: Offer | None = None
     leads: tuple[str, ...] = ()
 

@@ -19,7 +19,7 @@ from bot.ids import Ids
 from bot.offers import Offers, aside, made
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import Bounded
+from bot.sessions.kin import Bounded, Lineage
 from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
@@ -41,6 +41,11 @@ NOT_MADE: Final = "the turn ended before this call was made"
 
 DENIED_HERE: Final = "this cannot be said here, whoever asked was told more"
 """All that a shared chat is told of a denial (SPEC B)."""
+
+NOT_TOLD: Final = "What background session {run} found was not told to `{recipient}`: {why}."
+CHANGED_NAME: Final = "the name means another place or person by now, or none"
+NOT_FOR_THEM: Final = "it may not be known there"
+"""How and why a result was not told to whom it was to be told besides."""
 
 _MESSAGE: Final = "this message"
 
@@ -124,10 +129,11 @@ class Endings:
         return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a background session's result as its recipient hears it, None if there is none or they may not.
+        """Return a background session's result as its recipient hears it, None if there is none.
 
         A name that means another place or person than at the spawn is nobody's. That it hears one text was decided at
-        the spawn, and it is that of the first turn: how many turns follow may be chosen by what was read.
+        the spawn, and it is that of the first turn: how many turns follow may be chosen by what was read. Where it may
+        not be told, the person who set the session going is told that in private, if they may know what was read.
         """
         lineage, standing, document = turn.claim.state.lineage, turn.standing, self._gate.document
         if lineage is None or not lineage.deliver_to or not _first(turn):
@@ -135,14 +141,14 @@ class Endings:
         try:
             address = recipients.find(document, standing, lineage.deliver_to)
         except recipients.UnknownRecipientError:
-            return None
+            return await self._not_copied(turn, lineage, CHANGED_NAME, rows)
         if recipients.meaning(document, address) != lineage.meant:
-            return None
+            return await self._not_copied(turn, lineage, CHANGED_NAME, rows)
         meant = principals.owner(document, address)
         spoken = self._gate.speak(standing, await self._gate.prospect(address), text)
         rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:
-            return None
+            return await self._not_copied(turn, lineage, NOT_FOR_THEM, rows)
         return NewDelivery(
             copy_key(lineage.run),
             str(address),
@@ -152,6 +158,29 @@ class Endings:
             turn.record.id,
             meant_for=meant,
         )
+
+    async def _not_copied(self, turn: OpenTurn, lineage: Lineage, why: str, rows: list[AuditRow]) -> NewDelivery | None:
+        """Return how the person who set a session going is told that its result went to nobody besides, if they can be.
+
+        It tells what the session has read, so it is for a private chat that is cleared for all of that.
+        """
+        standing, label = turn.standing, turn.standing.taint.join(turn.claim.state.visibility)
+        text = NOT_TOLD.format(run=lineage.run, recipient=lineage.deliver_to, why=why)
+        for place in labelling.private_places(self._gate.document, standing.asker, label, lineage.asked_at):
+            spoken = self._gate.reply(standing, await self._gate.prospect(place), text, label)
+            rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place)))
+            if spoken.decision.verdict in MAY_GO_ON:
+                return NewDelivery(
+                    f"{turn.record.id}-uncopied",
+                    str(place),
+                    spoken.text,
+                    label,
+                    OutboundKind.NOTICE,
+                    turn.record.id,
+                    approved=OURS,
+                    meant_for=standing.asker,
+                )
+        return None
 
     async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
         """Ask people; if the question may not be said here, nobody is asked and the turn ends."""
@@ -164,13 +193,13 @@ class Endings:
         for prepared in calls:
             call, text = prepared.call, NOT_MADE
             written.append(events.tool_call(standing, call))
-            if prepared.offer is not None:
+            if prepared.overshot:
                 text = self._gate.explained(prepared.decision, standing.taint, call.tool)
                 written.append(events.decided(standing, prepared.hook, prepared.decision, call.tool, text))
                 named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest}
                 rows.append(self._gate.row(standing, prepared.hook, prepared.decision, **named))
             written.append(events.tool_result(standing, call.id, call.tool, text, "denied", standing.taint))
-        first = next(prepared for prepared in calls if prepared.offer is not None)
+        first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
         why = self._gate.explained(first.decision, _readers(turn), first.call.tool)
         notices = await self._denied(turn, why, _told(turn, first.decision), rows, first.offer)
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))

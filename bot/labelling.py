@@ -144,17 +144,19 @@ def private_places(document: Document, principal: str, label: Label, first: str 
     return (began, *(chat for chat in cleared if chat != began.place))
 
 
-def told_at(document: Document, address: Address) -> Label | None:
-    """Return what may be told at an address as far as configuration says, None if it does not know the place.
+def expected(document: Document, address: Address) -> Destination:
+    """Return an address as far as configuration knows it, its clearance unknown for a place that it does not know.
 
-    In a private chat of somebody known that is no more than this reader may know, and the chat needs no name of its
+    In a private chat of a known person that is no more than this reader may know, and the chat needs no name of its
     own. Who reads there now is asked when something is sent.
     """
     reader_there = document.principals.get(principals.owner(document, address))
     shared = document.chat(address.channel, address.workspace, address.chat) is not None
     if reader_there is None or shared:
-        return classification(document, address)
-    return (classification(document, address, shared=False) or PUBLIC).meet(reader_there.clearance)
+        return Destination(str(address), address.channel, classification(document, address), shared=shared)
+    most = classification(document, address, shared=False) or PUBLIC
+    known = reader_there.clearance
+    return Destination(str(address), address.channel, most.meet(known), readers=known, raised=most)
 
 
 def _of_principal(document: Document, principal: str) -> Label | None:
@@ -205,11 +207,13 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
         return Destination(str(address), address.channel, clearance, shared=audience.shared)
     chat = document.chat(address.channel, address.workspace, address.chat)
     known = reduce(Label.meet, (reader(document, one) for one in audience.readers), document.top)
-    vouched = None
+    vouched, raised = None, None
     if not _all_readers_known(audience, chat):
         if audience.shared and chat is not None and clearance is not None:
             vouched = clearance.meet(known)
         known, clearance = PUBLIC, None
+    elif not audience.shared and all(document.principal(one.account) for one in audience.readers):
+        raised = clearance
     return Destination(
         str(address),
         address.channel,
@@ -217,6 +221,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
         shared=audience.shared,
         readers=PUBLIC if chat is not None and chat.blocked else known,
         vouched=vouched,
+        raised=raised,
     )
 
 

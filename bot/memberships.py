@@ -16,7 +16,7 @@ from policy.overrides import Change, Place, Placing
 class Memberships:
     """Takes back what an admin vouched for when somebody joins who is not cleared for it.
 
-    `newcomers` tells admins of chats that the bot itself joins.
+    `newcomers` tells admins of that, and of chats that the bot itself joins.
     """
 
     def __init__(self, gate: Gate, reloader: Reloader, audit: AuditStore, newcomers: Newcomers) -> None:
@@ -53,3 +53,4 @@ class Memberships:
             return Changing(Change(places={place: replace(before, vouched=False)}), (row,))
 
         await self._reloader.change(made)
+        await self._newcomers.unvouched(there, membership.account)

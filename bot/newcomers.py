@@ -1,10 +1,13 @@
-"""Chats that nobody classified: the admins are told of one in private, once, with what they can do about it.
+"""Chats that need an admin: the admins are told of one in private, once, with what they can do about it.
+
+Those are chats that nobody classified, and those whose members nobody vouches for any more since somebody joined.
 
 Anybody may add the bot to a chat or speak to it there, so how many chats are told of in an hour is bounded for each
 channel; one that was left out is told of when somebody speaks to the bot there again. What a chat is called is not
 told: others chose it. Nothing here decides anything, the buttons are commands like any others.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from bot import labelling
@@ -22,6 +25,7 @@ from policy.request import Role
 
 ADDED: Final = "{who} added me to a chat that nobody classified: {chat}"
 SPOKEN_TO: Final = "{who} speaks to me in a chat that nobody classified: {chat}"
+UNVOUCHED: Final = "{who} joined {chat}; nobody vouches for its members any more, `/classify {chat} vouch`"
 STEPS: Final = (
     "nothing is taken in there until an admin says what may be said there, `/classify {chat} LEVEL`; "
     "`/block chat {chat}` keeps it so"
@@ -72,18 +76,29 @@ class Newcomers:
         told = not bounded and await self._told(place, account, added=added)
         await self._store.keep(name, WEEK_MS if told else 0)
 
+    async def unvouched(self, address: Address, account: str) -> None:
+        """Tell that nobody vouches for the members of a chat any more, since an account joined it."""
+        chat = _named(address.place)
+        text = UNVOUCHED.format(who=_who(self._gate.document, account), chat=chat)
+        again = (Button("Vouch for its members", f"/classify {chat} vouch"),)
+        await self._tell(address.place, text, lambda _: again)
+
     async def _told(self, place: Address, account: str, *, added: bool) -> bool:
-        """Tell the admins; return whether anybody was."""
-        document, told = self._gate.document, False
-        chat = ":".join(filter(None, (place.channel, place.workspace, place.chat)))
+        """Tell the admins of a new chat; return whether anybody was."""
+        document, chat = self._gate.document, _named(place)
         text = f"{(ADDED if added else SPOKEN_TO).format(who=_who(document, account), chat=chat)}\n"
-        for caller, home in admins(document, place, self._outbox.channels):
+        steps = text + STEPS.format(chat=chat)
+        return await self._tell(place, steps, lambda caller: _buttons(document, place, caller, chat))
+
+    async def _tell(self, place: Address, text: str, buttons: Callable[[Caller], tuple[Button, ...]]) -> bool:
+        """Tell the admins something of a chat, each in private; return whether anybody was told."""
+        told = False
+        for caller, home in admins(self._gate.document, place, self._outbox.channels):
             destination = await self._gate.destination(home)
             if destination.shared:
                 continue
             standing = Standing.of_caller(caller, home, destination, self._clock.wall_ms())
-            buttons = _buttons(document, place, caller, chat)
-            told |= await self._outbox.tell(standing, text + STEPS.format(chat=chat), buttons)
+            told |= await self._outbox.tell(standing, text, buttons(caller))
         return told
 
 
@@ -102,6 +117,10 @@ def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[
 def _is_new(document: Document, place: Address) -> bool:
     known = document.chat(place.channel, place.workspace, place.chat)
     return known is None and place.channel in document.channels and labelling.classification(document, place) is None
+
+
+def _named(place: Address) -> str:
+    return ":".join(filter(None, (place.channel, place.workspace, place.chat)))
 
 
 def _who(document: Document, account: str) -> str:

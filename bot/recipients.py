@@ -15,11 +15,13 @@ from policy.document import Document
 from policy.entries import Recipient
 from policy.labels import Label
 
-UNKNOWN: Final = (
-    "unknown recipient: give an alias of the configuration, the name an admin gave a person, or the platform's id of a "
-    "known chat; one with several places is given as `channel:name`"
-)
-"""The one refusal, whether there is no such recipient, several, or one that the sender may not know of."""
+_KINDS: Final = "an alias of the configuration, the name an admin gave a person, or the platform's id of a known chat"
+UNKNOWN: Final = f"unknown recipient: give {_KINDS}; one with several places is given as `channel:name`"
+UNKNOWN_THERE: Final = f"unknown recipient on that channel: give {_KINDS}, without the channel before it"
+"""The one refusal, whether there is no such recipient, several, or one that the sender may not know of.
+
+The second is for a call that names the channel in a field of its own.
+"""
 
 
 CHANGED: Final = "the recipient is not who it was when this was decided, so nothing was sent"

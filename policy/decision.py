@@ -39,6 +39,7 @@ class Remedy(StrEnum):
     ALONE = "alone"
     OTHER_MODEL = "other_model"
     RECLASSIFY = "reclassify"
+    CLEAR_READER = "clear_reader"
     VOUCH = "vouch"
     CLASSIFY_LOWER = "classify_lower"
     DECLARE_TOOL = "declare_tool"

@@ -36,6 +36,8 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.OTHER_DESTINATION: "choose a destination cleared for it",
         Remedy.OTHER_MODEL: "choose a model whose provider is cleared for it: an admin sets `model` in config.yaml",
         Remedy.RECLASSIFY: "ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
+        Remedy.CLEAR_READER: "ask an admin to raise the clearance of the person who reads there: `/allow NAME LABEL`"
+        " for one who was let in, else `policy.principals` in config.yaml",
         Remedy.VOUCH: "ask an admin to answer for the members of that chat: `/classify CHAT vouch`",
         Remedy.CLASSIFY_LOWER: "ask an admin to classify this chat for the people who read here, then start anew with"
         " `/reset`: `/classify LEVEL`",

@@ -23,6 +23,7 @@ FixedRule = Callable[[Request, Label, Label], Outcome]
 FixedLaws = tuple[LabelAfter, tuple[FixedRule, ...]]
 
 APPROVED: Final = "approved"
+NO_TOOL: Final = "this tool is not known"
 
 # Bound once: looking a member up on its class takes ten times as long as comparing with it.
 _PRE_OUTPUT = Hook.PRE_OUTPUT
@@ -77,7 +78,7 @@ def _ask(rule: str, message: str, *remedies: Remedy) -> Outcome:
 
 
 _KNOWN = _allow("unknown_is_worst")
-_NO_TOOL = _block("unknown_is_worst", "this tool is not known", Remedy.DECLARE_TOOL)
+_NO_TOOL = _block("unknown_is_worst", NO_TOOL)
 _NO_RESULT = _block("unknown_is_worst", "this tool declares no label for its result", Remedy.DECLARE_TOOL)
 _NO_DESTINATION = _block("unknown_is_worst", "the destination is not known", Remedy.OTHER_DESTINATION)
 
@@ -102,6 +103,7 @@ _OUTPUT_DOWN = _block(
     Remedy.CLASSIFY_LOWER,
     Remedy.VOUCH,
     Remedy.RECLASSIFY,
+    Remedy.CLEAR_READER,
 )
 _CALL_DOWN = _block(
     "no_write_down",
@@ -109,6 +111,7 @@ _CALL_DOWN = _block(
     Remedy.OTHER_DESTINATION,
     Remedy.VOUCH,
     Remedy.RECLASSIFY,
+    Remedy.CLEAR_READER,
 )
 _CARRIED_DOWN = _block(
     "no_write_down",
@@ -116,6 +119,7 @@ _CARRIED_DOWN = _block(
     Remedy.OTHER_DESTINATION,
     Remedy.VOUCH,
     Remedy.RECLASSIFY,
+    Remedy.CLEAR_READER,
 )
 # Where the text may be said at home, a person there can be shown it and release it.
 _SEND_DOWN = replace(_CALL_DOWN, remedies=(*_CALL_DOWN.remedies, Remedy.RELEASE))
@@ -185,7 +189,7 @@ def _may_be_read(request: Request, taint: Label, after: Label) -> Outcome:
 
 
 _SPEAKABLE = _allow("overshoot")
-_OVERSHOT = _block("overshoot", "after reading this the session could not answer here", Remedy.RECLASSIFY)
+_OVERSHOT = _block("overshoot", "after reading this the session could not answer here", Remedy.VOUCH, Remedy.RECLASSIFY)
 # Nothing is read either; the asker is offered, alone, to have it read where it can be told.
 _ELSEWHERE = replace(_OVERSHOT, remedies=(Remedy.PRIVATE_CHAT, *_OVERSHOT.remedies))
 

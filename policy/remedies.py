@@ -72,22 +72,32 @@ def _other_model(request: Request, top: Label) -> Request:
 
 def _reclassified(request: Request, top: Label) -> Request:
     """Raise every clearance that an admin sets; who reads at an address stays as it is."""
-    tool, there = request.tool, request.destination
+    tool, there, sink = request.tool, request.destination, request.sink
     return replace(
         request,
         ceiling=top,
         provider=top,
         home=request.home_readers or top,
-        tool=None if tool is None else replace(tool, clearance=top),
+        tool=None if tool is None else replace(tool, clearance=top if sink is None else sink.readers or top),
         destination=None if there is None else replace(there, clearance=there.readers or top),
     )
 
 
-def _vouched(request: Request, _top: Label) -> Request | None:
-    there = request.destination
-    if there is None or there.vouched is None:
+def _readers_cleared(request: Request, _top: Label) -> Request | None:
+    """Raise the clearance of the people who read at an address; its classification stays as it is."""
+    tool, there, sink = request.tool, request.destination, request.sink
+    if tool is not None and sink is not None and sink.raised is not None:
+        return replace(request, tool=replace(tool, clearance=sink.raised))
+    if there is None or there.raised is None:
         return None
-    return replace(request, destination=replace(there, clearance=there.vouched))
+    return replace(request, destination=replace(there, clearance=there.raised))
+
+
+def _vouched(request: Request, _top: Label) -> Request | None:
+    there, home = request.destination, request.home_vouched
+    if there is not None and there.vouched is not None:
+        return replace(request, destination=replace(there, clearance=there.vouched))
+    return None if home is None else replace(request, home=home)
 
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
@@ -105,6 +115,7 @@ TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(
         Remedy.ALONE: _alone,
         Remedy.OTHER_MODEL: _other_model,
         Remedy.RECLASSIFY: _reclassified,
+        Remedy.CLEAR_READER: _readers_cleared,
         Remedy.VOUCH: _vouched,
         Remedy.CLASSIFY_LOWER: _classified_lower,
     }

@@ -98,7 +98,8 @@ class Destination:
     `clearance` is the effective clearance of the address: its classification meet every reader's;
     `None` when unknown, which reads as PUBLIC. `readers` is the most that any classification could let be said there,
     as people read there who may know no more; None if nothing but the classification limits it. `vouched` is the
-    clearance that an admin's word for its members would give it, None where that changes nothing.
+    clearance that an admin's word for its members would give it, None where that changes nothing. `raised` is what it
+    would be cleared for if the person whose private chat it is was cleared for more, None for any other address.
     """
 
     address: str
@@ -107,6 +108,7 @@ class Destination:
     shared: bool = False
     readers: Label | None = None
     vouched: Label | None = None
+    raised: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class Request:
     The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
     asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
     is no way out. `home_readers` is for the home what `readers` is for a destination.
+    `home_vouched` is what `vouched` is for one. `sink` is where a call would have something said, as far as the
+    configuration knows of who reads there.
     """
 
     hook: Hook
@@ -156,6 +160,8 @@ class Request:
     fresh: Label = PUBLIC
     lowered: Label | None = None
     home_readers: Label | None = None
+    home_vouched: Label | None = None
+    sink: Destination | None = None
     asker: str = ""
     asker_role: Role = Role.STRANGER
     others: Others | None = None

@@ -94,9 +94,9 @@ class Calls:
             if call.id in context.decided and not prepared.repeatable:
                 await self._interrupted(turn, context, prepared)
                 return
-            offer = await self._offer(turn, prepared)
-            if offer is not None:
-                asked.append(replace(prepared, offer=offer))
+            overshot, offer = await self._overshot(turn, prepared)
+            if overshot:
+                asked.append(replace(prepared, overshot=True, offer=offer))
                 return
             refusal = self._refusal(turn, prepared)
             if refusal is not None:
@@ -120,12 +120,16 @@ class Calls:
             response = await self._gate.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
 
-    async def _offer(self, turn: OpenTurn, prepared: Prepared) -> Offer | None:
-        """Return what whoever asked may have in place of a read that could not be told here, None for nothing."""
+    async def _overshot(self, turn: OpenTurn, prepared: Prepared) -> tuple[bool, Offer | None]:
+        """Say whether a read that could not be told here ends the turn, and what whoever asked may have in its place.
+
+        In a shared chat it does so also where there is nothing to be had: what is refused there is told by a constant.
+        """
         if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
-            return None
+            return False, None
         asked = question(await turn.log(), turn.record.id)
-        return None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
+        offer = None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
+        return offer is not None or turn.standing.destination.shared, offer
 
     def _refusal(self, turn: OpenTurn, prepared: Prepared) -> str | None:
         """Return what a call gets that is refused, by the gate or by people; None for one that is not."""

@@ -141,7 +141,7 @@ class Agent:
                 return Answer(text_of(response), response, logged)
             waiting = await self._calls.run(turn, context, context.open_calls)
             if waiting:
-                overshot = any(prepared.offer is not None for prepared in waiting)
+                overshot = any(prepared.overshot for prepared in waiting)
                 return Overshot(waiting) if overshot else Waiting(waiting)
 
     async def _next(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from bot import labelling
+from bot.authorize import role
 from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.errors import OperatorError
@@ -19,7 +20,7 @@ from bot.tools.arguments import strings
 from channels.message import Address
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Request, Role, Secret, Tool
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, Tool
 
 _LARGEST: Final = 1_000_000
 NOON: Final = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -73,11 +74,19 @@ class CaseSecret(_Part):
 
 
 class CaseRequest(_Part):
-    """What is asked, in an operator's words; `others` are people whose words are in the conversation, too."""
+    """What is asked, in an operator's words.
+
+    `asker` is the person who set it going, in a shared chat one of its members, else the principal. `others` are people
+    whose words are in the conversation, too. `asker_role` and `other_roles` are their roles where those are not the
+    policy's.
+    """
 
     hook: Hook
     principal: str = "owner"
+    asker: str | None = None
+    asker_role: Role | None = None
     others: tuple[str, ...] = ()
+    other_roles: tuple[Role, ...] | None = None
     channel: str = "console"
     model: str | None = None
     taint: _Label = PUBLIC
@@ -153,6 +162,8 @@ def request_of(case: CaseRequest, config: Config) -> Request:
     """Return the request a case describes, with what the policy in force says of its names."""
     policy = config.policy
     principal, channel = policy.principals.get(case.principal), policy.channel(case.channel)
+    asker = case.principal if case.asker is None else case.asker
+    clearance = labelling.ceiling(policy, case.principal, asker) or PUBLIC
 
     def label(written: Label | Literal["top"] | None) -> Label | None:
         return policy.top if written == "top" else written
@@ -177,12 +188,12 @@ def request_of(case: CaseRequest, config: Config) -> Request:
     return Request(
         hook=case.hook,
         principal=case.principal,
-        role=Role.STRANGER if principal is None else principal.role,
+        role=role(policy, case.principal, asker) if principal is None else principal.role,
         channel=case.channel,
         taint=label(case.taint) or PUBLIC,
-        ceiling=PUBLIC if principal is None else principal.clearance,
+        ceiling=clearance,
         provider=policy.provider(case.model or config.model.name),
-        home=channel.classification.meet(PUBLIC if principal is None else principal.clearance),
+        home=channel.classification.meet(clearance),
         item=label(case.item),
         tool=tool,
         secret=None if case.secret is None else Secret(case.secret.name, granted=case.secret.granted),
@@ -192,7 +203,16 @@ def request_of(case: CaseRequest, config: Config) -> Request:
         overshoot=channel.overshoot,
         approved=case.approved,
         confirmed=case.confirmed,
-        asker=case.principal,
-        asker_role=Role.STRANGER if principal is None else principal.role,
-        others=labelling.others(policy, case.principal, Address(case.channel, ""), case.others),
+        asker=asker,
+        asker_role=case.asker_role or role(policy, asker, asker),
+        others=_others(case, config),
     )
+
+
+def _others(case: CaseRequest, config: Config) -> Others | None:
+    """Return what may be known of the other people of a case; of roles alone it is that these may know PUBLIC."""
+    known = labelling.others(config.policy, case.principal, Address(case.channel, ""), case.others)
+    if case.other_roles is None:
+        return known
+    roles = frozenset(case.other_roles)
+    return Others(PUBLIC if known is None else known.clearance, roles) if roles else None

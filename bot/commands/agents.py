@@ -115,7 +115,7 @@ async def called(
     # It is the person who asks, so it counts where they typed it, and not where the session has come to.
     standing = replace(await context.standing(state), taint=typed, visibility=typed)
     told = TYPED if label is None else ASKED
-    prepared = context.gate.prepare(standing, call)
+    prepared = await context.gate.foresee(standing, context.gate.prepare(standing, call))
     if leads and prepared.accepted is not None and prepared.leads != leads:
         raise CommandError(CHANGED)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}

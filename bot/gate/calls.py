@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from bot import labelling
 from bot.approvals import asking, binding, live, put_to, someone_may_answer, to_spend
 from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN, seen
@@ -25,7 +26,9 @@ from bot.tools.arguments import changed, checked, strings
 from bot.tools.base import Arguments, Declared, Foresees, RefusedCallError, Scene, Tool
 from bot.tools.references import Asked, asked
 from policy import explain
-from policy.decision import Decision, Verdict, combined
+from policy.decision import Decision, Remedy, Verdict, combined
+from policy.errors import nearest
+from policy.fixed import NO_TOOL
 from policy.labels import Label
 from policy.request import Effect, Hook, Request
 from policy.request import Tool as Facts
@@ -39,6 +42,10 @@ UNDECIDED: Final = "this call could not be decided"
 ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
 UNASKED: Final = "what is referred to needs an approval, and to ask for one would tell of it"
 REFERRED: Final = "what is referred to"
+
+_DOWN: Final = "no_write_down"
+_BY_READERS: Final = frozenset({Remedy.RECLASSIFY, Remedy.CLEAR_READER, Remedy.VOUCH})
+"""The remedies of which it takes the readers of an address to tell whether they work."""
 
 _DEPENDS: Final = MappingProxyType(
     {
@@ -63,7 +70,7 @@ class Calls(Speech):
             if not self._knows(standing):
                 return Prepared(call, self.refused(standing, NOT_KNOWN), "")
             if tool is None:
-                return Prepared(call, self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing), "")
+                return Prepared(call, self._no_tool(standing, call.tool), "")
             return self._prepared(standing, call, tool, approvals)
         except RefusedCallError as refusal:
             why = str(refusal)
@@ -86,19 +93,24 @@ class Calls(Speech):
         """Decide on what a call would say once more, against who reads there now (hook PRE_OUTPUT).
 
         So neither people nor a model are promised what would be withheld: a call that would be is refused before
-        anybody is asked about it. What the call refers to is not looked at, as that tells of it.
+        anybody is asked about it. Of one that is refused already, only what really helps there is offered. A call whose
+        result is to be told to another one later is refused if nothing that follows from it can flow there. What the
+        call refers to is not looked at, as that tells of it.
         """
-        if prepared.accepted is None or prepared.open is not None or prepared.decision.verdict is Verdict.BLOCK:
+        decision = prepared.decision
+        settled = decision.verdict is Verdict.BLOCK and _BY_READERS.isdisjoint(decision.remedies)
+        if prepared.accepted is None or prepared.open is not None or settled:
             return prepared
         tool, arguments = prepared.accepted
-        says = tool.declare(arguments, self._scene(standing, prepared)).says
+        declared = tool.declare(arguments, self._scene(standing, prepared))
+        says = declared.says if declared.tells is None else (declared.tells, "")
         if says is None:
             return prepared
-        lifted = prepared.approved or asking(prepared.decision)
-        spoken = self.speak(standing, await self.prospect(says[0]), says[1], approved=lifted)
-        if spoken.decision.verdict is not Verdict.BLOCK:
+        lifted = prepared.approved or asking(decision)
+        spoken = self.speak(standing, await self.prospect(says[0]), says[1], approved=lifted).decision
+        if spoken.verdict is not Verdict.BLOCK or (declared.tells is not None and _DOWN not in spoken.rules):
             return prepared
-        return replace(prepared, decision=combined(prepared.decision, spoken.decision))
+        return replace(prepared, decision=combined(decision, spoken))
 
     async def simulate(
         self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
@@ -155,6 +167,16 @@ class Calls(Speech):
             return replace(whole, decision=self.refused(standing, UNASKED, whole.decision))
         return whole
 
+    def _no_tool(self, standing: Standing, name: str) -> Decision:
+        """Return the decision on a call of a tool there is not; it names the nearest that its asker is offered."""
+        decision = self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing)
+        like = nearest(name, (tool.name for tool in self.offered(standing)))
+        outcomes = (
+            replace(outcome, message=f"{NO_TOOL}{like}") if outcome.message == NO_TOOL else outcome
+            for outcome in decision.outcomes
+        )
+        return replace(decision, outcomes=tuple(outcomes))
+
     def _holds(self, tool: Tool, taken: Asked) -> bool:
         """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it refers to.
 
@@ -187,9 +209,11 @@ class Calls(Speech):
         declared = tool.declare(arguments, scene)
         made = self._bound(standing, made, taken, declared)
         facts = self._facts(tool, declared)
+        leads = declared.tells if declared.says is None else declared.says[0]
         request = replace(
             self._request(Hook.PRE_TOOL_CALL, standing),
             tool=facts,
+            sink=None if leads is None else labelling.expected(self.document, leads),
             content="\n".join(strings(dict(given))),
             # By the names that the server and the rules know them by, where those differ from the fields.
             arguments=tuple(arguments.model_dump(by_alias=True).items()),

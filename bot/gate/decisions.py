@@ -350,6 +350,7 @@ class Decisions:
             home=there.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
             home_readers=there.readers,
+            home_vouched=there.vouched,
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),
             others=labelling.others(self.document, standing.principal, home, standing.others),

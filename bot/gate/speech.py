@@ -183,9 +183,7 @@ class Speech(Decisions):
     ) -> Decision:
         """Return a sending call's decision joined with that on its text; who reads there is asked when it is sent."""
         address, text = says
-        clearance = labelling.told_at(self.document, address)
-        shared = self.document.chat(address.channel, address.workspace, address.chat) is not None
-        there = Destination(str(address), address.channel, clearance, shared=shared)
+        there = labelling.expected(self.document, address)
         said = self.speak(standing, there, text, approved=approved, carried=carried)
         return combined(decision, said.decision)
 

@@ -36,7 +36,7 @@ class Message:
         A private word to the session's own principal, at an address cleared for it, is not consequential.
         """
         address = recipient(scene, arguments.recipient, arguments.channel)
-        clearance = labelling.told_at(scene.document, address)
+        clearance = labelling.expected(scene.document, address).clearance
         cleared = clearance is not None and scene.taint.flows_to(clearance)
         own = cleared and recipients.stays(scene.document, scene, scene.home, address)
         return Declared(clearance=clearance, consequential=not own, says=(address, arguments.text))
@@ -56,4 +56,4 @@ def recipient(scene: Scene, name: str, channel: str = "") -> Address:
     try:
         return recipients.find(scene.document, scene, name, channel)
     except recipients.UnknownRecipientError:
-        raise RefusedCallError(recipients.UNKNOWN) from None
+        raise RefusedCallError(recipients.UNKNOWN_THERE if channel else recipients.UNKNOWN) from None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from bot import bounded, recipients
+from bot import bounded, labelling, recipients
 from bot.errors import RequestError
 from bot.sessions.kin import Bounded, Errand, Kind
 from bot.tools.base import Arguments, Content, Declared, Result, Scene
@@ -107,11 +107,15 @@ class SessionsSpawn:
     def declare(self, arguments: SpawnArguments, scene: Scene) -> Declared:
         """Declare the child as the sink: it may know what its principal may.
 
-        Having its result told to somebody else than whom the session acts for is consequential.
+        Its result carries at least the label of its task. So a recipient who may not know that can never be told it,
+        and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
         """
-        to = recipient(scene, arguments.deliver_to) if arguments.deliver_to else None
-        others = to is not None and not recipients.stays(scene.document, scene, scene.home, to)
-        return Declared(clearance=scene.ceiling, consequential=others, tells=to)
+        if not arguments.deliver_to:
+            return Declared(clearance=scene.ceiling)
+        to = recipient(scene, arguments.deliver_to)
+        others = not recipients.stays(scene.document, scene, scene.home, to)
+        known = labelling.expected(scene.document, to).clearance or PUBLIC
+        return Declared(clearance=scene.ceiling.meet(known), consequential=others, tells=to)
 
     async def run(self, arguments: SpawnArguments, scene: Scene) -> Result:
         """Have it made; what is not to be had is one constant sentence."""

@@ -186,3 +186,44 @@ def test_a_case_names_the_server_of_a_tool(tmp_path: Path, capsys: pytest.Captur
     path = cases(tmp_path, f"cases:\n- {{case: one, request: {request}, verdict: BLOCK, rules: [no_write_down]}}\n")
     assert run_cases(load_config(config, {}, ARGUMENTS), path, as_json=False) == 0
     assert capsys.readouterr().out == "1 of 1 cases are decided as they say\n"
+
+
+def test_a_case_names_who_asks_and_whose_words_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each variable that a rule can use is said by a case; a role is the policy's unless the case says it."""
+    config = tmp_path / "config.yaml"
+    condition = 'asker == "ann" && asker_role == "approver" && "guest" in other_roles'
+    people = {
+        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+        "ann": {"role": "approver", "clearance": "INTERNAL", "accounts": ["console:ann"]},
+        "eve": {"role": "guest", "clearance": "PUBLIC", "accounts": ["console:eve"]},
+    }
+    rule = {"id": "hers", "hook": "PRE_TOOL_CALL", "when": condition, "action": "BLOCK"}
+    chats = {"team": {"channel": "console", "chat": "team", "classification": "CONFIDENTIAL"}}
+    config.write_text(json.dumps({"policy": {"principals": people, "rules": [rule], "chats": chats}}))
+    tool = "tool: {name: read_file, effect: read, result: INTERNAL}"
+    said = [
+        "asker: ann, others: [eve]",
+        "asker: ann, other_roles: [guest]",
+        "asker: bea, asker_role: approver, other_roles: [guest]",
+        "asker: ann, asker_role: member, others: [eve]",
+        "asker: ann, other_roles: []",
+        "asker: ann, others: [eve], other_roles: [member]",
+    ]
+    team = "principal: 'chat:console::team:'"
+    lines = [
+        f"- {{case: c{number}, request: {{hook: PRE_TOOL_CALL, {team}, {one}, {tool}}}, verdict: ALLOW}}\n"
+        for number, one in enumerate(said)
+    ]
+    run_cases(load_config(config, {}, ARGUMENTS), cases(tmp_path, f"cases:\n{''.join(lines)}"), as_json=True)
+    told = [case["rules"] for case in json.loads(capsys.readouterr().out)["cases"]]
+    assert ["hers" in rules for rules in told] == [True, True, False, False, False, False]
+    # What nobody known asks may be read for nobody, and what others may not know is asked about.
+    assert "read_is_decided_before_it_happens" in told[2]
+    assert "others_cannot_command" in told[5]
+    assert told[4] == []
+
+
+@pytest.mark.parametrize("field", ["asker_role: boss", "other_roles: [boss]", "other_roles: guest"])
+def test_a_role_there_is_not_is_refused_by_line(office: Config, tmp_path: Path, field: str) -> None:
+    text = f"cases:\n- {{case: a, request: {{hook: PRE_OUTPUT, {field}}}, verdict: ALLOW}}\n"
+    assert "cases.yaml:2: `" in refused(office, cases(tmp_path, text))

@@ -186,13 +186,13 @@ def test_what_may_be_told_in_a_private_chat_is_no_more_than_its_reader_may_know(
     people = {"ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:ann"]}}
     alias = {"channel": "console", "chat": "ann", "clearance": "PUBLIC"}
     ann, nobody = Address("console", "ann"), Address("console", "nobody")
-    assert labelling.told_at(document(principals=people), ann) == INTERNAL
-    assert labelling.told_at(document(principals=people, recipients={"a": alias}), ann) == PUBLIC
-    assert labelling.told_at(document(principals=people), nobody) is None
+    assert labelling.expected(document(principals=people), ann).clearance == INTERNAL
+    assert labelling.expected(document(principals=people, recipients={"a": alias}), ann).clearance == PUBLIC
+    assert labelling.expected(document(principals=people), nobody).clearance is None
     team = {"channel": "console", "chat": "ann", "classification": "CONFIDENTIAL"}
-    assert labelling.told_at(document(principals=people, chats={"team": team}), ann) == CONFIDENTIAL
+    assert labelling.expected(document(principals=people, chats={"team": team}), ann).clearance == CONFIDENTIAL
     blocked = {**team, "blocked": True}
-    assert labelling.told_at(document(principals=people, chats={"team": blocked}), ann) is None
+    assert labelling.expected(document(principals=people, chats={"team": blocked}), ann).clearance is None
 
 
 def test_what_a_call_asks_for_is_a_label_of_the_configuration() -> None:

@@ -192,10 +192,11 @@ async def test_nothing_is_left_of_an_offer_after_a_reset(tmp_path: Path) -> None
 async def test_who_may_not_know_it_anywhere_is_offered_nothing(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
         receipt = await people.say("mel", QUESTION)
-        # The model is told, and answers.
-        assert DENIED_HERE not in people.rooms.said
+        assert people.rooms.heard(TEAM) == [DENIED_HERE]
         assert results(await people.app.store.events(receipt.sid)) == [("read_file", "denied")]
-        assert people.rooms.alone("mel") == []
+        (told,) = people.rooms.alone("mel")
+        assert "overshoot" in told
+        assert "offered" not in told
 
 
 @pytest.mark.parametrize("overshoot", ["block", "allow"])

@@ -102,6 +102,7 @@ destinations = st.builds(
     shared=st.booleans(),
     readers=maybe_labels,
     vouched=maybe_labels,
+    raised=maybe_labels,
 )
 
 
@@ -136,6 +137,8 @@ def requests(
         fresh=st.just(PUBLIC) | labels,
         lowered=maybe_labels,
         home_readers=maybe_labels,
+        home_vouched=maybe_labels,
+        sink=st.none() | destinations,
         asker=st.sampled_from(("owner", "ann")),
         asker_role=st.sampled_from(Role),
         others=st.none() | others,

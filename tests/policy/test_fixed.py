@@ -37,7 +37,7 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
 @pytest.mark.parametrize(
     "request_, rule, verdict, message, remedies",
     [
-        (BASE, _UNKNOWN, Verdict.BLOCK, "this tool is not known", {Remedy.DECLARE_TOOL}),
+        (BASE, _UNKNOWN, Verdict.BLOCK, "this tool is not known", set[Remedy]()),
         (
             replace(BASE, tool=Tool("x", Effect.READ, None)),
             _UNKNOWN,
@@ -57,6 +57,7 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
                 Remedy.CLASSIFY_LOWER,
                 Remedy.VOUCH,
                 Remedy.RECLASSIFY,
+                Remedy.CLEAR_READER,
             },
         ),
         (
@@ -64,14 +65,14 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
             _DOWN,
             Verdict.BLOCK,
             "this session has read more than may be known where the tool writes or sends",
-            {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.RELEASE},
+            {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.CLEAR_READER, Remedy.RELEASE},
         ),
         (
             replace(BASE, taint=PUBLIC, tool=Tool("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
             _DOWN,
             Verdict.BLOCK,
             "what this refers to is more than may be known where the tool writes or sends",
-            {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY},
+            {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.CLEAR_READER},
         ),
         (
             replace(BASE, tool=_READING, ceiling=PUBLIC),
@@ -92,14 +93,14 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
             "overshoot",
             Verdict.BLOCK,
             "after reading this the session could not answer here",
-            {Remedy.RECLASSIFY},
+            {Remedy.RECLASSIFY, Remedy.VOUCH},
         ),
         (
             replace(BASE, tool=_READING, home=PUBLIC, overshoot="ask"),
             "overshoot",
             Verdict.BLOCK,
             "after reading this the session could not answer here",
-            {Remedy.PRIVATE_CHAT, Remedy.RECLASSIFY},
+            {Remedy.PRIVATE_CHAT, Remedy.RECLASSIFY, Remedy.VOUCH},
         ),
         (
             _UNTRUSTED,

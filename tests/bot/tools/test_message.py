@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot import principals
-from bot.recipients import UNKNOWN
+from bot.recipients import UNKNOWN_THERE
 from bot.tools.base import RefusedCallError
 from bot.tools.message import Message, MessageArguments
 from channels.message import Address
@@ -110,7 +110,7 @@ def test_in_a_shared_chat_the_askers_private_chat_is_another_place() -> None:
 def test_an_unknown_recipient_is_refused_by_one_constant(recipient: str, channel: str) -> None:
     with pytest.raises(RefusedCallError) as refusal:
         Message().declare(to(recipient, channel=channel), scene())
-    assert str(refusal.value) == UNKNOWN
+    assert str(refusal.value) == UNKNOWN_THERE
 
 
 async def test_its_key_is_the_calls_so_that_a_repetition_is_the_same_message() -> None:
