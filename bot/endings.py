@@ -23,7 +23,7 @@ from bot.sessions.kin import Bounded, Lineage
 from bot.sessions.offers import Offer
 from bot.sessions.records import AuditRow
 from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
-from bot.standing import Call
+from bot.standing import Call, Standing
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
@@ -297,18 +297,12 @@ class Endings:
     def _constants(self, turn: OpenTurn, rows: list[AuditRow]) -> tuple[NewDelivery | None, ...]:
         """Return what is said at home once more was read than may be told there: the same for each message.
 
-        The model knows that by then, and chooses whether, how and after how many turns it ends (ADR 0021). So it is
-        told as for the least that may not be told there, and for nothing that another session sent.
+        The model knows that by then, and chooses whether, how and after how many turns it ends (ADR 0021). So nothing
+        is said of what another session sent.
         """
         if not turn.asked:
             return ()
-        standing, readers = turn.standing, _readers(turn)
-        text = DENIED_HERE
-        if not standing.destination.shared:
-            least = labelling.least_above(self._gate.document, readers, standing.taint)
-            spoken = self._gate.speak(replace(standing, taint=least), standing.destination, "")
-            text = self._gate.explained(spoken.decision, readers, approvals.ANSWER)
-        notice = self._notice(turn, text, PUBLIC, rows)
+        notice = self._notice(turn, constant(self._gate, turn.standing), PUBLIC, rows)
         return tuple(notice and replace(notice, key=f"{notice.key}-{position}") for position in turn.asked)
 
     async def _apart(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
@@ -377,6 +371,19 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
+
+
+def constant(gate: Gate, standing: Standing) -> str:
+    """Return what each message is answered with at the home of a session that has read more than may be told there.
+
+    It tells of the least that may not be told there, whatever was read (ADR 0021).
+    """
+    if standing.destination.shared:
+        return DENIED_HERE
+    readers = standing.destination.clearance or PUBLIC
+    least = labelling.least_above(gate.document, readers, standing.taint)
+    spoken = gate.speak(replace(standing, taint=least), standing.destination, "")
+    return gate.explained(spoken.decision, readers, approvals.ANSWER)
 
 
 def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:

@@ -24,8 +24,8 @@ from policy.labels import Integrity
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD})
-"""What became of what a session took; everything else is a final failure."""
+TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
+"""What became of what a session took, as far as its sender may know; everything else is a final failure."""
 
 _RESULT: Final = "result"
 
@@ -75,6 +75,7 @@ class Post:
             report=report,
             run="" if result is None else result.run,
             hold=hold or (result is not None and result.beyond),
+            told=sender.visibility,
         )
         try:
             return await self._store.receive(parcel)

@@ -30,8 +30,8 @@ UNKNOWN: Final = "there is no such receipt"
 WITHHELD: Final = "withheld"
 """The code of what was not handed over because the policy at that moment forbade it."""
 
-_UNTOLD: Final = frozenset({Arrival.HELD, Arrival.FULL})
-"""Both mean that the text was above what the target had read."""
+_UNTOLD: Final = frozenset({Arrival.HELD, Arrival.FULL, Arrival.UNTOLD})
+"""What the sender is never told: the text was above what the target had read, or the target above its sender."""
 
 _UNDER_WAY: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
 

@@ -114,6 +114,13 @@ class CommandContext:
             return state
         return state if state.visibility.flows_to((await self.standing(None)).reader) else None
 
+    async def above(self, state: SessionState | None) -> bool:
+        """Say whether a session has read more than may be told here.
+
+        What it does by then is the choice of a model that knows that, so no answer here may depend on it (ADR 0021).
+        """
+        return state is not None and not state.visibility.flows_to((await self.standing(None)).reader)
+
     async def in_shared_chat(self) -> bool:
         """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
         return bool(self.address.recipient) or (await self.gate.destination(self.address)).shared

@@ -46,10 +46,12 @@ async def why(context: CommandContext, argument: str) -> Reply:
         threads = (await context.store.listed(listed)).sessions
         states += tuple(state for state in threads if state.sid != context.sid and _is_here(context, state))
     found = [denial for state in states if (denial := await _last_denial(context, state, reader, asker)) is not None]
+    # That nothing was refused here tells of this conversation as much as what was.
+    known = PUBLIC if own is None else own.visibility
     if not found:
-        return Reply(NOTHING_REFUSED)
+        return Reply(NOTHING_REFUSED, known)
     event, label = max(found, key=lambda denial: denial[0].ts)
-    return Reply(_explained(events.decision_in(event) or {}), label)
+    return Reply(_explained(events.decision_in(event) or {}), label.join(known))
 
 
 def _is_here(context: CommandContext, state: SessionState) -> bool:

@@ -25,6 +25,9 @@ MEANINGS: Final = MappingProxyType(
 NOT_YOURS: Final = "no message {position} of yours waits here"
 """The answer for one that is another's, that another session sent, or that there is none of."""
 
+NOT_HERE: Final = "this conversation has read more than may be told here, so `/stop` alone cancels what waits"
+"""The answer where nobody may know what waits: a model that has read more chooses that (ADR 0021)."""
+
 _MODES: Final = frozenset(QueueMode)
 _DROP: Final = "drop"
 _SHOWN: Final = 20
@@ -71,6 +74,8 @@ async def _changed(context: CommandContext, mode: QueueMode) -> Reply:
 
 
 async def _dropped(context: CommandContext, position: int) -> Reply:
+    if await context.above(await context.state()):
+        raise CommandError(NOT_HERE)
     waiting = {item.position: item for item in await context.store.waiting(context.sid)}
     item = waiting.get(position)
     if item is None or item.sender != context.caller.principal or "origin" in item.body:

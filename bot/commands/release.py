@@ -49,6 +49,9 @@ def may_release(context: CommandContext) -> bool:
 async def release(context: CommandContext, argument: str) -> Reply:
     """Show what would be sent, or send what was shown."""
     words = argument.split()
+    if await context.above(await context.state()):
+        # Which number a text has, and whether a turn is open, tells of what was read since.
+        raise NotFoundError
     if len(words) == 2 and words[0] == "confirm":  # noqa: PLR2004 - the word and the code
         return await _confirm(context, words[1].lower())
     if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - what, the word, and whom

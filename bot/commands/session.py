@@ -10,10 +10,14 @@ from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.places import NOT_CLASSIFIED
 from bot.commands.usage import described
+from bot.endings import constant
+from bot.gate.decisions import MAY_GO_ON
+from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.events import Event, EventType
 from bot.sessions.log import backwards
 from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.sessions import describe
+from channels.message import Address, OutboundKind
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
 from policy.overrides import Place
@@ -77,20 +81,43 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     """Stop the running turn and cancel what waits."""
     _nothing_more(argument)
     reader = (await context.standing(None)).reader
-    running, cancelled = await context.store.stop(context.sid, actor=context.caller.principal, reader=reader)
+    stopped = await context.store.stop(context.sid, actor=context.caller.principal, reader=reader)
     # A turn in another process learns of it when it next writes or renews its lease.
     context.interrupt(context.sid)
     # Whether there were any is not told: they may be above what may be known here.
     state = await context.state()
     whose = context.caller.principal if state is None else state.principal
     await context.spawner.stop(whose, context.sid, context.typed, interrupt=context.interrupt)
-    waiting = f", {cancelled} waiting {'message' if cancelled == 1 else 'messages'} cancelled" if cancelled else ""
-    if state is not None and not state.visibility.flows_to(reader):
-        # Neither is whether a session above those who read here was running.
-        return Reply(f"{STOPPED}{waiting}")
-    if not running and not cancelled:
+    if state is not None:
+        await _unanswered(context, state, stopped.unanswered)
+    if await context.above(state):
+        # Neither is whether a session above those who read here was running, nor how many messages it had taken in.
+        return Reply(STOPPED)
+    if not stopped.running and not stopped.cancelled:
         return Reply(NOTHING_RUNS)
-    return Reply(f"{'stopping' if running else 'nothing was running'}{waiting}")
+    many = f"{stopped.cancelled} waiting {'message' if stopped.cancelled == 1 else 'messages'} cancelled"
+    told = "stopping" if stopped.running else "nothing was running"
+    return Reply(f"{told}, {many}" if stopped.cancelled else told)
+
+
+async def _unanswered(context: CommandContext, state: SessionState, positions: tuple[int, ...]) -> None:
+    """Answer each message that was cancelled as a turn would have, where what was read may not be told at its address.
+
+    Which of them a turn had taken in is the model's choice by then (ADR 0021).
+    """
+    home = Address.parse(state.home)
+    destination = await context.gate.destination(home)
+    if state.taint.flows_to(destination.clearance or PUBLIC):
+        return
+    standing = replace(await context.standing(state), home=home, destination=destination)
+    spoken = context.gate.reply(standing, destination, constant(context.gate, standing), PUBLIC)
+    row = context.gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
+    if positions and spoken.decision.verdict in MAY_GO_ON:
+        await context.store.append((row,))
+        for position in positions:
+            key = f"stopped-{position}-notice"
+            notice = NewDelivery(key, state.home, spoken.text, PUBLIC, OutboundKind.NOTICE, approved=OURS)
+            await context.store.put(context.sid, notice)
 
 
 async def taint(context: CommandContext, argument: str) -> Reply:

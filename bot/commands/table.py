@@ -31,9 +31,9 @@ from bot.commands import (
     usage,
 )
 from bot.commands.base import Command, CommandContext, Reply, UsageError
-from bot.errors import ArchivedError, RequestError
+from bot.errors import ArchivedError, BusyError, RequestError
 from bot.sessions.values import Status
-from policy.labels import Level
+from policy.labels import PUBLIC, Level
 from policy.request import Role
 
 QUIT: Final = "/quit"
@@ -274,6 +274,10 @@ async def answer(context: CommandContext, text: str) -> Reply:
     except UsageError as error:
         reason = f"{error}, " if str(error) else ""
         return Reply(f"{reason}write it as `{command.usage}`")
+    except BusyError as error:
+        # What keeps a conversation busy is the choice of a model that has read what it has.
+        state = await context.state()
+        return Reply(str(error), PUBLIC if state is None else state.visibility)
     except RequestError as error:
         return Reply(str(error))
 

@@ -48,8 +48,11 @@ class Admission:
         """Let in what whoever the turn is for said meanwhile, up to what somebody else said or what may not enter.
 
         `opening` tells that the model was not asked yet in this turn. What other sessions sent is no one's to say here.
+        Above its address its steps let nothing in, as they would choose what waits there (ADR 0021).
         """
         if not turn.mode.joins(opening=opening) or (opening and turn.messages and _from_session(turn.messages[-1])):
+            return
+        if turn.above_home and not opening:
             return
         try:
             for item in takewhile(partial(_joins, turn), await turn.inbox()):

@@ -200,7 +200,8 @@ class Parcel:
 
     `generation` is the target's when it was sent. A `report` is what a background session tells its parent at its end,
     and that it rose above it: for that there is always room. `run` is that of the background session whose result it
-    is, empty for any other. With `hold` it is held whatever its label.
+    is, empty for any other. With `hold` it is held whatever its label. `told` is what the sender's own readers may
+    know: of a target that is above that, nothing shows to it.
     """
 
     sid: str
@@ -212,13 +213,18 @@ class Parcel:
     report: bool = False
     run: str = ""
     hold: bool = False
+    told: Label = PUBLIC
 
 
 class Arrival(StrEnum):
-    """What a session did with a parcel; the last five are final failures."""
+    """What a session did with a parcel; the last five are final failures.
+
+    `UNTOLD` is for a sender who may not know of the session: it had no room or took nothing any more, and nobody hears.
+    """
 
     WAITING = "waiting"
     HELD = "held"
+    UNTOLD = "untold"
     ABSENT = "absent"
     RESET = "reset"
     ARCHIVED = "archived"
@@ -262,7 +268,7 @@ class KinStore(Protocol):
     async def receive(self, parcel: Parcel) -> Arrival:
         """Take a parcel into its session, or hold it, decided against what the session has read by then.
 
-        Raises BusyError: the inbox is full; try again later.
+        Raises BusyError: the inbox is full; try again later. Never for a sender who may not know of the session.
         """
         ...
 

@@ -16,7 +16,18 @@ from bot.sessions.listing import Listed, Page
 from bot.sessions.pairings import Answered, Pairing
 from bot.sessions.queueing import QueueMode
 from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
-from bot.sessions.values import Accepted, Claim, InboxItem, NewItem, Outcome, SessionState, Title, Write, Written
+from bot.sessions.values import (
+    Accepted,
+    Claim,
+    InboxItem,
+    NewItem,
+    Outcome,
+    SessionState,
+    Stopped,
+    Title,
+    Write,
+    Written,
+)
 from policy.labels import Label
 from policy.overrides import Change, Overrides
 
@@ -83,11 +94,10 @@ class SessionStore(Protocol):
         """Give the lease back without writing; a stale one is ignored."""
         ...
 
-    async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> tuple[bool, int]:
+    async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
         """Ask the running turn to stop and cancel what waits.
 
-        Returns whether a turn was open, and how many waiting items were cancelled: those that `reader` may know of,
-        all of them for None.
+        It counts what was cancelled and `reader` may know of, everything for None.
         """
         ...
 

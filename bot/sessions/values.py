@@ -110,6 +110,18 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a stop found: whether a turn was open, and how many waiting inputs it cancelled.
+
+    `unanswered` are the positions of those that people wrote, all of them.
+    """
+
+    running: bool
+    cancelled: int
+    unanswered: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of an input.
 

@@ -62,6 +62,7 @@ class Kin(Filing):
         args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._ids.op()]
         args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
         args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit, parcel.run, int(parcel.hold)]
+        args.append(str(parcel.told))
         large = [keys.body(text(ref)) for ref in bodies.large]
         reply = await self._link.script(
             Script.RECEIVE,
@@ -72,7 +73,7 @@ class Kin(Filing):
             raise BusyError
         # What became of it since, if it came before, is not the sender's matter here: it was delivered.
         arrival = Arrival(text(reply[1])) if text(reply[1]) in set(Arrival) else Arrival.WAITING
-        if arrival is Arrival.HELD:
+        if arrival in {Arrival.HELD, Arrival.UNTOLD}:
             # No hint of the session itself: it would be looked at and filed anew, which its readers could tell.
             await self._link.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
         if arrival is Arrival.WAITING:

@@ -32,6 +32,7 @@ from bot.sessions.values import (
     Outcome,
     SessionState,
     Status,
+    Stopped,
     Title,
     Write,
     Written,
@@ -196,15 +197,15 @@ class Sessions(Filing, Questions):
         reply = await self._link.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
         await self._mark_ready(claim.sid, reply[1])
 
-    async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> tuple[bool, int]:
+    async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
         """Ask the running turn to stop and cancel what waits."""
         keys = session_keys(sid)
         names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._ids.op())]
         told = "" if reader is None else str(reader)
         reply = await self._link.script(Script.STOP, names, [raw(actor), self._options.keep_ms, told])
-        _, running, cancelled, ready = reply
+        _, running, cancelled, ready, *unanswered = reply
         await self._mark_ready(sid, ready)
-        return bool(running), int(cancelled)
+        return Stopped(bool(running), int(cancelled), tuple(map(int, unanswered)))
 
     async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
         """Start a new generation."""

@@ -305,7 +305,7 @@ def event(entry: StreamEntry, fetched: Fetched) -> Event:
 def item_body(stored: bytes) -> bytes:
     """Return an item's body as stored."""
     head, _, rest = stored.partition(b"\n")
-    return rest[sum(map(int, head.split()[4:])) :]
+    return rest[sum(map(int, head.split()[4:6])) :]
 
 
 def item(stored: bytes, fetched: Fetched) -> InboxItem:
@@ -313,7 +313,7 @@ def item(stored: bytes, fetched: Fetched) -> InboxItem:
     head, _, rest = stored.partition(b"\n")
     version, position, at, labelled, *lengths = head.split()
     check_version(version)
-    first, second = map(int, lengths)
+    first, second, _ = map(int, lengths)
     return InboxItem(
         position=int(position),
         dedupe=text(rest[:first]),

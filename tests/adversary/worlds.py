@@ -179,6 +179,9 @@ BUDGET: Final = 100_000
 
 _READER: Final = Lane("reader", "reader", LOW, person=True)
 
+_SENDER: Final = replace(spawn("child"), script=Script((PAUSE, replace(SEND_UP, times=3))))
+"""A background session that sends its parent more than that may have room for, once that has done what it can."""
+
 _FIELDS: Final[JsonValue] = {"n": {"type": "number"}}
 _RANGED: Final[JsonValue] = {"n": {"type": "number", "min": 0, "max": 9999}}
 _WIDE: Final[JsonValue] = {"n": {"type": "number", "min": 0, "max": 999_999_999_999_999}}
@@ -217,7 +220,7 @@ WORLDS: Final = (
         {
             "low": (READ, spawn("child"), TIME, LIST, HOLD, PAUSE),
             "child": (TIME, SEND_UP, PAUSE),
-            "reader": (typed("hello"), typed("/stop"), PAUSE),
+            "reader": (typed("hello"), typed("/stop"), typed("/queue"), typed("/queue drop 2"), PAUSE),
         },
         breadth=80,
         lanes=(_LOW, _READER),
@@ -230,7 +233,7 @@ WORLDS: Final = (
         {
             "team": (READ, spawn("child"), TIME, LIST, HOLD, PAUSE),
             "child": (TIME, SEND_UP, PAUSE),
-            "reader": (typed("hello"), typed("/stop"), PAUSE),
+            "reader": (typed("hello"), typed("/stop"), typed("/queue"), typed("/queue drop 2"), PAUSE),
         },
         breadth=80,
         lanes=(Lane("team", "team", TEAM, "room:ann"), Lane("reader", "reader", TEAM, "room:mel", person=True)),
@@ -240,6 +243,18 @@ WORLDS: Final = (
             "chats": {
                 "team": {"channel": "room", "chat": "team", "classification": "CONFIDENTIAL", "inbound": "PUBLIC"}
             }
+        },
+    ),
+    World(
+        "full",
+        "A3",
+        "how much room there is in a session must not show in one below it that sends to it",
+        {"high": (_SENDER, READ, TIME)},
+        breadth=100,
+        lanes=(_LOW, _HIGH),
+        limits={"inbox_items": 1},
+        policy={
+            "rules": [{"id": "asks", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}]
         },
     ),
     World(

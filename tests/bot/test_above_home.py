@@ -1,15 +1,20 @@
 """A conversation that has read more than its address may know says the same there, however its turns end (ADR 0021)."""
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from bot.commands.session import STOPPED
 from bot.endings import DENIED_HERE
 from bot.labelling import least_above
 from bot.sessions.events import EventType
+from bot.sessions.queueing import QueueMode
+from bot.tools.base import Scene
 from channels.message import Address, Signal
 from policy.labels import PUBLIC, Label, Level, parse
-from tests.bot.kit import bang, document, eventually
+from tests.bot.kit import Probe, TextArguments, bang, document, eventually, parts
 from tests.bot.rooms import CHATS, TEAM, talking, team
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +87,37 @@ async def test_each_message_of_a_turn_is_told_of(tmp_path: Path) -> None:
             await people.send("ann", text)
         await people.settled()
         assert rooms.heard(TEAM) == [DENIED_HERE] * 4
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("mode", list(QueueMode))
+async def test_a_stop_answers_each_message_once(tmp_path: Path, mode: QueueMode, *, shared: bool) -> None:
+    """Which of them a turn has taken in by then cannot be told, nor how many wait."""
+    rooms = team("ann", "eve")
+    address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
+    goes_on = asyncio.Event()
+
+    async def slow(_arguments: TextArguments, _scene: Scene) -> None:
+        await goes_on.wait()
+
+    given = parts(Probe("slow", does=slow))
+    async with talking(tmp_path, rooms, chats=chats, recipients=DESKS, parts=given) as people:
+        await people.say("ann", READ, address)
+        await people.say("ann", f"/queue {mode}", address)
+        before = len(rooms.heard(address))
+        for text in (bang("slow"), "one", "two"):
+            await people.send("ann", text, address)
+        await people.send("ann", "/stop", address)
+        goes_on.set()
+        await people.settled(address)
+
+        async def all_told() -> bool:
+            return len(rooms.heard(address)) >= before + 3 + (not shared)
+
+        await eventually(all_told)
+        told = Counter(rooms.heard(address)[before:])
+        assert told.pop(STOPPED, 0) == (not shared)
+        assert told == {rooms.heard(address)[0]: 3}
 
 
 @pytest.mark.parametrize("level", ["INTERNAL", "CONFIDENTIAL"])

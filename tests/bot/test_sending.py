@@ -257,12 +257,16 @@ async def test_a_full_inbox_is_tried_again_and_a_session_that_is_gone_sends_noth
         assert await sent(owner, there) is Arrival.ABSENT
         await owner.send("hello")
         await desk.send("hello")
+        await owner.say(f"/send {desk.sid} this fills what sessions may have waiting there", wait=False)
         assert await sent(owner, there) is None
         assert "it was taken, `/status receipt-" in await owner.say(f"/send {desk.sid} hi", wait=False)
-        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.PENDING]
+        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [
+            DeliveryState.SENT,
+            DeliveryState.PENDING,
+        ]
         await owner.app.store.stop(desk.sid, actor="owner")
         await owner.app.outbox.collect(owner.sid)
-        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.SENT]
+        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.SENT] * 2
         assert (await desk.state()).waiting_items == 1
 
 

@@ -1,15 +1,18 @@
 """Sessions among themselves: a child and its task are one step, items are held or let in, slots are never leaked."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from bot.errors import BusyError, NotFoundError
+from bot.post import TAKEN
 from bot.sessions.deliveries import OURS, RISEN, Delivery, NewDelivery, risen_key
 from bot.sessions.kin import MOST_HOPS, Arrival, Caps
-from bot.sessions.values import ItemStatus, Outcome, Status, Turn, Write
+from bot.sessions.values import ItemStatus, NewItem, Outcome, Status, Turn, Write
 from bot.store.keys import READY, list_key, slots_key
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -150,7 +153,7 @@ async def test_a_report_is_taken_by_a_full_session_and_by_one_that_has_ended(sto
 
 async def test_no_read_up_what_waits_from_above_takes_no_room_of_what_is_sent_below(server: Supervisor) -> None:
     """Else whoever sends low would see by its receipt, and by what becomes of it at last, that high ones sent much."""
-    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=2))
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4))
     claim, written = await started(store)
     high = parse("CONFIDENTIAL{acme}~")
     await store.record(claim, Write(fresh(), written.seq, events=(event(label=high, admitted=True),)))
@@ -176,6 +179,73 @@ async def test_a_person_lets_in_what_there_is_room_for_at_its_level(server: Supe
     await store.decide_held(sid, first.id, accept=True, op=fresh(), audit=())
     with pytest.raises(BusyError):
         await store.decide_held(sid, second.id, accept=True, op=fresh(), audit=())
+    await store.close()
+
+
+async def test_no_read_up_a_session_above_its_sender_is_never_busy(server: Supervisor) -> None:
+    """What it has no room for is held there, and beyond that let go; its sender cannot tell."""
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4, held_limit=2))
+    claim, written = await started(store)
+    await store.record(claim, Write(fresh(), written.seq, events=(event(label=SECRET, admitted=True),)))
+    arrivals = [await store.receive(parcel(claim.sid, dedupe=f"p{n}", told=PUBLIC)) for n in range(6)]
+    assert arrivals == [Arrival.WAITING] * 2 + [Arrival.UNTOLD] * 4
+    assert set(arrivals) <= TAKEN
+    assert [str(one.label) for one in await store.held(claim.sid)] == ["PUBLIC"] * 2
+    # One that comes again is the same, and one that was let go left nothing.
+    again = [await store.receive(parcel(claim.sid, dedupe=f"p{n}", told=PUBLIC)) for n in range(6)]
+    assert again == arrivals
+    with pytest.raises(BusyError):
+        await store.receive(parcel(claim.sid, dedupe="as high"))
+    await store.close()
+
+
+async def test_no_read_up_what_is_passed_on_unseen_is_never_refused_for_room(server: Supervisor) -> None:
+    """Its sender may know of the session, and not of how much is held there at the level of what it passes on."""
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4, held_limit=1))
+    sid = fresh()
+    await store.accept(item(sid))
+    arrivals = [await store.receive(parcel(sid, SECRET, dedupe=f"p{n}", told=PUBLIC)) for n in range(2)]
+    assert arrivals == [Arrival.HELD, Arrival.UNTOLD]
+    assert await store.receive(parcel(sid, SECRET, dedupe="as high")) is Arrival.FULL
+    await store.close()
+
+
+async def test_no_read_up_that_a_session_above_its_sender_has_ended(store: RedisStore) -> None:
+    new = child("parent", label=SECRET)
+    await store.accept(new)
+    await store.stop(new.sid, actor="ann")
+    assert await store.receive(parcel(new.sid, told=PUBLIC)) is Arrival.UNTOLD
+    assert await store.receive(parcel(new.sid)) is Arrival.ENDED
+    assert await store.held(new.sid) == ()
+
+
+@pytest.mark.parametrize("limit, most", [(1, 1), (7, 4), (10, 5)])
+async def test_what_sessions_send_takes_no_room_of_people(server: Supervisor, limit: int, most: int) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=limit))
+    sid = fresh()
+    await store.accept(item(sid))
+    for number in range(most):
+        assert await store.receive(parcel(sid, dedupe=f"p{number}")) is Arrival.WAITING
+    with pytest.raises(BusyError):
+        await store.receive(parcel(sid, dedupe="one more"))
+    for number in range(1, limit):
+        await store.accept(item(sid, f"i{number}"))
+    with pytest.raises(BusyError):
+        await store.accept(item(sid, "one more of theirs"))
+    await store.close()
+
+
+async def test_in_a_shared_chat_nobody_fills_the_room_of_what_sessions_send(server: Supervisor) -> None:
+    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=16))
+    sid, home = fresh(), "chat:room::team:"
+    await store.accept(NewItem(sid, "d", "ann", PUBLIC, {"text": "x"}, home, home))
+    taken = Counter[str]()
+    for sender in ("mel", "bob", "cy", "mel", "dee"):
+        for number in range(10):
+            with suppress(BusyError):
+                taken[sender] += await store.receive(parcel(sid, dedupe=f"{sender}{number}", sender=sender)) in TAKEN
+    # As many as there is room left then; those of mel that were taken before are taken again.
+    assert taken == {"mel": 8, "bob": 2, "cy": 1, "dee": 1}
     await store.close()
 
 

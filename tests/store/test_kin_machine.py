@@ -12,19 +12,33 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bot.errors import BusyError, NotFoundError
 from bot.sessions.deliveries import RISEN_KEY
-from bot.sessions.kin import Arrival, Caps, Slot
+from bot.sessions.kin import Arrival, Caps, Parcel, Slot
 from bot.sessions.values import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
-from tests.store.world import KEY, child, claimed, command, dump, event, fresh, item, keys, parcel, row, slot
+from tests.store.world import (
+    KEY,
+    TOP,
+    child,
+    claimed,
+    command,
+    dump,
+    event,
+    fresh,
+    item,
+    keys,
+    parcel,
+    row,
+    slot,
+)
 
 LABELS = st.builds(
     Label, st.sampled_from(Level), st.frozensets(st.sampled_from(["acme", "hr"])), st.sampled_from(Integrity)
 )
 CAPS = Caps(children=2, live=3, depth=2)
-LIMITS = StoreOptions(inbox_limit=4, held_limit=2)
+LIMITS = StoreOptions(inbox_limit=6, held_limit=2)
 RUNS = tuple(f"r{number}" for number in range(6))
 PARENTS = ("one", "two")
 POOLS = tuple(map(parse, ("PUBLIC", "CONFIDENTIAL", "CONFIDENTIAL{hr}")))
@@ -60,7 +74,7 @@ class Slots:
 class Target:
     """What a session that others send to must be; `waiting` and `held` are dedupe keys, oldest first.
 
-    `labels` are those of all that was let in.
+    `labels` are those of all that was let in, and `senders` whose what other sessions sent was.
     What was held once is held for ever for its sender, whatever a person decided. `reports` are those of what it
     spawned, `above` tells that it once had read what its parent, which had read nothing, had not, and `unsaid` that the
     notice of that is still to be said; `silent` that it was above from the start, of which there is no notice. A task
@@ -72,10 +86,13 @@ class Target:
     generation: int = 1
     taint: Label = PUBLIC
     typed: Label = PUBLIC
+    made: Label = PUBLIC
     archived: bool = False
     ended: bool = False
     waiting: list[str] = field(default_factory=list[str])
     labels: dict[str, Label] = field(default_factory=dict[str, Label])
+    senders: dict[str, str] = field(default_factory=dict[str, str])
+    untold: set[str] = field(default_factory=set[str])
     held: dict[str, Label] = field(default_factory=dict[str, Label])
     reports: set[str] = field(default_factory=set[str])
     above: bool = False
@@ -98,46 +115,62 @@ class Target:
         self.unsaid = self.unsaid or (risen and not self.above and not self.silent)
         self.above = self.above or risen
 
-    def receive(self, dedupe: str, label: Label, generation: int, *, report: bool) -> Arrival | None:
+    def receive(self, sent: Parcel) -> Arrival | None:
         """Return what becomes of something sent, None for busy."""
         if not self.exists:
             return Arrival.ABSENT
-        if dedupe not in {*self.known, *self.were_held}:
-            fits = label.flows_to(self.taint)
-            refusal = self._refusal(generation, label, fits=fits) if not report else self._gone(generation)
+        seen = self.made.join(self.typed).join(self.taint)
+        above = not (seen.flows_to(sent.told) and sent.label.flows_to(sent.told))
+        if sent.dedupe not in {*self.known, *self.were_held}:
+            fits = sent.label.flows_to(self.taint)
+            room = sent.report or not fits or not self.full(sent.label, sent.sender)
+            refusal = self._refusal(sent, room=fits and room)
             if refusal is not Arrival.WAITING:
-                return refusal
-            if fits:
-                self.ended = self.archived = False
-                self.put(dedupe, label)
-            else:
-                self.were_held.add(dedupe)
-                self.held[dedupe] = label
-                self.reports |= {dedupe} if report else set()
-        return Arrival.HELD if dedupe in self.were_held else Arrival.WAITING
+                return Arrival.UNTOLD if above and refusal is not Arrival.RESET else refusal
+            if not room and not above:
+                return None
+            self._take(sent, fits=fits, room=room)
+        if sent.dedupe in self.were_held:
+            return Arrival.UNTOLD if sent.dedupe in self.untold else Arrival.HELD
+        return Arrival.WAITING
 
-    def _gone(self, generation: int) -> Arrival:
-        """Return why not even a report is taken, WAITING if it is."""
-        if generation != self.generation:
+    def _take(self, sent: Parcel, *, fits: bool, room: bool) -> None:
+        """Let something in or hold it; where it fits and has no room, nobody is to hear of that."""
+        self.senders[sent.dedupe] = sent.sender
+        if fits and room:
+            self.ended = self.archived = False
+            self.put(sent.dedupe, sent.label)
+            return
+        self.were_held.add(sent.dedupe)
+        self.held[sent.dedupe] = sent.label
+        self.reports |= {sent.dedupe} if sent.report else set()
+        self.untold |= set() if room else {sent.dedupe}
+
+    def _refusal(self, sent: Parcel, *, room: bool) -> Arrival:
+        """Return why something new is not taken, WAITING if it is; with `room` it enters and need not be held."""
+        if sent.generation != self.generation:
             return Arrival.RESET
-        return Arrival.ARCHIVED if self.archived and not self.ended else Arrival.WAITING
-
-    def _refusal(self, generation: int, label: Label, *, fits: bool) -> Arrival | None:
-        """Return why something new is not taken that is no report, WAITING if it is, None for busy."""
-        if (gone := self._gone(generation)) is not Arrival.WAITING:
-            return gone
+        if self.archived and not self.ended:
+            return Arrival.ARCHIVED
+        if sent.report:
+            return Arrival.WAITING
         if self.ended:
             return Arrival.ENDED
-        if fits:
-            return None if self.full(label) else Arrival.WAITING
-        alike = [one for one, held in self.held.items() if held.flows_to(label) and label.flows_to(held)]
-        return Arrival.FULL if len(set(alike) - self.reports) >= LIMITS.held_limit else Arrival.WAITING
+        alike = [one for one, held in self.held.items() if held.flows_to(sent.label) and sent.label.flows_to(held)]
+        full = len(set(alike) - self.reports) >= LIMITS.held_limit
+        return Arrival.FULL if full and not room else Arrival.WAITING
 
-    def full(self, label: Label) -> bool:
-        """Say whether as many inputs of a level and its compartments wait as may."""
-        waiting = (self.labels[one] for one in self.waiting)
-        alike = [one for one in waiting if one.flows_to(label) and label.flows_to(one)]
-        return len(alike) >= LIMITS.inbox_limit
+    def full(self, label: Label, sender: str) -> bool:
+        """Say whether as many inputs of a level and its compartments wait of what sessions sent as may.
+
+        That is half of what people may have waiting, and of that half as much as is left for others, if `sender` is not
+        the session's own person.
+        """
+        waiting = (one for one in self.waiting if one in self.senders)
+        alike = [one for one in waiting if self.labels[one].flows_to(label) and label.flows_to(self.labels[one])]
+        room = LIMITS.inbox_limit // 2 - len(alike)
+        own = [one for one in alike if self.senders[one] == sender]
+        return room <= 0 or (sender != "ann" and len(own) >= room)
 
     def drop(self, dedupes: list[str], status: str) -> None:
         """Give inputs their terminal status, as far as they are inputs already."""
@@ -217,6 +250,7 @@ class Machine(RuleBasedStateMachine):
         if target.task:
             lapsed = data.draw(st.booleans())
             new = replace(child("one", label=label), sid=sid)
+            target.made = label
             if lapsed:
                 with pytest.raises(BusyError):
                     self.run(self.store.accept(replace(new, reserved=1)))
@@ -235,20 +269,28 @@ class Machine(RuleBasedStateMachine):
         if not again:
             self.sent += 1
         dedupe = data.draw(st.sampled_from(known)) if again else f"p{self.sent}"
-        label, report = data.draw(LABELS), data.draw(st.booleans())
-        generation = target.generation + data.draw(st.sampled_from((0, 0, 0, -1, 1)))
-        sent = parcel(sid, label, dedupe=dedupe, generation=generation, report=report)
+        sent = parcel(
+            sid,
+            data.draw(LABELS),
+            dedupe=dedupe,
+            generation=target.generation + data.draw(st.sampled_from((0, 0, 0, -1, 1))),
+            report=data.draw(st.booleans()),
+            sender=data.draw(st.sampled_from(("ann", "bo"))),
+            told=data.draw(st.one_of(st.just(TOP), LABELS)),
+        )
         before, seen = self.run(dump(self.store, sid)), self.run(self.store.state(sid))
-        expected = target.receive(dedupe, label, generation, report=report)
+        stored = {*target.known, *target.were_held}
+        expected = target.receive(sent)
+        kept = {*target.known, *target.were_held} - stored
         if expected is None:
             with pytest.raises(BusyError):
                 self.run(self.store.receive(sent))
         else:
             # A reply that was lost is asked for again.
             assert [self.run(self.store.receive(sent)) for _ in range(2)] == [expected, expected]
-        if again or expected not in {Arrival.WAITING, Arrival.HELD}:
+        if not kept:
             assert self.run(dump(self.store, sid)) == before, "what is not taken leaves nothing"
-        if expected is Arrival.HELD:
+        if expected in {Arrival.HELD, Arrival.UNTOLD}:
             assert self.run(self.store.state(sid)) == seen, "no reader of the session hears of what is held"
             assert _but_held(self.run(dump(self.store, sid))) == _but_held(before), "nor is anything else left"
 
@@ -260,7 +302,8 @@ class Machine(RuleBasedStateMachine):
         if accept and (dedupe not in target.reports if target.ended else target.archived):
             error: type[Exception] | None = NotFoundError
         else:
-            error = BusyError if accept and target.full(target.held[dedupe]) else None
+            crowded = accept and target.full(target.held[dedupe], target.senders[dedupe])
+            error = BusyError if crowded else None
         for _ in range(2):
             decided = self.store.decide_held(sid, held.id, accept=accept, op=op, audit=(row(),))
             if error is not None:

@@ -8,7 +8,7 @@ from bot.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaEr
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Visibility
-from bot.sessions.values import Claim, ItemStatus, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.values import Claim, ItemStatus, Status, Stopped, Turn, Usage, Write, Written, YieldReason
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
 from tests.store.world import (
@@ -155,7 +155,7 @@ async def test_an_input_withdrawn_meanwhile_cannot_be_taken(store: RedisStore) -
     sid = fresh()
     await store.accept(item(sid))
     claim = await claimed(store, sid)
-    assert await store.stop(sid, actor="ann") == (False, 1)
+    assert await store.stop(sid, actor="ann") == Stopped(running=False, cancelled=1, unanswered=(1,))
     with pytest.raises(LeaseLostError, match="withdrawn"):
         await store.record(claim, opening(claim))
 
@@ -308,7 +308,7 @@ async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> N
 
 async def test_the_stop_flag_is_told_until_the_turn_ends(store: RedisStore) -> None:
     claim, written = await started(store)
-    assert await store.stop(claim.sid, actor="ann") == (True, 0)
+    assert await store.stop(claim.sid, actor="ann") == Stopped(running=True, cancelled=0)
     written = await store.record(claim, Write(fresh(), written.seq, events=(event(),)))
     assert written.stop
     await store.commit(claim, ending(written.seq, 1))

@@ -133,9 +133,18 @@ def slot(
     return NewSlot(run or fresh(), sid or fresh(), parent, pool, life, deadline)
 
 
-def parcel(sid: str, label: Label = PUBLIC, *, dedupe: str = "p1", generation: int = 1, report: bool = False) -> Parcel:
-    """Return what another session sends."""
-    return Parcel(sid, generation, dedupe, "ann", label, {"text": "handed over"}, report)
+def parcel(  # noqa: PLR0913 - what may differ of it
+    sid: str,
+    label: Label = PUBLIC,
+    *,
+    dedupe: str = "p1",
+    generation: int = 1,
+    report: bool = False,
+    sender: str = "ann",
+    told: Label = TOP,
+) -> Parcel:
+    """Return what another session sends, of which readers may know everything unless `told` says otherwise."""
+    return Parcel(sid, generation, dedupe, sender, label, {"text": "handed over"}, report, told=told)
 
 
 async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:

@@ -25,11 +25,7 @@ end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.who ~= principal then return {'foreign'} end
 if S.status == 'archived' then return {'move', 'archived', 'queued'} end
-if count('wait') >= limit or (sender ~= principal and count('wait') * 2 >= limit) then
-  local room, own = inbox_room(KEYS[3], label, limit, sender)
-  -- Where others speak too, nobody has more waiting than there is room left, so that there is some for everybody.
-  if room <= 0 or (sender ~= principal and own >= room) then return {'busy'} end
-end
+if crowded(KEYS[3], label, limit, sender, false) then return {'busy'} end
 
 local now = now_ms()
 if lineage ~= '' and now > reserved then return {'busy'} end

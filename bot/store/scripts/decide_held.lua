@@ -13,7 +13,7 @@ local record = redis.call('HGET', KEYS[4], id)
 if not record then return {'none'} end
 local item = held_item(record)
 if accept and ((S.status == 'archived' and not S.done) or (S.done and not item.report)) then return {'none'} end
-if accept and count('wait') >= limit and inbox_room(KEYS[2], item.label, limit) <= 0 then return {'busy'} end
+if accept and crowded(KEYS[2], item.label, limit, item.sender, true) then return {'busy'} end
 local refusal = moved_head(rows)
 if refusal then return refusal end
 

@@ -165,12 +165,12 @@ local function forget(key, field, keep)
 end
 
 -- Inbox ------------------------------------------------------------------------------------------------
--- item: `v pos at label #dedupe #sender\n` dedupe sender body
+-- item: `v pos at label #dedupe #sender sent\n` dedupe sender body; sent is 1 for one that another session sent
 -- idem field: `v pos status nonce digest`, and for one from another session `seq`: that of the event that let it in, 0
 -- before that, `-` for one that was held, whatever became of it
 
 local function item_place(item)
-  local pos, size, start = string.match(item, '^%d+ (%d+) %d+ %S+ (%d+) %d+\n()')
+  local pos, size, start = string.match(item, '^%d+ (%d+) %d+ %S+ (%d+) %d+ %d\n()')
   return tonumber(pos), string.sub(item, start, start + tonumber(size) - 1)
 end
 
@@ -189,11 +189,11 @@ local function item_label(item)
   return string.match(item, '^%d+ %d+ %d+ (%S+)')
 end
 
--- When an item came, and who sent it.
+-- When an item came, who sent it, and whether through another session.
 local function item_origin(item)
-  local sent, a, b, start = string.match(item, '^%d+ %d+ (%d+) %S+ (%d+) (%d+)\n()')
+  local at, a, b, sent, start = string.match(item, '^%d+ %d+ (%d+) %S+ (%d+) (%d+) (%d)\n()')
   local sender = start + tonumber(a)
-  return tonumber(sent), string.sub(item, sender, sender + tonumber(b) - 1)
+  return tonumber(at), string.sub(item, sender, sender + tonumber(b) - 1), sent == '1'
 end
 
 local function taken_items()
@@ -209,23 +209,32 @@ local function forget_inputs(key, keep)
   if count('wait') == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', key, keep) end
 end
 
--- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record, `seq` is nil
--- for one that no session sent.
--- How many more items of a label an inbox has room for, and how many of them are a sender's. Room is for each level and
--- its compartments: what waits from above tells nothing below (law no_read_up). All that waits is at least as many, so
--- callers look into it only where there may be too many.
-local function inbox_room(inbox, label, limit, sender)
-  local room, own = limit, 0
+-- How many of what sessions send may wait: fewer than what people say, and in a room of their own.
+local function sent_limit(limit)
+  return math.ceil(limit / 2)
+end
+
+-- Whether an inbox has no room for one more item of a label, from a sender. Room is for each level and its compartments:
+-- what waits from above tells nothing below (law no_read_up). It is apart for what people say and for what sessions
+-- send, so that people always find a place. Where others speak too, nobody has more waiting than there is room left, so
+-- that there is some for everybody. All that waits is at least as many, so it is looked into only where there may be too
+-- many.
+local function crowded(inbox, label, limit, sender, sent)
+  local shared, room, own = sender ~= S.who, sent and sent_limit(limit) or limit, 0
+  local waiting = count('wait')
+  if waiting < room and not (shared and waiting * 2 >= room) then return false end
   for _, item in ipairs(redis.call('LRANGE', inbox, 0, -1)) do
-    if pooled(item_label(item), label) then
-      local _, from = item_origin(item)
+    local _, from, through = item_origin(item)
+    if through == sent and pooled(item_label(item), label) then
       room = room - 1
       if from == sender then own = own + 1 end
     end
   end
-  return room, own
+  return room <= 0 or (shared and own >= room)
 end
 
+-- Append an input behind those that wait; the caller saves. `body` stands for a large one in its record, `seq` is nil
+-- for one that no session sent.
 local function put_item(inbox, idem, now, item)
   set('pos', count('pos') + 1)
   set('wait', count('wait') + 1)
@@ -234,25 +243,24 @@ local function put_item(inbox, idem, now, item)
   if S.status == 'idle' or S.status == 'failed' or (S.status == 'awaiting_input' and not S.turn) then
     set('status', 'queued')
   end
-  local head = table.concat({SCHEMA, S.pos, now, item.label, #item.dedupe, #item.sender}, ' ')
+  local head = table.concat({SCHEMA, S.pos, now, item.label, #item.dedupe, #item.sender, item.seq and 1 or 0}, ' ')
   redis.call('RPUSH', inbox, head .. '\n' .. item.dedupe .. item.sender .. item.body)
   redis.call('HSET', idem, item.dedupe, table.concat({SCHEMA, S.pos, 'waiting', item.nonce, item.digest, item.seq}, ' '))
   redis.call('PERSIST', idem)
 end
 
--- Cancel everything that waits; returns their labels.
+-- Cancel everything that waits; returns it.
 local function cancel_waiting(inbox, idem, keep)
-  local items, labels = redis.call('LRANGE', inbox, 0, -1), {}
-  for i, item in ipairs(items) do
+  local items = redis.call('LRANGE', inbox, 0, -1)
+  for _, item in ipairs(items) do
     local _, dedupe = item_place(item)
     mark(idem, dedupe, 'cancelled', keep)
-    labels[i] = item_label(item)
   end
   if #items > 0 then
     redis.call('DEL', inbox)
     set('wait', 0)
   end
-  return labels
+  return items
 end
 
 -- Held items -------------------------------------------------------------------------------------------
