@@ -221,11 +221,7 @@ class Calls(Speech):
             carried=made.carried,
         )
         request = self._showing(request, *strings(dict(given)), standing=standing)
-        decision, approval = self._crossed(standing, facts, request, declared), None
-        if decision.verdict is Verdict.REQUIRE_APPROVAL:
-            approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
-        if approval is not None:
-            decision = self._crossed(standing, facts, request, declared, approval.rules)
+        decision, approval = self._answered(standing, made, facts, request, declared, approvals)
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(
             standing, decision, made.carried, request.content
         ):
@@ -244,6 +240,24 @@ class Calls(Speech):
             approved=() if approval is None else approval.rules,
             hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
         )
+
+    def _answered(
+        self,
+        standing: Standing,
+        made: Prepared,
+        facts: Facts,
+        request: Request,
+        declared: Declared,
+        approvals: tuple[Approval, ...],
+    ) -> tuple[Decision, Approval | None]:
+        """Return the decision on a call, with the approval that people gave of it if that changes anything."""
+        decision = self._crossed(standing, facts, request, declared)
+        if decision.verdict is not Verdict.REQUIRE_APPROVAL:
+            return decision, None
+        approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
+        if approval is not None:
+            decision = self._crossed(standing, facts, request, declared, approval.rules)
+        return decision, approval
 
     def _bound(self, standing: Standing, made: Prepared, taken: Asked, declared: Declared) -> Prepared:
         """Return a call with what its recipients mean now, and what an approval for it must be bound to.
