@@ -202,9 +202,7 @@ async def test_what_is_held_for_its_bits_says_so(tmp_path: Path) -> None:
 
         await eventually(told)
         (slot,) = await owner.app.store.slots("owner")
-        why = (
-            "answers in fields that can tell more than `endorsed_bits` leaves, so this conversation may not read it yet"
-        )
+        why = "reported more than may be endorsed (`endorsed_bits`), so this conversation may not read it yet"
         assert f"background session {slot.sid} {why}." in owner.shown
         assert "more than that has read" not in owner.shown
 
