@@ -1,11 +1,9 @@
 """What the console shows of a session besides what is said: history, progress, and the taint in the prompt.
 
-Progress lines have a constant form around names that configuration and code gave; of a model's own there is at most a
-tool's name that does not exist, if it has the form of one.
+Progress lines have a constant form around names that configuration and code gave, never a model's text.
 Nothing is shown whose label does not flow to the address's clearance (law `no_read_up`).
 """
 
-import re
 from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Final
@@ -21,7 +19,6 @@ from policy.labels import PUBLIC, Label
 HISTORY: Final = 6
 """Messages shown when a conversation goes on."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_]{1,64}")
 _LONGEST: Final = 400
 _WINDOW: Final = 200
 _OUTCOMES: Final = frozenset({"ok", "held", "failed", "interrupted"})
@@ -94,9 +91,7 @@ class View:
         return f"· {self._named(told.get('about'))} {_VERDICTS.get(verdict, verdict)} by {_deciding(told)}"
 
     def _named(self, name: object) -> str:
-        if name in self._tools:
-            return str(name)
-        return f"`{name}`" if isinstance(name, str) and _NAME.fullmatch(name) else "a call"
+        return str(name) if name in self._tools else "a call"
 
 
 def _deciding(told: JsonObject) -> str:

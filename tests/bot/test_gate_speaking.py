@@ -353,7 +353,7 @@ async def test_simulate_equals_enforce(tmp_path: Path, taint: Label, asked: Call
         ]
     )
     keeper, here = gate(built_in(tmp_path), policy), standing(taint)
-    real = keeper.prepare(here, asked).decision
+    real = (await keeper.foresee(here, keeper.prepare(here, asked))).decision
     report = await keeper.simulate(here, asked.tool, asked.arguments or {}, taint)
     assert report["verdict"] == real.verdict.name
     assert report["rules"] == [

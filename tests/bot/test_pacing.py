@@ -15,7 +15,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, questi
 from bot.sessions.pace import Rate, Turn
 from bot.sessions.values import NewItem
 from channels.base import BusyChannelError, ChannelError, GoneError
-from channels.message import Address, Button, OutboundKind
+from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import policy, standing
 from tests.bot.test_outbox import Wire, opened
@@ -215,14 +215,13 @@ async def test_links_may_be_followed_in_what_everybody_may_know(tmp_path: Path, 
         assert [said.links for said in wire.sent] == [links]
 
 
-async def test_a_question_has_buttons_that_answer_it(tmp_path: Path, wire: Wire) -> None:
+async def test_a_question_that_is_gone_has_no_buttons(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
         await put(app, "s1", "one")
         for key in (question_key("t", "abc23456"), f"{question_key('t', 'abc23456')}-{HERE}"):
             await app.store.put("s1", NewDelivery(key, str(HERE), "may I?", PUBLIC, OutboundKind.QUESTION, "t"))
         await outbox(app, wire, FAST).collect("s1")
-        buttons = (Button("Approve", "/approve abc23456"), Button("Deny", "/deny abc23456"))
-        assert [said.buttons for said in wire.sent] == [(), buttons, buttons]
+        assert [said.buttons for said in wire.sent] == [(), (), ()]
 
 
 async def test_a_reply_that_has_to_wait_is_left_in_the_outbox(tmp_path: Path, wire: Wire) -> None:

@@ -195,7 +195,7 @@ async def test_a_task_that_ends_before_it_comes_fails_it(tmp_path: Path) -> None
         assert await told(owner, receipt) == {"status": "failed", "code": "ended"}
 
 
-@pytest.mark.parametrize("decided", ["accept", "refuse", "reset"])
+@pytest.mark.parametrize("decided", ["accept", "drop", "reset"])
 async def test_what_was_held_stays_accepted_whatever_becomes_of_it(tmp_path: Path, decided: str) -> None:
     async with two(tmp_path) as (owner, desk):
         store = owner.app.store

@@ -448,7 +448,7 @@ async def test_a_stop_reaches_all_that_was_spawned_and_sets_nothing_going(tmp_pa
         await eventually(both)
         before = len(await owner.events())
         shown = await owner.say("/stop")
-        assert "whatever it spawned is stopped" in shown
+        assert "its background sessions are stopped" in shown
         found = await quiet(owner)
         assert [state.last_turn.reason for state in found if state.last_turn] == [YieldReason.CANCELED] * 2
         assert len(await owner.events()) == before

@@ -201,7 +201,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             (("tools", "mesage"), "unknown tool `mesage`, did you mean `message`?"),
             (
                 ("tools", "mesage", "result"),
-                "unknown level `X`, known are `CONFIDENTIAL`, `INTERNAL`, `PUBLIC`, `RESTRICTED`",
+                "unknown level `X`, known are `PUBLIC`, `INTERNAL`, `CONFIDENTIAL`, `RESTRICTED`",
             ),
             (("tools", "mesage", "consequential"), "`false` would loosen what the tool declares, leave the field out"),
             (("tools", "message", "consequential"), "`yes` is not `true` or `false`"),
@@ -213,7 +213,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             (("patterns", "r"), "`\\ud800` holds characters that are not Unicode"),
             (("rules", 0, "id"), "rule id `twice` is given twice, give each rule its own"),
             (("rules", 0, "hook"), "unknown hook `PRE_OUTPT`, did you mean `PRE_OUTPUT`?"),
-            (("rules", 0, "action"), "unknown action `ALLOW`, known are `BLOCK`, `REDACT`, `REQUIRE_APPROVAL`"),
+            (("rules", 0, "action"), "unknown action `ALLOW`, known are `BLOCK`, `REQUIRE_APPROVAL`, `REDACT`"),
             (("rules", 0, "tools"), "no tool matches `mesage`, did you mean `message`?"),
             (("rules", 0, "channels"), "no channel matches `tg*`, known are `A B`, `console`"),
             (
@@ -247,7 +247,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 ("rules", 4, "hook"),
                 "unknown hook `3`, known are `AGENT_INVOCATION`, `MCP_TOOL_CALL`, `POST_TOOL_RESPONSE`, `PRE_CONTEXT_INJECTION`, `PRE_OUTPUT`, `PRE_TOOL_CALL`, `SECRET_ACCESS`, `SESSION_RESET`",
             ),
-            (("rules", 4, "taint"), "unknown level `X`, known are `CONFIDENTIAL`, `INTERNAL`, `PUBLIC`, `RESTRICTED`"),
+            (("rules", 4, "taint"), "unknown level `X`, known are `PUBLIC`, `INTERNAL`, `CONFIDENTIAL`, `RESTRICTED`"),
             (("rules", 4, "schedule"), "a schedule needs a `zone`, such as `Europe/Berlin` or `UTC`"),
             (("rules", 4, "message"), "`3` is not a text"),
             (("rules", 5), "`id` is missing, add it"),
@@ -305,7 +305,7 @@ def test_a_tool_is_for_the_roles_that_are_named() -> None:
     "roles, why",
     [
         ([], "an empty list names nobody, name a role or leave the list out"),
-        (["boss"], "unknown role `boss`, known are `admin`, `approver`, `guest`, `member`, `owner`, `stranger`"),
+        (["boss"], "unknown role `boss`, known are `owner`, `admin`, `approver`, `member`, `guest`, `stranger`"),
     ],
 )
 def test_the_roles_of_a_tool_are_named(roles: list[str], why: str) -> None:
@@ -357,7 +357,7 @@ def test_what_is_wrong_with_people_and_chats_is_told_with_the_nearest_names() ->
     }
     assert problems(wrong) == snapshot(
         [
-            (("paired", "role"), "unknown role `owner`, known are `admin`, `approver`, `guest`, `member`"),
+            (("paired", "role"), "unknown role `owner`, known are `admin`, `approver`, `member`, `guest`"),
             (("paired",), "`clearance` is missing, add it"),
             (("paired", "clearanse"), "unknown field `clearanse`, did you mean `clearance`?"),
             (("blocked", 0), "unknown channel `consol`, did you mean `console`?"),

@@ -22,7 +22,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.queueing import QueueMode
-from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Stopped, Turn, Usage, Write, Written, YieldReason
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def first(self, data: st.DataObject) -> None:
         assert self.run(self.store.claim(self.sid, fresh(), idle=True)) is None
-        assert self.run(self.store.stop(self.sid, actor="ann")) == (False, 0)
+        assert self.run(self.store.stop(self.sid, actor="ann")) == Stopped(running=False, cancelled=0)
         self.accept(data)
 
     @rule(data=st.data())
@@ -380,7 +380,8 @@ class Machine(RuleBasedStateMachine):
         model = self.model
         running = model.turn is not None
         cancelled = model.cancel_waiting()
-        assert self.run(self.store.stop(self.sid, actor="ann")) == (running, cancelled)
+        stopped = self.run(self.store.stop(self.sid, actor="ann"))
+        assert (stopped.running, stopped.cancelled, len(stopped.unanswered)) == (running, cancelled, cancelled)
         if running:
             model.stop_turn()
 

@@ -6,7 +6,7 @@ from bot.errors import ArchivedError, NotFoundError, ResetError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.values import ItemStatus, Status, Usage, Write
+from bot.sessions.values import ItemStatus, Status, Stopped, Usage, Write
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
 from tests.store.world import (
@@ -33,8 +33,8 @@ async def test_stopping_cancels_what_waits(store: RedisStore) -> None:
     claim, _ = await started(store)
     for n in (2, 3):
         await store.accept(item(claim.sid, f"d{n}"))
-    assert await store.stop(claim.sid, actor="ann") == (True, 2)
-    assert await store.stop(claim.sid, actor="ann") == (True, 0)
+    assert await store.stop(claim.sid, actor="ann") == Stopped(running=True, cancelled=2, unanswered=(2, 3))
+    assert await store.stop(claim.sid, actor="ann") == Stopped(running=True, cancelled=0)
     assert (await store.accept(item(claim.sid, "d2"))).status is ItemStatus.CANCELLED
     state = await store.state(claim.sid)
     assert state is not None
@@ -46,7 +46,9 @@ async def test_of_what_is_cancelled_as_much_is_counted_as_may_be_told(store: Red
         sid = fresh()
         for n, label in enumerate((PUBLIC, parse("INTERNAL~"), SECRET)):
             await store.accept(item(sid, f"d{n}", label))
-        assert await store.stop(sid, actor="ann", reader=reader) == (False, told)
+        assert await store.stop(sid, actor="ann", reader=reader) == Stopped(
+            running=False, cancelled=told, unanswered=(1, 2, 3)
+        )
         state = await store.state(sid)
         assert state is not None
         assert state.waiting_items == 0
@@ -55,17 +57,17 @@ async def test_of_what_is_cancelled_as_much_is_counted_as_may_be_told(store: Red
 async def test_stopping_a_session_that_only_waits_makes_it_idle(store: RedisStore) -> None:
     sid = fresh()
     await store.accept(item(sid))
-    assert await store.stop(sid, actor="ann") == (False, 1)
+    assert await store.stop(sid, actor="ann") == Stopped(running=False, cancelled=1, unanswered=(1,))
     state = await store.state(sid)
     assert state is not None
     assert state.status is Status.IDLE
-    assert await store.stop(sid, actor="ann") == (False, 0)
+    assert await store.stop(sid, actor="ann") == Stopped(running=False, cancelled=0)
 
 
 async def test_stopping_frees_a_turn_that_waits_for_people(store: RedisStore) -> None:
     claim, asked = await suspended(store)
     await command(store, "ZREM", "lg:ready", claim.sid)
-    assert await store.stop(claim.sid, actor="ann") == (True, 0)
+    assert await store.stop(claim.sid, actor="ann") == Stopped(running=True, cancelled=0)
     (gone,) = await store.approvals(claim.sid)
     assert (gone.id, gone.state, gone.resolved_by) == (asked.id, ApprovalState.CANCELLED, "ann")
     assert await command(store, "ZSCORE", "lg:ready", claim.sid) is not None
@@ -75,7 +77,7 @@ async def test_stopping_frees_a_turn_that_waits_for_people(store: RedisStore) ->
 
 
 async def test_stopping_nothing_is_no_error(store: RedisStore) -> None:
-    assert await store.stop(fresh(), actor="ann") == (False, 0)
+    assert await store.stop(fresh(), actor="ann") == Stopped(running=False, cancelled=0)
 
 
 async def test_a_reset_starts_with_nothing(store: RedisStore) -> None:

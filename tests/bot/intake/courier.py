@@ -12,7 +12,7 @@ from bot.app import App
 from bot.parts import Parts
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject, objects
-from bot.tools.labelled_files import Place
+from bot.tools.labelled_files import AbsentError, Place
 from channels.base import Audience, ChannelError, LargeFileError
 from channels.message import Address, Attachment, Inbound, Outbound, Signal
 from tests.bot.kit import policy
@@ -124,9 +124,13 @@ class Sender:
         return self.app.files.workspace(self.sid, state.generation, *path.split("/")[1:])
 
     async def kept(self, path: str) -> bytes:
-        """Return what is kept at a path of the session's workspace."""
+        """Return what is kept at a path of the session's workspace.
+
+        Raises AbsentError: nothing is.
+        """
         found = await asyncio.to_thread(self.app.files.find, await self.place(path), self.app.config.policy.top)
-        assert found is not None
+        if found is None:
+            raise AbsentError
         return await asyncio.to_thread(self.app.files.load, found.place, 100_000_000)
 
 
