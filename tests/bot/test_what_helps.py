@@ -176,7 +176,7 @@ async def progress(owner: Person) -> list[str]:
 async def test_a_misspelt_tool_is_told_the_nearest_name(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         shown = await owner.say("!web_fetsh {}")
-        assert await progress(owner) == ["· `web_fetsh` refused by unknown_is_worst"]
+        assert await progress(owner) == ["· a call refused by unknown_is_worst"]
         assert "this tool is not known, did you mean `web_fetch`?" in shown
         assert "declare the tool" not in shown
         assert "did you mean `web_fetch`?" in await owner.say("/simulate web_fetsh")
