@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from bot.alerts import Alerts
 from bot.authorize import Caller
 from bot.budget import budget
 from bot.chains import Chains
@@ -22,6 +23,7 @@ from bot.copies import Copies
 from bot.courier import Courier
 from bot.errors import ElsewhereError, StoreGoneError
 from bot.exporting import Exporter
+from bot.failures import Failures
 from bot.gate.gate import Gate
 from bot.health import Health
 from bot.holding import Holding
@@ -29,6 +31,7 @@ from bot.ids import Ids
 from bot.installation import Secrets
 from bot.intake.observed import Observer
 from bot.lease import LeaseKeeper
+from bot.logs import bound
 from bot.loops import Loops
 from bot.mcp.servers import Servers
 from bot.memberships import Memberships
@@ -40,6 +43,7 @@ from bot.pacing import RATES, Pacing
 from bot.parts import BUILT_IN, Parts
 from bot.platforms import platforms
 from bot.post import Post
+from bot.quarantine import Quarantine
 from bot.rate import RateLimiter
 from bot.reload import Reloader, Tell, named
 from bot.router import Router
@@ -55,7 +59,7 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.trail import Trail
-from channels.base import Audience, Channel, Platform, Vault
+from channels.base import Answer, Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ class App:
         self.chains = Chains(store, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
+        self.failures = Failures(self.vault, clock, store.process)
         self._environment = environment
         self._parts = parts
         self.listened = tuple(listened)
@@ -107,22 +112,26 @@ class App:
         built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
         added = parts.tools(self.files, store)
         tools = (*built_in, *self.servers.tools, *added)
-        limits = config.limits
-        caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
-        self.spawner = Spawner(store, self.session_id, caps, limits.background_minutes, limits.endorsed_bits)
+        self.spawner = self._spawner()
         self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = Reloader(self.gate, config, environment, arguments, store, named(store.process))
+        self.quarantine = Quarantine(store)
         self.strangers = Strangers(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
-        self.offers = Offers(store, self.gate, self.ids, self.session_id, limits.approval_minutes * 60_000)
+        self.offers = Offers(store, self.gate, self.ids, self.session_id, config.limits.approval_minutes * 60_000)
         self.outbox = self._outbox()
         self.copies = Copies(store, self.gate, self.outbox)
         self.newcomers = Newcomers(store, self.gate, self.outbox, clock)
         self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
         self._observer = Observer(store, self.gate, self.session_id, clock)
         self.router = self._router()
+
+    def _spawner(self) -> Spawner:
+        limits = self.config.limits
+        caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
+        return Spawner(self.store, self.session_id, caps, limits.background_minutes, limits.endorsed_bits)
 
     def vault(self) -> Vault:
         """Return what adapters keep things in, encrypted."""
@@ -156,7 +165,9 @@ class App:
             strangers=self.strangers,
             budget=self._budget,
             trail=Trail(self.store, self.chains, lambda: self.gate.document.top),
-            health=Health(self.config, self._environment, self.store.complaints, self.listened),
+            health=Health(
+                self.config, self._environment, self.store.complaints, self.listened, self.failures, self.store
+            ),
         )
 
     async def serve(self, tell: Tell = _nobody) -> None:
@@ -173,6 +184,7 @@ class App:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
+                tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
                 self._serving = self._worker(keeper, thinking, transcriber)
                 tasks.create_task(self._serving.serve())
@@ -187,7 +199,8 @@ class App:
         await self._start(tell)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.chains.anchoring())
-            tasks.create_task(Courier(self.store, self.outbox, self.copies, self.reloader, _SWEEP_SECONDS).serve())
+            tasks.create_task(self._alerts().serve())
+            tasks.create_task(self._courier().serve())
 
     async def listen(self) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`."""
@@ -200,6 +213,9 @@ class App:
         for adapter in self.listened:
             await adapter.close()
         await self.mind.close()
+
+    def _alerts(self) -> Alerts:
+        return Alerts(self.failures, self.store, self.gate, self.outbox, self.clock)
 
     def _outbox(self) -> Outbox:
         return Outbox(
@@ -218,6 +234,16 @@ class App:
             hours=self.config.limits.delivery_hours,
         )
 
+    def _courier(self) -> Courier:
+        return Courier(
+            wake=self.store,
+            outbox=self.outbox,
+            copies=self.copies,
+            policy=self.reloader,
+            quarantine=self.quarantine,
+            interval=_SWEEP_SECONDS,
+        )
+
     def _router(self) -> Router:
         return Router(
             store=self.store,
@@ -232,17 +258,22 @@ class App:
             conversations=self.conversations,
             observer=self._observer,
             loops=Loops(self.store, self.gate, self.outbox, self.clock, self.config.channels.bots),
+            quarantine=self.quarantine,
             interrupt=self._interrupt,
             longest=self.config.limits.message_characters,
             rate=RateLimiter(self.clock, self.config.limits.person_messages_per_minute),
         )
 
-    async def receive(self, event: Inbound | Membership | Moved) -> None:
-        """Take in what a platform tells. Raises StoreError: it could not be kept, so it must be told again."""
+    async def receive(self, event: Inbound | Membership | Moved) -> Answer | None:
+        """Take in what a platform tells, and return what is left to be said of it.
+
+        Raises StoreError: it could not be kept, so it must be told again.
+        """
         if isinstance(event, Inbound):
-            await self.router.receive(event)
-        else:
+            return (await self.router.take(event)).say
+        with bound(request=event.dedupe):
             await self._memberships.heard(event)
+        return None
 
     async def _start(self, tell: Tell) -> None:
         while True:
@@ -271,6 +302,7 @@ class App:
         from bot.agent.calls import Calls
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
+        from bot.agent.room import Room
         from bot.endings import Endings
         from bot.intake.admission import Admission
         from bot.intake.files import Files
@@ -286,13 +318,15 @@ class App:
             budget=self._budget,
         )
         admission = Admission(self.gate, files, self._observer, self.outbox)
+        room = Room(thinking.chain, self.gate)
         agent = Agent(
             chain=thinking.chain,
+            room=room,
             recap=thinking.recap,
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=Calls(self.gate, self.outbox, self.offers),
+            calls=Calls(self.gate, room, self.outbox, self.offers),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=limits.model_steps,
@@ -301,7 +335,7 @@ class App:
         return Worker(
             store=self.store,
             wake=self.store,
-            audit=self.store,
+            quarantine=self.quarantine,
             gate=self.gate,
             admission=admission,
             agent=agent,
@@ -369,11 +403,12 @@ async def open_app(
             parts=parts,
         )
         await app.reloader.open()
-        try:
-            yield app
-        finally:
-            await app.close()
-            await app.chains.anchor()
+        with app.failures.listening():
+            try:
+                yield app
+            finally:
+                await app.close()
+                await app.chains.anchor()
     finally:
         await store.close()
 

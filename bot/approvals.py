@@ -26,6 +26,9 @@ from policy.request import Role
 ANSWER: Final = "answer"
 """What stands in a tool's place when an answer itself needs an approval."""
 
+WITHHELD: Final = "withheld"
+"""The field of a question that does not show what its call refers to: whatever is answered, that is not approved."""
+
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
@@ -82,8 +85,13 @@ def to_spend(approval: Approval | None) -> str | None:
     return approval.id if approval is not None and approval.state is ApprovalState.APPROVED else None
 
 
+def withheld(approvals: tuple[Approval, ...], bound: str, call: str) -> bool:
+    """Say whether people were asked about a call and not shown what it refers to."""
+    return any(one.question.get(WITHHELD) is True for one in approvals if (one.binding, one.call) == (bound, call))
+
+
 def may_answer(document: Document, approval: Approval, principal: str) -> bool:
-    """Say whether a principal may answer: entitled by role and rule, and cleared for the complete arguments.
+    """Say whether a principal may answer: entitled by role and rule, and cleared for all that is shown.
 
     A background session asks its asker and nobody else.
     """
@@ -91,6 +99,11 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
         return False
     others = frozenset(texts(approval.question, AUTHORS))
     return _may_answer(document, approval.rules, approval.principal, approval.label, principal, others)
+
+
+def anybody_may_answer(document: Document, approval: Approval) -> bool:
+    """Say whether there is a principal who may answer."""
+    return any(may_answer(document, approval, principal) for principal in document.principals)
 
 
 def may_withdraw(approval: Approval, principal: str) -> bool:
@@ -147,12 +160,12 @@ def _may_answer(
 ) -> bool:
     """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
 
-    Whose words may have asked for it does not answer for them.
+    Whose words may have asked for it does not answer for them, under whatever account they were heard.
     """
     person = document.principals.get(principal)
     if person is None or not rules or not label.flows_to(person.clearance):
         return False
-    if OTHERS in rules and principal in others:
+    if OTHERS in rules and principal != asker and not others.isdisjoint({principal, *person.accounts}):
         return False
     return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
 

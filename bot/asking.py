@@ -5,7 +5,8 @@ No person reads where a background session lives: it asks the person who set it 
 is cleared for the question, and until its deadline at most. The turn then waits in the store, without a worker.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bot import approvals, events, labelling, principals, questions
@@ -23,10 +24,10 @@ from bot.sessions.records import AuditRow
 from bot.sessions.values import Status
 from bot.standing import Call
 from bot.turn import OpenTurn
-from channels.message import Address, OutboundKind
+from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
-from policy.labels import Label, join_all
-from policy.request import Hook
+from policy.labels import join_all
+from policy.request import Destination, Hook
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -43,58 +44,91 @@ class Asking:
     async def ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...] | None:
         """Ask people, in one question for the whole step, and wait without holding a worker.
 
-        Who answers must be cleared for the complete arguments where they are asked. Returns what is to be
-        delivered, None if the question may not be said here: then nobody was asked, and nothing was written.
+        Who answers must be cleared, where they are asked, for all that they are shown. Returns what is to be delivered,
+        None if the question may not be said here: then nobody was asked, and nothing was written.
 
         Raises LeaseLostError: another worker has the session now.
         """
-        standing = turn.standing
-        asked = self._approvals(turn, calls)
-        question = questions.wording(self._gate.document, asked, turn.lineage)
-        label = join_all((approval.label for approval in asked), standing.taint)
-        said = await self._said(turn, question, label)
-        if said is None:
+        openly, question = await self._question(turn, calls)
+        if not question.deliver:
             return None
-        where, row = said
+        standing = turn.standing
         rows = tuple(
             self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
         )
+        return await turn.end(
+            events=(
+                *(self._asked(turn, prepared) for prepared in calls),
+                # The log is the same whatever is held, so it has the question as it is put without it.
+                *(events.approval_requested(standing, approval) for approval in openly.asked),
+            ),
+            audit=(*rows, *question.audit),
+            ask=question.asked,
+            turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
+            status=Status.AWAITING_INPUT,
+            deliver=question.deliver,
+        )
+
+    async def _question(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> "tuple[_Question, _Question]":
+        """Return what is asked as far as it may be known of, and as it is put to people.
+
+        Whether they are asked, who is, and where, must not tell of what is held: that is decided without it. What the
+        calls refer to is shown if it may be at all these places, else at none of them. Where nobody may know of its
+        label, they are asked at that which may be told, and without it.
+        """
+        name = self._ids.approval()
+        blank = tuple(replace(prepared, shown=None) for prepared in calls)
+        openly = await self._put(turn, tuple(replace(prepared, carried=prepared.known) for prepared in blank), name)
+        if not openly.deliver or all(prepared.open is None for prepared in calls):
+            return openly, openly
+        without = await self._put(turn, blank, name)
+        if not without.deliver or not all(
+            map(partial(approvals.anybody_may_answer, self._gate.document), without.asked)
+        ):
+            return openly, openly
+        whole = await self._put(turn, calls, name)
+        return openly, whole if whole.places == without.places else without
+
+    async def _put(self, turn: OpenTurn, calls: tuple[Prepared, ...], name: str) -> "_Question":
+        """Return a question with the places where it may be said: where the session lives, and to others who answer."""
+        document, standing = self._gate.document, turn.standing
+        asked = self._approvals(turn, calls, name)
+        text = questions.wording(document, asked, turn.lineage)
+        label = join_all((approval.label for approval in asked), standing.taint)
+        await self._gate.read_ahead((text,))
         deliver = NewDelivery(
             key=question_key(turn.record.id, asked[0].asked_in),
-            address=str(where),
-            text=question,
+            address="",
+            text=text,
             label=label,
             kind=OutboundKind.QUESTION,
             turn=turn.record.id,
             approved=OURS,
             meant_for=standing.asker if turn.lineage is not None else "",
         )
+        said = await self._said(turn, asked, deliver)
+        if said is None:
+            return _Question(asked)
+        first, row = said
         elsewhere, told = await self._elsewhere(turn, asked, deliver)
-        return await turn.end(
-            events=(
-                *(self._asked(turn, prepared) for prepared in calls),
-                *(events.approval_requested(standing, approval) for approval in asked),
-            ),
-            audit=(*rows, row, *told),
-            ask=asked,
-            turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
-            status=Status.AWAITING_INPUT,
-            deliver=(deliver, *elsewhere),
-        )
+        return _Question(asked, (first, *elsewhere), (row, *told))
 
-    async def _said(self, turn: OpenTurn, question: str, label: Label) -> tuple[Address, AuditRow] | None:
-        """Return where the question is asked first, with the row of that decision; None if it may be said nowhere."""
+    async def _said(
+        self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
+    ) -> tuple[NewDelivery, AuditRow] | None:
+        """Return the question as it is asked first, with the row of that decision; None if it may be said nowhere."""
         standing, lineage = turn.standing, turn.lineage
         if lineage is None:
             places = [(standing.home, standing.destination)]
         else:
-            chats = labelling.private_places(self._gate.document, standing.asker, label, lineage.asked_at)
+            chats = labelling.private_places(self._gate.document, standing.asker, question.label, lineage.asked_at)
             places = [(chat, await self._gate.prospect(chat)) for chat in chats]
         for address, destination in places:
-            spoken = self._gate.speak(standing, destination, question, approved=OURS, carried=label)
-            if spoken.decision.verdict is Verdict.ALLOW:
-                return address, self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address))
+            decision = self._spoken(turn, destination, asked, question)
+            if decision.verdict is Verdict.ALLOW:
+                row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(address))
+                return replace(question, address=str(address)), row
         return None
 
     async def _elsewhere(
@@ -103,14 +137,21 @@ class Asking:
         """Return the question for the places where people who may answer are known to be, if it may be said there."""
         deliver, rows = list[NewDelivery](), list[AuditRow]()
         for address in questions.places(self._gate.document, asked, turn.standing.home):
-            destination = await self._gate.prospect(address)
-            spoken = self._gate.speak(turn.standing, destination, question.text, approved=OURS, carried=question.label)
-            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
-            if spoken.decision.verdict is Verdict.ALLOW:
+            decision = self._spoken(turn, await self._gate.prospect(address), asked, question)
+            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, decision, destination=str(address)))
+            if decision.verdict is Verdict.ALLOW:
                 meant = principals.owner(self._gate.document, address)
                 key = f"{question.key}-{address}"
                 deliver.append(replace(question, key=key, address=str(address), meant_for=meant))
         return deliver, rows
+
+    def _spoken(
+        self, turn: OpenTurn, destination: Destination, asked: tuple[Approval, ...], question: NewDelivery
+    ) -> Decision:
+        """Decide on a question leaving for an address, with the buttons that it may have there."""
+        buttons = questions.buttons(self._gate.document, asked, asked[0].asked_in, None)
+        standing, text, label = turn.standing, question.text, question.label
+        return self._gate.speak(standing, destination, text, approved=OURS, carried=label, buttons=buttons).decision
 
     def refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
         """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
@@ -118,9 +159,8 @@ class Asking:
             return answered(turn, call.id)
         return nobody(turn.standing)
 
-    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Approval, ...]:
+    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...], name: str) -> tuple[Approval, ...]:
         """Return what is asked, as one question: it has one id, and one time for all."""
-        name = self._ids.approval()
         names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
         asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
         until = min(approval.expires_at for approval in asked)
@@ -135,6 +175,7 @@ class Asking:
             "tool": call.tool,
             "arguments": dict(prepared.shown or call.arguments or {}),
             "rules": list(rules),
+            **({} if prepared.open is None or prepared.shown else {approvals.WITHHELD: True}),
             **(named(standing.others) if approvals.OTHERS in rules else {}),
         }
         if standing.endorsed:
@@ -160,6 +201,20 @@ class Asking:
         decision = approvals.put_to(self._gate.document, decision, turn.standing)
         why = self._gate.explained(decision, turn.standing.taint, tool)
         return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question with what is to be delivered of it, nothing if it may be said nowhere, and the rows of that."""
+
+    asked: tuple[Approval, ...]
+    deliver: tuple[NewDelivery, ...] = ()
+    audit: tuple[AuditRow, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it is asked."""
+        return tuple(one.address for one in self.deliver)
 
 
 def _hook(prepared: Prepared) -> Hook:

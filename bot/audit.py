@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from bot import ids
-from bot.errors import OperatorError
+from bot.errors import DiskError, OperatorError
 from bot.sessions.records import AuditRecord, AuditRow
 
 Head = tuple[int, str]
@@ -177,7 +177,7 @@ class AnchorFile:
     def heads(self) -> Mapping[str, Head]:
         """Return the newest anchored head of every chain.
 
-        Raises OperatorError: the file cannot be read, or a line of it was changed, removed or moved.
+        Raises DiskError: the file cannot be read. OperatorError: a line of it was changed, removed or moved.
         """
         with self._locked():
             self._refresh()
@@ -186,7 +186,7 @@ class AnchorFile:
     def record(self, heads: Mapping[str, Head]) -> None:
         """Anchor heads that are newer than those in the file.
 
-        Raises OperatorError: the file cannot be written or was tampered with.
+        Raises DiskError: the file cannot be written, and they are not anchored. OperatorError: it was tampered with.
         """
         with self._locked():
             self._refresh()
@@ -194,7 +194,12 @@ class AnchorFile:
             if not news:
                 return
             self._heads |= news
-            self._write(news)
+            try:
+                self._write(news)
+            except OSError:
+                # How much of it stands there is seen when it is read again.
+                self._seen = (-1, -1)
+                raise
 
     @contextmanager
     def _locked(self) -> Generator[None]:
@@ -206,7 +211,7 @@ class AnchorFile:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise OperatorError(
+            raise DiskError(
                 f"cannot read or write the anchors in `{self._path}`: {error.strerror}",
                 next_step="make room on the disk or mend access to the file",
             ) from error

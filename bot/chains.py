@@ -5,19 +5,23 @@ together. Nothing is written to a chain from here.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from bot import audit
-from bot.errors import SchemaError, StoreError
+from bot.errors import DiskError, SchemaError, StoreError
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRecord
 
 OUTSIDE: Final = "audit"
 """The chain for decisions outside any session."""
 
+UNANCHORED: Final = "the anchors cannot be kept"
+ANCHORED: Final = "the anchors are kept again"
+_LOGGER: Final = logging.getLogger(__name__)
 _ANCHOR_SECONDS: Final = 10.0
 
 
@@ -90,12 +94,26 @@ class Chains:
         heads = {chain: head async for chain, head in self._store.heads()}
         await asyncio.to_thread(self._anchors.record, heads)
 
-    async def anchoring(self) -> None:
-        """Anchor the heads every few seconds until cancelled."""
+    async def anchoring(self, seconds: float = _ANCHOR_SECONDS) -> None:
+        """Anchor the heads every so many seconds until cancelled; the log tells when the file cannot be written.
+
+        Raises OperatorError: the file was tampered with.
+        """
+        broken = False
         while True:
-            await asyncio.sleep(_ANCHOR_SECONDS)
+            await asyncio.sleep(seconds)
             try:
                 await self.anchor()
             except StoreError:
                 # The store is away; the heads are anchored when it is back.
                 continue
+            except DiskError as error:
+                # Work goes on: what is not anchored yet is when there is room again.
+                if not broken:
+                    facts = {"subject": "anchors", "cause": str(error), "step": error.next_step}
+                    _LOGGER.warning(UNANCHORED, extra=facts)
+                broken = True
+                continue
+            if broken:
+                _LOGGER.warning(ANCHORED)
+            broken = False

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from bot.errors import NotFoundError
+from bot.errors import NotFoundError, SchemaError
 from bot.gate.gate import Gate
 from bot.outbox import Outbox
 from bot.sessions.approvals import Approval, ApprovalState
@@ -54,7 +54,9 @@ class Copies:
         Those at channels of other processes are left to them. Raises StoreError.
         """
         for copy in await self._store.copies():
-            await self._close(copy)
+            # One whose session cannot be read is closed when it can; the others do not wait for it.
+            with suppress(SchemaError):
+                await self._close(copy)
 
     async def close(self, sid: str) -> None:
         """Edit the copies of a session's questions now. Raises StoreError."""

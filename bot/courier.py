@@ -9,10 +9,12 @@ from contextlib import suppress
 import anyio
 
 from bot.copies import Copies
-from bot.errors import StoreError
+from bot.errors import StoreError, StoreGoneError
 from bot.outbox import Outbox
+from bot.quarantine import Quarantine
 from bot.reload import Reloader
 from bot.sessions.port import Wake
+from bot.sessions.quarantine import Doing
 
 _PARALLEL = 16
 
@@ -20,11 +22,21 @@ _PARALLEL = 16
 class Courier:
     """Delivers for the channels of its outbox; `interval` is seconds between two sweeps."""
 
-    def __init__(self, wake: Wake, outbox: Outbox, copies: Copies, policy: Reloader, interval: float) -> None:
+    def __init__(
+        self,
+        *,
+        wake: Wake,
+        outbox: Outbox,
+        copies: Copies,
+        policy: Reloader,
+        quarantine: Quarantine,
+        interval: float,
+    ) -> None:
         self._wake = wake
         self._outbox = outbox
         self._copies = copies
         self._policy = policy
+        self._quarantine = quarantine
         self._interval = interval
         self._slots = anyio.Semaphore(_PARALLEL)
         self._busy = set[str]()
@@ -35,9 +47,10 @@ class Courier:
             while True:
                 with suppress(StoreError):
                     if await self._policy.current():
+                        await self._quarantine.refresh()
                         await self._copies.sweep()
                         for sid in await self._wake.sweep(self._outbox.channels):
-                            if sid not in self._busy:
+                            if sid not in self._busy and not self._quarantine.rests(sid):
                                 self._busy.add(sid)
                                 tasks.start_soon(self._collect, sid)
                     else:
@@ -47,7 +60,12 @@ class Courier:
     async def _collect(self, sid: str) -> None:
         try:
             async with self._slots:
-                with suppress(StoreError):
-                    await self._outbox.collect(sid)
+                await self._outbox.collect(sid)
+        except StoreGoneError:
+            # The sweep finds it when the store is back.
+            pass
+        except Exception as error:  # noqa: BLE001 - one session that cannot be worked must not end the others
+            with suppress(StoreError):
+                await self._quarantine.put(sid, Doing.WORK, error)
         finally:
             self._busy.discard(sid)

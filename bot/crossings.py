@@ -27,11 +27,11 @@ class Prepared:
     checked arguments, None when the call names nothing that could run. `hook` is where it was decided.
 
     `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
-    beforehand. `carried` is the label of what it refers to, and `shown` its arguments with that in place, for
-    people who are asked. A call that refers to something has two decisions: `open` was made without looking at what
-    is referred to, and is all that may be told; it is None where `decision` may be. `overshot` tells that it is
-    refused because it could not be told where it was asked for, which ends the turn, and `offer` is what its asker may
-    have in its place.
+    beforehand. `carried` is the label of what it refers to, `known` what may be told of that label, and `shown` its
+    arguments with that in place, for people who are asked: None where it is refused whatever they answer. A call that
+    refers to something has two decisions: `open` was made without looking at what is referred to, and is all that may
+    be told; it is None where `decision` may be. `overshot` tells that it is refused because it could not be told where
+    it was asked for, which ends the turn, and `offer` is what its asker may have in its place.
     """
 
     call: Call
@@ -45,6 +45,7 @@ class Prepared:
     hold: bool = False
     floor: Label = PUBLIC
     carried: Label = PUBLIC
+    known: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
     open: Decision | None = None
     overshot: bool = False

@@ -4,6 +4,7 @@ Step 7 of the way of one message. Every ending is one atomic commit against the 
 usage, the input's terminal status, what is to be said, and the lease given back.
 """
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -12,6 +13,7 @@ from bot.agent.calls import INTERRUPTED
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.asking import Asking
+from bot.authorize import at_least
 from bot.crossings import Prepared
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
@@ -28,7 +30,7 @@ from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
-from policy.request import Hook
+from policy.request import Hook, Role
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -39,15 +41,17 @@ NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
 
 NOT_MADE: Final = "the turn ended before this call was made"
 
-DENIED_HERE: Final = "this cannot be said here, whoever asked was told more"
+DENIED_HERE: Final = "this cannot be said here, the person who asked was told more"
 """All that a shared chat is told of a denial (SPEC B)."""
 
 NOT_TOLD: Final = "What background session {run} found was not told to `{recipient}`: {why}."
 CHANGED_NAME: Final = "the name means another place or person by now, or none"
 NOT_FOR_THEM: Final = "it may not be known there"
-"""How and why a result was not told to whom it was to be told besides."""
+"""What a session reads of a result that a second place was to be told and was not, and the reasons for it."""
 
 _MESSAGE: Final = "this message"
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 class Endings:
@@ -225,6 +229,9 @@ class Endings:
             reference = self._ids.reference()
             written.append(events.error(standing, reference, self._gate.scrubbed(ending.error)))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
+            _LOGGER.warning("a turn ended without an answer", extra={"reference": reference})
+            if ending.mend and self._may_mend(turn):
+                notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
         ended = _Ended(ending.reason, status, tuple(written), reference)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
@@ -238,6 +245,14 @@ class Endings:
             # Whoever stopped it knows, and its parent is not to be set going again.
             deliver = ()
         return await self._completed(turn, ended, deliver, tuple(rows))
+
+    @staticmethod
+    def _may_mend(turn: OpenTurn) -> bool:
+        """Say whether those who asked administer this installation, and are told in private what is to be mended."""
+        standing = turn.standing
+        admin = at_least(standing.role, Role.ADMIN) and turn.claim.state.lineage is None
+        alone = not standing.destination.shared and not turn.above_home
+        return admin and alone and labelling.CONFIGURED.flows_to(_readers(turn))
 
     async def _completed(
         self,

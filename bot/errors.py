@@ -3,6 +3,7 @@
 LockgateError                carries a stable `code`, one plain sentence and, where there is one, the next step
 ├── OperatorError            the operator mends it: configuration, store, files; exit code 2
 │   ├── ConfigError          config.yaml cannot be put in force
+│   ├── DiskError            a file cannot be read or written now
 │   └── StoreError           the store cannot be used
 │       ├── StoreGoneError   it does not answer; the only one worth retrying
 │       ├── StoreRefusedError  it answers and refuses: full, read-only, no permission
@@ -17,12 +18,14 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   └── IllegalMoveError     a status that may not follow another
 ├── ElsewhereError           the channel is served by another process, which is left its work
 ├── UnsettledError           more of what waits in a session may come in a moment
+├── WornError                a session was claimed too often without anything being written
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
     ├── ResetError           the session was reset while the turn ran
     └── WithdrawnError       the input that was to be taken does not wait any more
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, cast
 
 EXIT_OPERATOR: Final = 2
 """Exit code of the command line for an error the operator can mend."""
@@ -48,6 +51,12 @@ class ConfigError(OperatorError):
     """The configuration cannot be put in force."""
 
     code = "config"
+
+
+class DiskError(OperatorError):
+    """A file cannot be read or written now; it can be once there is room or access again."""
+
+    code = "disk"
 
 
 class StoreError(OperatorError):
@@ -154,6 +163,16 @@ class UnsettledError(LockgateError):
         self.seconds = seconds
 
 
+class WornError(LockgateError):
+    """A session was claimed `claims` times and nothing was written: it may end every process that takes it."""
+
+    code = "worn"
+
+    def __init__(self, claims: int) -> None:
+        super().__init__(f"the session was taken {claims} times, and nothing was written")
+        self.claims = claims
+
+
 class LeaseLostError(LockgateError):
     """The fence is stale: another worker has the session."""
 
@@ -170,3 +189,24 @@ class WithdrawnError(LeaseLostError):
     """The input that a turn was about to take does not wait any more; the turn may go on without it."""
 
     code = "withdrawn"
+
+
+_MOST_CAUSES: Final = 50
+
+
+def causes(error: BaseException, *, suppressed: bool) -> Iterator[BaseException]:
+    """Yield an error and what led to it, nearest first, at most fifty.
+
+    With `suppressed` also what a `from None` or another cause conceals.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting and len(seen) < _MOST_CAUSES:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        hidden = one.__suppress_context__ and not suppressed
+        waiting += [led for led in (one.__cause__, None if hidden else one.__context__) if led is not None]

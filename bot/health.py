@@ -7,15 +7,24 @@ lease: adapters and servers are asked by whoever has them.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pydantic import JsonValue
 
+from bot.clock import moment
 from bot.config.model import OFFLINE, Config
-from bot.errors import ConfigError, OperatorError, StoreRefusedError
+from bot.errors import ConfigError, OperatorError, SchemaError, StoreRefusedError
+from bot.failures import Failure, Failures
 from bot.labelling import CONFIGURED
 from bot.secrets import Keyring
+from bot.sessions.port import SessionStore
+from bot.sessions.quarantine import Quarantined, QuarantineStore
 from channels.base import Platform
 from policy.labels import PUBLIC, Label
+
+
+class Store(SessionStore, QuarantineStore, Protocol):
+    """What is asked of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +32,8 @@ class Finding:
     """One thing looked at: what is wrong and how to mend it, both empty when it is in order.
 
     `note` is to be known all the same, `details` the same for programs. `label` is that of what an admin is told by it:
-    PUBLIC if it tells nothing of what is configured but what a platform and every member learns.
+    PUBLIC if it tells nothing of what is configured but what a platform and every member learns. What was `seen` in the
+    last hour may be over by now.
     """
 
     subject: str
@@ -32,12 +42,14 @@ class Finding:
     note: str = ""
     details: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     label: Label = CONFIGURED
+    seen: bool = False
 
 
 class Health:
     """Looks at what a running process needs, with what it has at hand.
 
     `complaints` asks the store what makes it unfit, `listened` are the platforms that this process listens to.
+    `failures` know what failed lately, `sessions` are those of the store.
     """
 
     def __init__(
@@ -46,21 +58,26 @@ class Health:
         environment: Mapping[str, str],
         complaints: Callable[[], Awaitable[Sequence[StoreRefusedError]]],
         listened: Sequence[Platform],
+        failures: Failures,
+        sessions: "Store",
     ) -> None:
         self._config = config
         self._environment = environment
         self._complaints = complaints
         self._listened = listened
+        self._failures = failures
+        self._sessions = sessions
 
-    async def look(self) -> list[Finding]:
-        """Return what was found, in the order of `lockgate doctor`."""
+    async def look(self, top: Label) -> list[Finding]:
+        """Return what was found, in the order of `lockgate doctor`; `top` is the label of what has none."""
         config, environment = self._config, self._environment
         found = [await asyncio.to_thread(model, config, environment), web(config)]
         found.append(await asyncio.to_thread(secrets, config, environment))
         found += store(await self._complaints())
         for adapter in self._listened:
-            found += await channel(adapter)
-        return found
+            found += await channel(adapter, top)
+        found += [failed(one, top) for one in await self._failures.all()]
+        return [*found, *await quarantined(self._sessions, top)]
 
 
 def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -104,13 +121,18 @@ def model(config: Config, environment: Mapping[str, str]) -> Finding:
     except ConfigError as error:
         problem, step = str(error).removeprefix("model "), error.next_step
     else:
-        for name in unknown:
-            note = f"nobody knows how much `{name}` reads at once: say its `context_tokens` under `model.providers`"
-        for name in unheard(config):
-            problem, step = f"`{name}` may hear PUBLIC alone", "add it to `policy.transcribers`"
-        for name in uncleared(config):
-            problem, step = f"`{name}` has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
+        if unknown:
+            many = _named(unknown)
+            note = f"nobody knows how much {many} reads at once: say its `context_tokens` under `model.providers`"
+        if names := unheard(config):
+            problem, step = f"{_named(names)} may hear PUBLIC alone", "add it to `policy.transcribers`"
+        if names := uncleared(config):
+            problem, step = f"{_named(names)} has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
     return Finding("model", problem, step, note)
+
+
+def _named(models: tuple[str, ...]) -> str:
+    return " or ".join(f"`{name}`" for name in models)
 
 
 def web(config: Config) -> Finding:
@@ -148,17 +170,45 @@ def store(complaints: Sequence[StoreRefusedError]) -> list[Finding]:
     return told or [Finding("store", label=PUBLIC)]
 
 
-async def channel(adapter: Platform) -> list[Finding]:
-    """Ask an adapter what is wrong with its connection."""
+async def channel(adapter: Platform, top: Label) -> list[Finding]:
+    """Ask an adapter what is wrong with its connection; what is sealed is told with the highest label there is."""
     troubles = await adapter.troubles()
     subject = f"channel {adapter.name}"
     remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
     wrong = [
-        Finding(subject, one.problem, one.next_step, label=CONFIGURED if one.names else PUBLIC)
+        Finding(subject, one.problem, one.next_step, label=top if one.sealed else CONFIGURED if one.names else PUBLIC)
         for one in troubles
         if not one.remark
     ]
     return wrong or [Finding(subject, note=remarks, label=PUBLIC)]
+
+
+def failed(failure: Failure, top: Label) -> Finding:
+    """Return what is told of something that failed in the last hour."""
+    label = top if failure.label is None else failure.label.join(CONFIGURED)
+    at = f"last at {moment(round(failure.at * 1000))} UTC"
+    return Finding(failure.where, failure.cause, failure.step, at, label=label, seen=True)
+
+
+async def quarantined(sessions: "Store", top: Label) -> list[Finding]:
+    """Tell which sessions are in quarantine, each with the label of who may know of it."""
+    return [_quarantined(one, await visibility(sessions, one.sid, top)) for one in await sessions.quarantined()]
+
+
+async def visibility(sessions: SessionStore, sid: str, top: Label) -> Label:
+    """Return what a reader must be cleared for to learn of a session; of one that cannot be read, for everything."""
+    try:
+        state = await sessions.state(sid)
+    except SchemaError:
+        return top
+    return top if state is None else state.visibility
+
+
+def _quarantined(one: Quarantined, label: Label) -> Finding:
+    told = f"{one.doing.value} failed {one.tries} times since {moment(one.since)} UTC, {one.error} at {one.where}"
+    step = f"mend what is wrong, and `lockgate sessions release {one.sid}` has it tried at once"
+    details: dict[str, JsonValue] = {"session": one.sid, "error": one.error, "where": one.where, "tries": one.tries}
+    return Finding(f"session {one.sid}", told, step, details=details, label=label)
 
 
 def line(finding: Finding) -> str:
@@ -166,4 +216,5 @@ def line(finding: Finding) -> str:
     if not finding.problem:
         return f"ok    {finding.subject}{f', {finding.note}' if finding.note else ''}"
     parts = (finding.problem, finding.next_step, finding.note)
-    return f"mend  {finding.subject}: {', '.join(part for part in parts if part)}"
+    word = "seen" if finding.seen else "mend"
+    return f"{word}  {finding.subject}: {', '.join(part for part in parts if part)}"

@@ -9,6 +9,7 @@ try, and whatever stands behind it for the same address with it; what will not b
 made twice, and one that cannot be made is let go.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.holding import Holding, told_of
 from bot.ids import Ids
+from bot.logs import bound
 from bot.offers import Offers
 from bot.pacing import Pacing, Patience
 from bot.post import TAKEN, Post
@@ -55,6 +57,8 @@ NOT_THEIRS: Final = "whom it was for is not who reads there now"
 """Why something was not said, in the audit."""
 
 _SAID: Final = frozenset({DeliveryState.SENT, DeliveryState.AMBIGUOUS})
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 _MOMENT: Final = 0.01
 """Seconds after which readers are asked for again."""
@@ -114,8 +118,9 @@ class Outbox:
             # A stop in mid-send would leave a text of which nobody knows whether it was said.
             with anyio.CancelScope(shield=True):
                 behind = delivery.address in waiting
-                fate = _back(delivery) if behind else await self._deliver(delivery, patience)
-                await self._settle(delivery, fate)
+                with bound(session=delivery.sid, turn=delivery.turn):
+                    fate = _back(delivery) if behind else await self._deliver(delivery, patience)
+                    await self._settle(delivery, fate)
                 if fate.state is DeliveryState.PENDING:
                     waiting.add(delivery.address)
 
@@ -150,10 +155,13 @@ class Outbox:
                 await self._answer(standing, destination, outbound, about)
                 return
 
-    async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...]) -> bool:
-        """Tell somebody what everybody may know, without being asked, now or never; return whether it was said."""
+    async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...], label: Label = PUBLIC) -> bool:
+        """Tell somebody something, without being asked, now or never; return whether it was said.
+
+        `label` is that of what it tells.
+        """
         destination = await self._gate.destination(standing.home)
-        decided = await self._decided(standing, destination, text, PUBLIC, buttons)
+        decided = await self._decided(standing, destination, text, label, buttons)
         if decided is None:
             return False
         turn = Turn(str(standing.home))
@@ -164,10 +172,10 @@ class Outbox:
         except BusyChannelError as error:
             await self._pacing.busy(turn, error)
             return False
-        except GoneError:
-            await self._pacing.gone(turn)
-            return False
         except ChannelError as error:
+            _log_unsent(standing.home, error, label)
+            if isinstance(error, GoneError):
+                await self._pacing.gone(turn)
             return isinstance(error, AmbiguousSendError)
         return True
 
@@ -190,8 +198,9 @@ class Outbox:
                 await self._send(outbound)
             except BusyChannelError as error:
                 wait = await self._pacing.busy(turn, error)
-            except ChannelError:
+            except ChannelError as error:
                 # What the command did is done: a platform that cannot be told of it must not deliver it again.
+                _log_unsent(standing.home, error, label)
                 return
         if wait:
             meant = principals.meant_for(standing.principal, standing.asker, standing.home, standing.home)
@@ -299,6 +308,7 @@ class Outbox:
         except BusyChannelError as error:
             return _back(delivery, await self._pacing.busy(turn, error))
         except ChannelError as error:
+            _log_unsent(turn.address, error, delivery.label, attempt=delivery.failures + 1)
             return await (self._unedited if delivery.replaces else self._failed)(delivery, turn, error)
         return _Fate(DeliveryState.SENT, receipt=receipt)
 
@@ -374,8 +384,23 @@ class Outbox:
         if delivery.replaces:
             # Nobody misses it: whoever presses a button that is left is told.
             return _Fate(DeliveryState.CANCELLED)
+        _LOGGER.warning("a text was given up", extra={"reason": why, "destination": delivery.address})
         body: dict[str, JsonValue] = {"destination": delivery.address, "key": delivery.key, "reason": why}
         return _Fate(state, audit=(AuditRow(state.value, "outbox", body),))
+
+
+def _log_unsent(address: Address | str, error: ChannelError, label: Label, attempt: int = 1) -> None:
+    """Log that a channel did not take a text; the errors of channels hold no text and no token."""
+    doubtful = isinstance(error, AmbiguousSendError)
+    facts = {
+        "subject": f"channel {str(address).partition(':')[0]}",
+        "cause": str(error),
+        "destination": str(address),
+        "state": "nobody knows whether it was seen" if doubtful else "it was not seen",
+        "attempt": attempt,
+        "label": label,
+    }
+    _LOGGER.warning("a text was not delivered", extra=facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def platforms(
             )
         )
     if settings.slack is not None:
-        made.append(_slack(settings.slack, environment, vault()))
+        made.append(_slack(settings.slack, environment, lease, vault()))
     return tuple(made)
 
 
@@ -129,7 +129,7 @@ def _observes(policy: Document, channel: str) -> bool:
     return any((policy.channel(channel).observe, *chats))
 
 
-def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vault") -> Platform:
+def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Lease", vault: "Vault") -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
     from channels.slack.requests import Listening
@@ -141,6 +141,7 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], vault: "Vaul
         _token(environment, settings.app_token)
         if http is None
         else Listening(http.host, http.port, _token(environment, http.secret)),
+        lease=lease,
         vault=vault,
         now_ms=SystemClock().wall_ms,
         installer=None if install is None else _installer(settings, install, environment, vault),

@@ -4,7 +4,7 @@ import json
 from typing import Final, cast
 
 from bot import principals
-from bot.approvals import ANSWER, answering, may_answer, may_withdraw
+from bot.approvals import ANSWER, WITHHELD, answering, may_answer, may_withdraw
 from bot.authors import AUTHORS
 from bot.sessions.approvals import Approval
 from bot.sessions.json import texts
@@ -14,8 +14,11 @@ from channels.message import Address, Button
 from policy import explain
 from policy.document import Document
 
-OTHERS_DO: Final = "Whoever asked has to answer, or another person who is entitled."
+OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."
 """Who answers a call that the person who asked may answer, for anybody else."""
+
+NOT_SHOWN: Final = "What it refers to is not shown, so the call is refused even once it is approved."
+"""Stands in a question that is asked without what its call refers to."""
 
 _ALONE: Final = "Background session {run} asks you alone, `/agents log {run}` tells its task."
 
@@ -49,9 +52,9 @@ def answers(document: Document, asked: tuple[Approval, ...]) -> list[str]:
 def buttons(
     document: Document, asked: tuple[Approval, ...], question: str, readers: frozenset[str] | None
 ) -> tuple[Button, ...]:
-    """Return the commands that answer a question, those alone that work for one of its readers.
+    """Return the commands that answer a question: only those that work for one of its readers.
 
-    `readers` are the users who read it, None where they are not known. Whoever asked may take it back.
+    `readers` are the users who read it, None where they are not known. The person who asked may take it back.
     """
     deny = f"/deny {question}"
     if readers is None or any(may_answer(document, approval, one) for approval in asked for one in readers):
@@ -91,8 +94,12 @@ def _call(approval: Approval) -> str:
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"Asked by {_rules(approval)} at {approval.label}.{_others(approval)}"
+        f"Asked by {_rules(approval)} at {approval.label}.{_others(approval)}{_withheld(approval)}"
     )
+
+
+def _withheld(approval: Approval) -> str:
+    return f"\n{NOT_SHOWN}" if WITHHELD in approval.question else ""
 
 
 def _others(approval: Approval) -> str:

@@ -3,8 +3,8 @@
 A receipt is no record of its own. It names one of the sender's deliveries, and what it tells is derived from that and
 from what the target notes of its inputs. Beyond `accepted` it tells only what the asker may know of the target at this
 moment (law `no_read_up`): of a target that is absent, hidden or the asker's parent, and of a text that is or was held
-there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that. That there
-is one tells that something was sent: to whoever may not know that, there is none.
+there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that. A receipt
+shows that something was sent, so a reader who may not know that finds none.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.kin import SESSION, Arrival
 from bot.sessions.port import OutboxStore, SessionStore
 from bot.sessions.values import ItemStatus, Outcome, SessionState, Status
-from bot.sessions.visible import visible
+from bot.sessions.visible import look
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label
 
@@ -83,16 +83,21 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
         return None
     sent = found[0]
     address = Address.parse(sent.address)
+    if goes_up(own, address):
+        return Receipt(name, label=sent.label)
     # Read before whether the target may be known of: what it has read only grows, until a reset.
     outcome = await store.outcome(address.chat, dedupe(sent))
-    target = None if goes_up(own, address) else await visible(store, address.chat, own.principal, reader)
+    target, label = await look(store, address.chat, own.principal, reader)
+    accepted = Receipt(name, label=sent.label.join(label))
     held = sent.arrival in _UNTOLD or (outcome is not None and outcome.status is ItemStatus.HELD)
-    if target is None or held:
-        return Receipt(name, label=sent.label)
-    accepted = Receipt(name, label=sent.label.join(target.visibility))
+    return accepted if target is None or held else _arrived(accepted, sent, target, outcome)
+
+
+def _arrived(accepted: Receipt, sent: Delivery, target: SessionState, outcome: Outcome | None) -> Receipt | None:
+    """Return what is told of a text whose target may be known of and did not hold it."""
     if sent.state in {DeliveryState.WITHHELD, DeliveryState.EXPIRED}:
         return replace(accepted, stage=Stage.FAILED, code=sent.state.value)
-    if str(target.generation) != address.thread:
+    if str(target.generation) != Address.parse(sent.address).thread:
         return replace(accepted, stage=Stage.FAILED, code=Arrival.RESET.value)
     if sent.arrival is not None and sent.arrival is not Arrival.WAITING:
         return replace(accepted, stage=Stage.FAILED, code=sent.arrival.value)

@@ -1,17 +1,20 @@
 """The way in: an `Inbound` becomes an authorized command or a durable input of its session.
 
-Every kind of ingress passes `authorize()` here once. A message is in the store before this returns, so the
-platform may be acknowledged afterwards; a command is answered at once. Whoever is refused learns one
-sentence at most, and the refusal stands in the audit.
+Every kind of ingress passes `authorize()` here once. A message is in the store when `take` returns, and a command is
+done, so the platform may be acknowledged then. What is to be said of it is left to the caller: saying it may take
+long, and what comes next need not wait. Senders who are refused learn one sentence at most, and the refusal stands in
+the audit.
 
 What is said in a shared chat and not to this bot is nothing to it, or observed where the policy says so. What is said
 to it there belongs to the chat's own session; what commands tell goes to whoever typed them alone.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot import labelling, principals, rows
@@ -24,16 +27,20 @@ from bot.conversations import Conversations
 from bot.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
 from bot.gate.gate import Gate
 from bot.intake.observed import Observer
+from bot.logs import bound
 from bot.loops import Loops
 from bot.newcomers import Newcomers
 from bot.outbox import Outbox
+from bot.quarantine import Quarantine
 from bot.rate import RateLimiter
 from bot.reload import Reloader
 from bot.sessions.port import AuditStore, SessionStore
+from bot.sessions.quarantine import Doing
 from bot.sessions.records import AuditRow
 from bot.sessions.values import NewItem
 from bot.standing import Standing
 from bot.strangers import SAID_OFTEN, Strangers
+from channels.base import Answer
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
 from policy.request import Role
@@ -69,15 +76,21 @@ class Outcome(StrEnum):
     OBSERVED = "observed"
 
 
+_LOGGER: Final = logging.getLogger(__name__)
 _UNHEARD: Final = frozenset({Outcome.IGNORED, Outcome.OBSERVED})
+
+
+async def _nothing() -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of it, and the session it was for."""
+    """What became of it, the session it was for, and what is left to say of it. Saying it raises StoreError."""
 
     outcome: Outcome
     sid: str
+    say: Answer = field(default=_nothing, compare=False)
 
 
 class Router:
@@ -104,6 +117,7 @@ class Router:
         conversations: Conversations,
         observer: Observer,
         loops: Loops,
+        quarantine: Quarantine,
         interrupt: Callable[[str, str], None],
         longest: int,
         rate: RateLimiter,
@@ -120,27 +134,59 @@ class Router:
         self._conversations = conversations
         self._observer = observer
         self._loops = loops
+        self._quarantine = quarantine
         self._interrupt = interrupt
         self._longest = longest
         self._rate = rate
         self._told = RateLimiter(clock, 1)
 
     async def receive(self, inbound: Inbound) -> Receipt:
-        """Take something in; it is durable, answered or refused when this returns.
+        """Take something in and say what is to be said of it.
+
+        Raises StoreError: it could not be kept, or what is to be said of it could not be said.
+        """
+        receipt = await self.take(inbound)
+        await receipt.say()
+        return receipt
+
+    async def take(self, inbound: Inbound) -> Receipt:
+        """Take something in; it is durable, done or refused when this returns.
 
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
-        await self._loops.heard(inbound)
-        receipt = await self._received(inbound)
-        if receipt.outcome not in _UNHEARD and not inbound.private and not inbound.bot:
-            # What was said may have classified the chat. It is taken in, so it must not be told again for this.
-            with suppress(StoreError):
-                if await self._reloader.current():
-                    await self._newcomers.spoken_to(inbound.address, inbound.account)
+        with bound(request=_dedupe(inbound)):
+            receipt = await self._kept(inbound)
+            _LOGGER.debug("an input was taken in", extra={"outcome": receipt.outcome})
         return receipt
 
-    async def _received(self, inbound: Inbound) -> Receipt:
+    async def _kept(self, inbound: Inbound) -> Receipt:
+        await self._loops.heard(inbound)
         sid = self._conversations.first(inbound.address)
+        try:
+            receipt = await self._received(inbound, sid)
+        except StoreGoneError:
+            raise
+        except Exception as error:
+            # Its adapter parks it: what is said in other chats is taken in meanwhile.
+            with suppress(StoreError):
+                await self._quarantine.put(sid, Doing.INTAKE, error)
+            raise
+        if receipt.outcome is Outcome.ACCEPTED:
+            with suppress(StoreError):
+                await self._quarantine.done(sid, Doing.INTAKE)
+        if receipt.outcome in _UNHEARD or inbound.private or inbound.bot:
+            return receipt
+        return replace(receipt, say=partial(self._say_all, inbound, receipt.say))
+
+    async def _say_all(self, inbound: Inbound, say: Answer) -> None:
+        """Say what is left to say of something, and tell admins of its chat if nobody classified that."""
+        await say()
+        # What was said may have classified the chat. It is taken in, so it must not be told again for this.
+        with suppress(StoreError):
+            if await self._reloader.current():
+                await self._newcomers.spoken_to(inbound.address, inbound.account)
+
+    async def _received(self, inbound: Inbound, sid: str) -> Receipt:
         command = inbound.authored and table.is_command(inbound.text)
         if not inbound.addressed or not _offered(inbound, command=command):
             return await self._observed(inbound, sid)
@@ -159,7 +205,7 @@ class Router:
         if not self._paced(inbound, caller, urgent=command and table.is_urgent(inbound.text)):
             return await self._flooded(inbound, caller, sid)
         if not current:
-            return await self._tell(inbound, caller, sid, NOT_SERVING)
+            return self._told_off(inbound, caller, sid, NOT_SERVING)
         return await (self._command(inbound, caller, sid) if command else self._message(inbound, caller, sid))
 
     async def _command(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
@@ -175,12 +221,12 @@ class Router:
             raise
         except LeaseLostError:
             reply = Reply(str(BusyError()))
-        except Exception as error:  # noqa: BLE001 - told again, one person's command would keep everybody's words out
+        except Exception as error:
+            with bound(session=sid):
+                _LOGGER.exception("a command broke")
             await self._audit.append((rows.failed("router", sid, error),))
             reply = Reply(UNREAD if isinstance(error, StoreError) else FAILED)
-        standing = await self._standing(caller, there, sid)
-        await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
-        return Receipt(Outcome.ANSWERED, sid)
+        return Receipt(Outcome.ANSWERED, sid, partial(self._say, caller, inbound, sid, reply))
 
     async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
         """Put a message of somebody who may speak here into its session's inbox, or tell him why it is not."""
@@ -191,7 +237,7 @@ class Router:
         except ForeignError:
             sid = self._conversations.own(inbound.address, _owner(inbound, caller))
             problem = await self._taken(inbound, caller, sid)
-        return await self._tell(inbound, caller, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
+        return self._told_off(inbound, caller, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
 
     async def _observed(self, inbound: Inbound, sid: str) -> Receipt:
         """Keep what was not said to this bot, where the policy in force wants that."""
@@ -212,11 +258,11 @@ class Router:
 
     async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
         """Take in no more of somebody who says too much for now; that is told and noted once in a minute."""
-        if self._told.allows(self._pool(inbound, caller)):
-            body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
-            await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
-            await self._tell(inbound, caller, sid, FLOODED)
-        return Receipt(Outcome.REFUSED, sid)
+        if not self._told.allows(self._pool(inbound, caller)):
+            return Receipt(Outcome.REFUSED, sid)
+        body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
+        await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
+        return replace(self._told_off(inbound, caller, sid, FLOODED), outcome=Outcome.REFUSED)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
@@ -298,25 +344,23 @@ class Router:
             await self._audit.append((AuditRow("refused", "router", {**body, "times": times}),))
         elif told in SAID_OFTEN:
             told = ""
-        if told:
-            stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
-            standing = await self._standing(stranger, answered_at(inbound), sid)
-            await self._outbox.reply(standing, told, PUBLIC, inbound.press)
-        return Receipt(Outcome.REFUSED, sid)
+        if not told:
+            return Receipt(Outcome.REFUSED, sid)
+        stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
+        return Receipt(Outcome.REFUSED, sid, partial(self._say, stranger, inbound, sid, Reply(told)))
 
-    async def _tell(self, inbound: Inbound, caller: Caller, sid: str, sentence: str) -> Receipt:
-        """Tell whoever sent something why it is not taken in, alone; a bot is told nothing."""
+    def _told_off(self, inbound: Inbound, caller: Caller, sid: str, sentence: str) -> Receipt:
+        """Leave it to be said to the sender alone why something is not taken in; a bot is told nothing."""
         if inbound.bot:
             return Receipt(Outcome.IGNORED, sid)
-        standing = await self._standing(caller, answered_at(inbound), sid)
-        await self._outbox.reply(standing, sentence, PUBLIC, inbound.press)
-        return Receipt(Outcome.ANSWERED, sid)
+        return Receipt(Outcome.ANSWERED, sid, partial(self._say, caller, inbound, sid, Reply(sentence)))
 
-    async def _standing(self, caller: Caller, address: Address, sid: str) -> Standing:
-        """Return what a direct answer is decided from: its own label, not the session's."""
-        return Standing.of_caller(
-            caller, address, await self._gate.destination(address), self._clock.wall_ms(), sid=sid
-        )
+    async def _say(self, caller: Caller, inbound: Inbound, sid: str, reply: Reply) -> None:
+        """Say a direct answer to the sender alone. It is decided from its own label, not the session's."""
+        there = answered_at(inbound)
+        destination, now = await self._gate.destination(there), self._clock.wall_ms()
+        standing = Standing.of_caller(caller, there, destination, now, sid=sid)
+        await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
 
 
 def _dedupe(inbound: Inbound) -> str:

@@ -35,7 +35,7 @@ from bot.sessions.kin import (
     origin_of,
 )
 from bot.sessions.port import SessionStore
-from bot.sessions.values import NewItem, SessionState
+from bot.sessions.values import NewItem, SessionState, Status
 from bot.standing import Standing
 from channels.message import Address
 from policy.labels import Integrity, Label
@@ -191,11 +191,9 @@ class Spawner:
         return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
 
     async def _over(self, slot: Slot) -> bool:
-        """Say whether a slot's session has ended and its result was delivered, or was not created in time."""
+        """Say whether a slot's session has ended and was heard, so that it is archived, or was not created in time."""
         state = await self._store.state(slot.sid)
-        if state is None:
-            return slot.lapsed
-        return state.ended_at > 0 and not state.undelivered
+        return slot.lapsed if state is None else state.ended_at > 0 and state.status is Status.ARCHIVED
 
 
 def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:

@@ -46,7 +46,7 @@ _ROUTER: Final = "router"
 _POLICY: Final = "policy"
 """Rows that name policies by their digests, and the process that put one in force."""
 
-_LABELLED: Final = frozenset({"decision", "failed", "offer", "refused", "simulate"})
+_LABELLED: Final = frozenset({"decision", "failed", "offer", "quarantined", "refused", "released", "simulate"})
 """Kinds of rows outside sessions that name labels or a session."""
 
 

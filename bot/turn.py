@@ -110,9 +110,10 @@ class OpenTurn:
     @property
     def asked(self) -> tuple[int, ...]:
         """The positions of the messages of this turn that a person wrote, and no other session sent."""
+        waiting = next((item.body for item in self.claim.items if item.position == self.record.position), None)
         every = (*self.history, *self.admitted)
         own = (one.body for one in every if one.type is EventType.USER_MESSAGE and one.turn == self.record.id)
-        first = next(own, None) or self.claim.items[0].body
+        first = next(own) if waiting is None else waiting
         return self.record.joined if "origin" in first else (self.record.position, *self.record.joined)
 
     @property

@@ -4,7 +4,7 @@ from typing import Final
 
 # Printable by their category, and blank or without any width on a screen (Unicode's Default_Ignorable_Code_Point).
 _RANGES: Final = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-_SINGLE: Final = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159)
+_SINGLE: Final = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0xFFFC, 0x1D159)
 _BLANK: Final = frozenset(map(chr, (*_SINGLE, *(code for codes in _RANGES for code in codes))))
 
 

@@ -5,15 +5,16 @@ number of workers may run, and a turn that a crashed one left goes on in another
 """
 
 import asyncio
+import logging
 import traceback
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import events, labelling, rows
+from bot import events, labelling
 from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.authorize import role
@@ -26,11 +27,14 @@ from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.intake.admission import Admission
 from bot.lease import LeaseKeeper
+from bot.logs import bound
 from bot.outbox import Outbox
+from bot.quarantine import Quarantine
 from bot.quoting import addresses, typed
 from bot.reload import Reloader
 from bot.sessions.deliveries import Delivery
-from bot.sessions.port import AuditStore, SessionStore, Wake
+from bot.sessions.port import SessionStore, Wake
+from bot.sessions.quarantine import Doing
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Claim, InboxItem, Status, Turn, YieldReason
 from bot.spawning import Spawner
@@ -48,8 +52,13 @@ TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
 """How often a turn is begun: one that takes its worker down every time would go on forever."""
 
+_LOGGER: Final = logging.getLogger(__name__)
+
 _WAIT: Final = 1.0
 """Seconds a worker waits for a hint before it looks again."""
+
+_SOON: Final = 0.5
+"""Seconds that a turn takes before it is shown that it goes on: most are over by then, and a signal is a request."""
 
 _MOMENT: Final = 0.2
 """Seconds within which whoever waits for hints takes one."""
@@ -67,7 +76,7 @@ class Worker:
         *,
         store: SessionStore,
         wake: Wake,
-        audit: AuditStore,
+        quarantine: Quarantine,
         gate: Gate,
         admission: Admission,
         agent: Agent,
@@ -80,10 +89,11 @@ class Worker:
         spawner: Spawner,
         interval: float,
         parallel: int = 32,
+        soon: float = _SOON,
     ) -> None:
         self._store = store
         self._wake = wake
-        self._audit = audit
+        self._quarantine = quarantine
         self._gate = gate
         self._admission = admission
         self._agent = agent
@@ -96,11 +106,13 @@ class Worker:
         self._spawner = spawner
         self._interval = interval
         self._parallel = parallel
+        self._soon = soon
         self._slots = asyncio.Semaphore(parallel)
         self._pools = dict[str, tuple[str, Label]]()
         self._busy = set[str]()
         self._again = set[str]()
         self._turns: dict[str, OpenTurn] = {}
+        self._lit = set[OpenTurn]()
         self._left: dict[str, float] = {}
 
     async def serve(self) -> None:
@@ -113,7 +125,8 @@ class Worker:
             while True:
                 try:
                     await self._start(tasks, await self._ready())
-                except StoreGoneError:
+                except StoreError:
+                    # It is away, or its disk is full: whatever it is, it may be mended.
                     await asyncio.sleep(_WAIT)
 
     def interrupt(self, sid: str, only: str = "") -> None:
@@ -142,10 +155,12 @@ class Worker:
         while True:
             with suppress(StoreError):
                 if await self._policy.current():
+                    await self._quarantine.refresh()
                     # Before what a question held goes on, as it would stand until that is done.
                     await self._copies.sweep()
-                    await self._start(tasks, await self._wake.sweep(self._outbox.channels))
-            for turn in self._turns.values():
+                    found = await self._wake.sweep(self._outbox.channels)
+                    await self._start(tasks, tuple(dict.fromkeys((*found, *self._quarantine.due()))))
+            for turn in self._lit:
                 tasks.start_soon(self._signal, turn, Signal.STILL)
             await asyncio.sleep(self._interval)
 
@@ -153,6 +168,9 @@ class Worker:
         for sid in ready:
             if sid in self._busy:
                 self._again.add(sid)
+                continue
+            if self._quarantine.rests(sid):
+                # The sweep finds it when its pause is over.
                 continue
             await self._slots.acquire()
             self._busy.add(sid)
@@ -164,7 +182,8 @@ class Worker:
             while True:
                 self._again.discard(sid)
                 try:
-                    await self._look(sid)
+                    with bound(session=sid):
+                        await self._look(tasks, sid)
                 except UnsettledError as error:
                     # No slot is held meanwhile.
                     tasks.start_soon(self._later, sid, error.seconds)
@@ -207,17 +226,18 @@ class Worker:
             await self._store.release(claim)
 
     async def _report(self, sid: str, error: Exception) -> None:
-        """Tell operators of a session that could not be worked; when its lease has run out it is tried again."""
+        """Leave a session alone for a while that could not be worked, and tell operators of it."""
         with suppress(StoreError):
-            await self._audit.append((rows.failed("worker", sid, error),))
+            await self._quarantine.put(sid, Doing.WORK, error)
 
-    async def _look(self, sid: str) -> None:
+    async def _look(self, tasks: "TaskGroup", sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
         if not await self._policy.current():
             return
         try:
             owner = f"{self._store.process}.{self._ids.owner()}"
-            claim = await self._store.claim(sid, owner, channels=self._outbox.channels)
+            most = ATTEMPTS + self._quarantine.tries(sid)
+            claim = await self._store.claim(sid, owner, channels=self._outbox.channels, most=most)
         except ElsewhereError:
             await self._outbox.collect(sid)
             await self._leave(sid)
@@ -227,15 +247,24 @@ class Worker:
         if current and (claim is None or claim.state.undelivered):
             await self._outbox.collect(sid)
         if claim is None:
+            if self._quarantine.tries(sid):
+                await self._mended(sid)
             return
         with suppress(LeaseLostError):
             if current:
                 # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
                 with self._counted(claim):
-                    await self._turn(claim)
+                    await self._turn(tasks, claim)
+                await self._quarantine.done(sid, Doing.WORK)
                 return
         # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
         await self._store.release(claim)
+
+    async def _mended(self, sid: str) -> None:
+        """Let a session out of quarantine in which nothing is left to do."""
+        state = await self._store.state(sid)
+        if state is None or (state.turn is None and not state.waiting_items and not state.undelivered):
+            await self._quarantine.done(sid, Doing.WORK)
 
     async def _leave(self, sid: str) -> None:
         """Mark a session ready for who serves its channel; if this process is told of it again at once, nobody does."""
@@ -245,22 +274,53 @@ class Worker:
             self._left[sid] = now + _MOMENT
             await self._wake.again((sid,))
 
-    async def _turn(self, claim: Claim) -> None:
+    async def _turn(self, tasks: "TaskGroup", claim: Claim) -> None:
         """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
         turn, item = await self._open(claim)
-        await self._signal(turn, Signal.WORKING)
-        self._turns[claim.sid] = turn
+        with bound(turn=turn.record.id, request=turn.record.dedupe):
+            async with self._shown(tasks, turn) as over:
+                self._turns[claim.sid] = turn
+                try:
+                    with self._keeper.hold(turn):
+                        ending = await self._ending(turn, item)
+                        deliveries = await self._end(turn, ending)
+                finally:
+                    over()
+                    del self._turns[claim.sid]
+                _LOGGER.debug("a turn ended", extra={"kind": type(ending).__name__})
+                await self._outbox.deliver(deliveries)
+            if claim.state.lineage is not None:
+                # Heard, its slot is free, if nothing more waits for it.
+                await self._spawner.free(claim.state.principal)
+
+    @asynccontextmanager
+    async def _shown(self, tasks: "TaskGroup", turn: OpenTurn) -> AsyncGenerator[Callable[[], None]]:
+        """Show beside a turn that it goes on, once it takes longer than a moment, and in the end that it is over.
+
+        No answer waits for that. Yields the function that tells that the turn is over: what is not shown by then is
+        not shown any more.
+        """
+        lighting, dark = anyio.CancelScope(), anyio.Event()
+
+        async def light() -> None:
+            with lighting:
+                await asyncio.sleep(self._soon)
+            if not lighting.cancel_called:
+                await self._signal(turn, Signal.WORKING)
+                if self._turns.get(turn.claim.sid) is turn:
+                    self._lit.add(turn)
+            dark.set()
+
+        tasks.start_soon(light)
         try:
-            with self._keeper.hold(turn):
-                ending = await self._ending(turn, item)
-                deliveries = await self._end(turn, ending)
+            yield lighting.cancel
+            # A platform that takes it in after the end would show it for ever.
+            await dark.wait()
+            self._lit.discard(turn)
+            await self._signal(turn, Signal.DONE)
         finally:
-            del self._turns[claim.sid]
-        await self._outbox.deliver(deliveries)
-        await self._signal(turn, Signal.DONE)
-        if claim.state.lineage is not None:
-            # Heard, its slot is free, if nothing more waits for it.
-            await self._spawner.free(claim.state.principal)
+            lighting.cancel()
+            self._lit.discard(turn)
 
     async def _signal(self, turn: OpenTurn, signal: Signal) -> None:
         """Show that something is going on, unless how often a session works tells what its chat may not know."""
@@ -387,4 +447,5 @@ def _hops(item: InboxItem) -> int:
 
 
 def _broken(error: Exception) -> GivenUp:
+    _LOGGER.error("a turn broke", exc_info=error)
     return GivenUp(YieldReason.ERROR, error="".join(traceback.format_exception(error)))

@@ -123,10 +123,13 @@ class Channel(Protocol):
         ...
 
 
-Receive = Callable[[Event], Awaitable[None]]
+Answer = Callable[[], Awaitable[None]]
+"""Say what is left to be said of something that is kept. It may take long, and keeps nobody waiting."""
+
+Receive = Callable[[Event], Awaitable[Answer | None]]
 """Take in what a platform tells: when this returns it is kept, and the platform may be told so.
 
-Raises an exception: it could not be kept, so the platform must tell it again.
+Returns what is left to be said of it. Raises an exception: it could not be kept, so it must be told again.
 """
 
 
@@ -134,13 +137,15 @@ Raises an exception: it could not be kept, so the platform must tell it again.
 class Trouble:
     """What is wrong with an adapter's connection: a sentence, and how to mend it.
 
-    A `remark` tells what may be meant as it is. What `names` others who use the bot, is not for everybody.
+    A `remark` tells what may be meant as it is. What `names` others who use the bot, is not for everybody. What is
+    `sealed` tells of sessions that may have read anything.
     """
 
     problem: str
     next_step: str = ""
     remark: bool = False
     names: bool = False
+    sealed: bool = False
 
 
 @runtime_checkable

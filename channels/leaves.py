@@ -10,7 +10,10 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-_DROPPED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff]")
+UNASSIGNED: Final = "\u2065\ufff0-\ufff8\U000e0000\U000e0002-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
+"""What Unicode has not assigned and has everybody show as nothing (Default_Ignorable_Code_Point), for a set of RE."""
+
+_DROPPED: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff{UNASSIGNED}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORD: Final = re.compile(r"(\s+)")
 _ADDRESS: Final = re.compile(
@@ -73,7 +76,10 @@ class Leaf:
 
 
 def clean(text: str) -> str:
-    """Return a text without controls and direction overrides; half a surrogate pair becomes a replacement mark."""
+    """Return a text without controls, direction overrides and unassigned characters that show as nothing.
+
+    Half a surrogate pair becomes a replacement mark.
+    """
     return _SURROGATE.sub("\ufffd", _DROPPED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 

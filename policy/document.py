@@ -113,8 +113,8 @@ class Document(Entry):
 
     def channel(self, name: str) -> Channel:
         """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
-        unknown = Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
-        return self.channels.get(name, unknown)
+        known = self.channels.get(name)
+        return known or Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
 
     def chat(self, channel: str, workspace: str, chat: str) -> Chat | None:
         """Return the entry of a shared chat, `None` for one that is not classified."""

@@ -1,6 +1,7 @@
 """One form of a text for every pattern to look at, whatever characters it is written with.
 
-What does not show is left out: zero-width characters, soft hyphens, controls, marks that strike through or enclose.
+What does not show is left out: zero-width characters, soft hyphens, controls, and what Unicode has not assigned, as it
+may be shown as nothing. So are marks that go over, under, through or round the character before: it stays readable.
 Digits of every script, letters and signs of other widths and shapes become ASCII where they mean that, and every blank,
 dash and line end becomes one kind. Letters of other scripts that only look like Latin ones stay what they are.
 """
@@ -11,17 +12,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-# Printable by their category, and still not seen (Unicode's Default_Ignorable_Code_Point); marks that go over, through
-# or round the character before.
-_UNSEEN: Final = frozenset(
-    code
-    for codes in (
-        *((0x034F,), (0x115F, 0x1160), (0x17B4, 0x17B5), range(0x180B, 0x1810), (0x2800, 0x3164, 0xFFA0, 0x1D159)),
-        *(range(0xFE00, 0xFE10), range(0xE0000, 0xE1000)),
-        *(range(0x0300, 0x0370), range(0x20D0, 0x2100), range(0xFE20, 0xFE30)),
-    )
-    for code in codes
-)
+# Printable by their category, and still not seen: the fillers of Hangul, the blank of Braille, what stands for an
+# object that is not there, and a note without a head.
+_UNSEEN: Final = frozenset((0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, 0xFFFC, 0x1D159))
+# Controls and formats; what is not assigned, of which Unicode keeps some as ignorable; marks that take no place.
+_LEFT_OUT: Final = frozenset(("Cc", "Cf", "Cn", "Mn", "Me"))
 _LINES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 _DOTS: Final = frozenset("\u00b7\u2027\u2219\u22c5\u30fb\uff65")
 _SLASHES: Final = frozenset("\u2044\u2215\u29f8")
@@ -53,7 +48,7 @@ def _folded(code: int) -> str:
     if char in _LINES:
         return "\t" if char == "\t" else "\n"
     category = unicodedata.category(char)
-    if code in _UNSEEN or category in {"Cc", "Cf"}:
+    if code in _UNSEEN or category in _LEFT_OUT:
         return ""
     if char.isascii():
         return char

@@ -4,7 +4,8 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable, Iterator
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -22,6 +23,23 @@ settings.register_profile(
 )
 settings.register_profile("fuzz", parent=settings.get_profile("check"), derandomize=False, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+
+HERE: Final = Path(__file__).parent
+UNCOUNTED: Final = frozenset({"adversary", "attacks", "journeys", "laws"})
+"""Folders whose tests count for no threshold: each line has tests of its own, and counting takes half of their time."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one more test at a time than there are cores: a quarter of the time tests wait for processes and moments."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Measure no coverage where tests drive the whole application again and again."""
+    for item in items:
+        if item.path.relative_to(HERE).parts[0] in UNCOUNTED:
+            item.add_marker(pytest.mark.no_cover)
 
 
 @pytest.fixture(scope="session")

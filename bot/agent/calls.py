@@ -14,6 +14,8 @@ from pydantic import JsonValue
 
 from bot import events
 from bot.agent.context import Context
+from bot.agent.fitting import Fitted, fitted
+from bot.agent.room import Room
 from bot.crossings import Prepared, Response
 from bot.errors import StoreError
 from bot.gate.gate import Gate
@@ -43,15 +45,17 @@ NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this 
 class Calls:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, outbox: Outbox, offers: Offers) -> None:
+    def __init__(self, gate: Gate, room: Room, outbox: Outbox, offers: Offers) -> None:
         self._gate = gate
+        self._room = room
         self._outbox = outbox
         self._offers = offers
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[Prepared, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people.
 
-        Among them are those in whose place whoever asked is to be offered something.
+        A result that is larger than what is left is put there as far as it fits, with a mark how to read on. Among
+        what is returned are the calls in whose place the asker is to be offered something.
         """
         turn.open_calls = {call.id: call.tool for call in calls}
         waiting = dict[str, Prepared]()
@@ -112,7 +116,7 @@ class Calls:
 
         async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
             async with turn.lock:
-                await self._further(turn, hook, decision, told)
+                await self._further(turn, prepared, hook, decision, told)
 
         result = await self._gate.run(standing, prepared, record)
         turn.usage = turn.usage.plus(result.usage)
@@ -121,9 +125,9 @@ class Calls:
             await self._responded(turn, context, prepared, response)
 
     async def _overshot(self, turn: OpenTurn, prepared: Prepared) -> tuple[bool, Offer | None]:
-        """Say whether a read that could not be told here ends the turn, and what whoever asked may have in its place.
+        """Say whether a read that could not be told here ends the turn, and what the asker may have in its place.
 
-        In a shared chat it does so also where there is nothing to be had: what is refused there is told by a constant.
+        In a shared chat it ends the turn even without an offer: a refusal there is told by a constant.
         """
         if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
             return False, None
@@ -140,9 +144,11 @@ class Calls:
         return None
 
     def _unapproved(self, turn: OpenTurn, prepared: Prepared, why: str) -> Prepared:
-        """Return a call that needed an approval and has none as refused; what was concealed of it stays so."""
-        decision = self._gate.refused(turn.standing, why, prepared.decision)
-        return replace(prepared, decision=decision, open=prepared.open if prepared.concealed else None)
+        """Return a call that needed an approval and has none as refused.
+
+        People were asked openly, so what they answered is told openly, whatever the call refers to.
+        """
+        return replace(prepared, decision=self._gate.refused(turn.standing, why, prepared.told), open=None)
 
     def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
         group = list[Call]()
@@ -163,18 +169,24 @@ class Calls:
         written = [*events.taint_raised(standing, decision.label_after, call.tool)]
         if call.id not in context.decided:
             written.insert(0, events.tool_call(standing, call))
-        # One that tells of what the call refers to is in the audit alone: no event more or less may tell of it.
-        if decision.verdict is Verdict.REDACT and not prepared.concealed:
+        # What is replaced in a call that refers to something is in the audit alone: it may be replaced in that, and no
+        # event more or less may tell of it.
+        if decision.verdict is Verdict.REDACT and prepared.open is None:
             text = self._gate.explained(decision, standing.taint, call.tool)
             written.append(events.decided(standing, prepared.hook, decision, call.tool, text))
         row = self._gate.row(standing, prepared.hook, decision, **_named(call))
         await turn.write(events=tuple(written), audit=(row,), use=prepared.use)
         context.decided.add(call.id)
 
-    async def _further(self, turn: OpenTurn, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-        """Write down what was decided while a call runs, before it takes effect."""
+    async def _further(
+        self, turn: OpenTurn, prepared: Prepared, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]
+    ) -> None:
+        """Write down what was decided while a call runs, before it takes effect.
+
+        Of a call whose result is held, the audit alone tells it: what was read so far may have led to it.
+        """
         written = list[NewEvent]()
-        if decision.verdict is not Verdict.ALLOW:
+        if decision.verdict is not Verdict.ALLOW and not prepared.hold:
             tool = str(told["tool"])
             text = self._gate.explained(decision, turn.standing.taint, tool)
             written.append(events.decided(turn.standing, hook, decision, tool, text))
@@ -220,19 +232,28 @@ class Calls:
             told = events.decided(standing, response.hook, response.decision, call.tool, text)
         if response.held is not None:
             told = events.item_held(standing, response.held, told)
+        after = replace(standing, taint=standing.taint.join(response.label))
+        shown = self._fitted(turn, after, context, call, response)
         written = [
             *(() if told is None else (told,)),
+            *(() if shown.held is None else (events.item_held(standing, shown.held),)),
             *events.taint_raised(standing, response.label, call.tool),
-            events.tool_result(standing, call.id, call.tool, response.text, outcome, response.label),
+            events.tool_result(standing, call.id, call.tool, shown.text, outcome, response.label),
         ]
-        after = replace(standing, taint=standing.taint.join(response.label))
         if response.summary is not None:
             written.append(events.summarized(after, response.summary))
         deliveries = await turn.write(
             events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
         )
-        _settle(turn, context, call, response.text, outcome)
+        _settle(turn, context, call, shown.text, outcome)
         await self._outbox.deliver(deliveries)
+
+    def _fitted(self, turn: OpenTurn, after: Standing, context: Context, call: Call, response: Response) -> Fitted:
+        """Return what the model reads of a response, by the room that the session has `after` it."""
+        room = self._room.left(after, context, len(turn.open_calls))
+        if room is None or response.held is not None:
+            return Fitted(response.text)
+        return fitted(after, call, response.text, response.label, room, reads_on=self._room.reads_on(after))
 
     def _invocation(self, standing: Standing) -> AuditRow:
         return self._gate.row(standing, Hook.AGENT_INVOCATION, self._gate.invoke(standing))

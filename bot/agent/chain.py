@@ -60,7 +60,8 @@ class Chain:
     ) -> tuple[ModelResponse, Usage]:
         """Return a response and what all attempts at it cost; the decision on the first model is the caller's.
 
-        Raises ModelError: no model that may be asked answered; it tells of the first. OverBudgetError: no further one
+        Raises ModelError: no model that may be asked answered; it tells of the first, or of the first that may answer
+        another time. OverBudgetError: no further one
         is asked then, since it would be at the cost of the same budget. TooLargeError: the first one's provider says
         that it does not fit, which is known from then on.
         """
@@ -70,10 +71,12 @@ class Chain:
                 decision = self._gate.invoke(standing, seat.name)
                 await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))
                 if decision.verdict is not Verdict.ALLOW:
-                    failures.append(ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}"))
+                    failures.append(
+                        ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}", again=False)
+                    )
                     continue
                 if not self._window(seat).holds(messages, parameters):
-                    failures.append(ModelError("", detail=f"{seat.name}: its window is too small"))
+                    failures.append(ModelError("", detail=f"{seat.name}: its window is too small", again=False))
                     continue
             try:
                 response, usage = await self._asker.ask(standing, seat, messages, parameters, show)
@@ -93,4 +96,7 @@ class Chain:
                 used = used.plus(error.usage)
                 failures.append(error)
         detail = "; ".join(failure.detail for failure in failures)
-        raise ModelError(str(failures[0]), detail=detail, usage=used, again=failures[0].again)
+        mend = "\n".join(failure.mend for failure in failures if failure.mend)
+        # Where asking again may help with one of them, that is what is told.
+        told = next((failure for failure in failures if failure.again), failures[0])
+        raise ModelError(str(told), detail=detail, usage=used, again=told.again, mend=mend)

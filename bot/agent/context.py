@@ -6,7 +6,7 @@ reads what the first attempt read.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -80,6 +80,12 @@ class Context:
         return None
 
     @property
+    def newest_results(self) -> tuple[ToolReturnPart, ...]:
+        """The results that the model is to read next."""
+        last = self.messages[-1].parts if self.messages else ()
+        return tuple(part for part in last if isinstance(part, ToolReturnPart))
+
+    @property
     def open_calls(self) -> tuple[Call, ...]:
         """The calls that wait for a result."""
         response = self.last_response
@@ -116,6 +122,11 @@ class Context:
             last.parts = [*last.parts, part]
         else:
             self.messages.append(ModelRequest(parts=[part]))
+
+    def show(self, result: ToolReturnPart, text: str) -> None:
+        """Let one of the newest results be read as this text."""
+        last = self.messages[-1]
+        last.parts = [replace(part, content=text) if part is result else part for part in last.parts]  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
 
 
 def assemble(

@@ -4,10 +4,11 @@ A model finds these ways only if it is told of them. Each sentence is said only 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from bot.tools.arguments import contents, types
-from bot.tools.base import Tool
+from bot.tools.base import Arguments, Tool
 from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
 
 SPAWN: Final = "sessions_spawn"
@@ -31,13 +32,19 @@ def _delegating(tools: Sequence[Tool]) -> list[str]:
     return [f"{told} With `returns` it answers in fields of given values, which keeps out what a page or file says."]
 
 
+@lru_cache(maxsize=256)
+def _contents(arguments: type[Arguments]) -> tuple[str, ...]:
+    """Return the places of content: every turn asks for those of every tool, and they never change."""
+    return tuple(contents(arguments))
+
+
 def _holding(tools: Sequence[Tool]) -> list[str]:
     if not any(may_hold(tool) for tool in tools):
         return []
     lines = [
         f'To keep a result out of this conversation, add `"{HOLD}": true` to the call: you get an id in its place.'
     ]
-    places = [f"`{tool.name}.{place}`" for tool in tools if may_hold(tool) for place in contents(tool.arguments)]
+    places = [f"`{tool.name}.{place}`" for tool in tools if may_hold(tool) for place in _contents(tool.arguments)]
     if places:
         lines.append(f'To pass it on unread, write `{{"{REFERENCE}": "<id>"}}` in place of {", ".join(places)}.')
     if any(tool.name == ADMIT for tool in tools):

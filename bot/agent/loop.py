@@ -6,17 +6,17 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
-from pydantic_ai.models import ModelRequestParameters
 
 from bot import events
 from bot.agent.calls import Calls
 from bot.agent.chain import Chain
-from bot.agent.context import Context, assemble, cuts, newest_summary, response_body, text_of
+from bot.agent.context import Context, assemble, call_of, cuts, newest_summary, response_body, text_of
+from bot.agent.fitting import fitted
 from bot.agent.guidance import guidance
-from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError, toolset
+from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
-from bot.agent.window import estimated
+from bot.agent.room import Room
 from bot.crossings import Prepared
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
@@ -73,7 +73,8 @@ class GivenUp:
     """The turn ends without an answer.
 
     `notice` is a constant that is said instead; with `decision` its explanation is, as far as its readers
-    may know. `error` is for operators. `rejected` is the audit row of a message that was not let in.
+    may know. `error` is for operators. `rejected` is the audit row of a message that was not let in. `mend` is what the
+    operator has to mend: one who asked in private is told so.
     """
 
     reason: YieldReason
@@ -81,6 +82,7 @@ class GivenUp:
     decision: Decision | None = None
     error: str = ""
     rejected: AuditRow | None = None
+    mend: str = ""
 
 
 Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
@@ -101,6 +103,7 @@ class Agent:
         self,
         *,
         chain: Chain,
+        room: Room,
         recap: Recap,
         pictures: Pictures,
         gate: Gate,
@@ -112,6 +115,7 @@ class Agent:
         depth: int,
     ) -> None:
         self._chain = chain
+        self._room = room
         self._recap = recap
         self._pictures = pictures
         self._gate = gate
@@ -121,7 +125,6 @@ class Agent:
         self._instructions = instructions
         self._depth = depth
         self._steps = steps
-        self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
 
     async def think(self, turn: OpenTurn) -> Ending:
         """Run the turn from where its log stands, and what was admitted since, to its ending."""
@@ -161,6 +164,8 @@ class Agent:
         detail = ""
         for _ in range(_TRIES):
             try:
+                if not self._holds(turn, context):
+                    await self._shorten(turn, context)
                 refused = None if self._holds(turn, context) else await self._compact(turn, context)
                 if refused is not None:
                     return GivenUp(YieldReason.ERROR, decision=refused)
@@ -190,7 +195,11 @@ class Agent:
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
         try:
             response, usage = await self._chain.ask(
-                turn.standing, context.messages, self._parameters(turn), partial(_record, turn), preview.show
+                turn.standing,
+                context.messages,
+                self._room.parameters(turn.standing),
+                partial(_record, turn),
+                preview.show,
             )
         except ModelError as error:
             turn.usage = before.plus(error.usage)
@@ -209,15 +218,7 @@ class Agent:
         return "\n\n".join(filter(None, (self._instructions, guidance(self._gate.tools, spawns=spawns))))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
-        return self._chain.window(turn.standing).holds(context.messages, self._parameters(turn))
-
-    def _parameters(self, turn: OpenTurn) -> ModelRequestParameters:
-        """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
-        offered = self._gate.offered(turn.standing)
-        names = tuple(tool.name for tool in offered)
-        if names not in self._toolsets:
-            self._toolsets[names] = toolset(offered)
-        return self._toolsets[names]
+        return self._room.holds(turn.standing, context)
 
     def _assembled(self, turn: OpenTurn, pictures: Shown) -> Context:
         """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
@@ -228,6 +229,29 @@ class Agent:
     async def _pictured(self, turn: OpenTurn) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
         return await self._pictures.of(turn.standing, turn.messages) if self._chain.sees(turn.standing) else NONE
+
+    async def _shorten(self, turn: OpenTurn, context: Context) -> None:
+        """Show less of the newest step's results where they have more than their share.
+
+        They were let in when nobody knew how large the window is, or before something else was said.
+        """
+        results, response = context.newest_results, context.last_response
+        share = self._room.share(turn.standing, max(len(results), 1))
+        if share is None or response is None:
+            return
+        reads_on = self._room.reads_on(turn.standing)
+        calls = {part.tool_call_id: call_of(part) for part in response.tool_calls}
+        read = {event.body["call"]: event for event in await turn.log() if _was_read(event)}
+        for part in results:
+            event = read.get(part.tool_call_id)
+            if event is None:
+                continue
+            call, text = calls[part.tool_call_id], str(event.body["text"])
+            shown = fitted(turn.standing, call, text, event.label, share, reads_on=reads_on)
+            context.show(part, shown.text)
+            if shown.held is not None:
+                async with turn.lock:
+                    await turn.write(events=(events.item_held(turn.standing, shown.held),))
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
@@ -240,7 +264,9 @@ class Agent:
         """
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log)) - {len(log)})
-        halved = (cut for cut in after if self._half(turn, _from(turn, log, Summary("", cut), context.pictures)))
+        halved = (
+            cut for cut in after if self._room.half(turn.standing, _from(turn, log, Summary("", cut), context.pictures))
+        )
         upto = next(halved, after[-1] if after else 0)
         if not upto:
             raise ModelError(TOO_LARGE, again=False)
@@ -262,10 +288,10 @@ class Agent:
             raise ModelError(TOO_LARGE, again=False)
         return None
 
-    def _half(self, turn: OpenTurn, context: Context) -> bool:
-        """Say whether a context leaves half of the window free, for the recap and what comes."""
-        tokens = self._chain.window(turn.standing).tokens
-        return tokens is None or estimated(context.messages, self._parameters(turn)) <= tokens // 2
+
+def _was_read(event: Event) -> bool:
+    """Say whether an event is a result as a tool gave it, and no notice in place of one."""
+    return event.type is EventType.TOOL_RESULT and event.body["outcome"] in {"ok", "failed"}
 
 
 def _from(turn: OpenTurn, log: tuple[Event, ...], summary: Summary, pictures: Shown) -> Context:
@@ -277,7 +303,7 @@ def _unanswered(error: ModelError) -> GivenUp:
     """Return how a turn ends whose model does not answer; that a budget is used up is no error of the operator's."""
     if isinstance(error, OverBudgetError):
         return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told)
-    return GivenUp(YieldReason.ERROR, error.told, error=error.detail)
+    return GivenUp(YieldReason.ERROR, error.told, error=error.detail, mend=error.mend)
 
 
 async def _record(turn: OpenTurn, row: AuditRow) -> None:

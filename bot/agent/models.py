@@ -5,6 +5,7 @@ provider said that it is finished: one that was cut off on the way is asked for 
 an answer. Every attempt counts as a request; what a broken one cost is not known.
 """
 
+import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -46,6 +47,7 @@ from bot.agent.window import most
 from bot.budget import Budget, BudgetError
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.errors import LockgateError
+from bot.faults import Fault, refused, unreached
 from bot.sessions.records import AuditRow
 from bot.sessions.values import Usage
 from bot.standing import Standing
@@ -55,11 +57,15 @@ from bot.tools.references import offered
 LONGEST: Final = 2_000_000
 """Characters of one response, thinking and arguments included; a longer one is given up."""
 
+UNUSABLE: Final = "the model cannot be used until the operator mends that"
+"""All that a chat is told of what its operator has to mend."""
+
 CUT_SHORT: Final = "\n\n(the answer ends here because it reached the limit of output tokens)"
 
 UNKNOWN: Final = Usage(requests=1, complete=False, priced=False)
 """A request of which nobody knows what it cost."""
 
+_LOGGER: Final = logging.getLogger(__name__)
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _REFUSED_UNREAD: Final = frozenset({400, 401, 402, 403, 404, 422, 429, 529})
 _NOT_TAKEN: Final = frozenset({400, 413, 415, 422})
@@ -80,16 +86,19 @@ class ModelError(LockgateError):
     """The model did not answer; the text names the kind of failure and no content.
 
     `detail` is for operators and holds no content either. `usage` is what the attempts cost. `again` tells that it may
-    help to ask once more.
+    help to ask once more. `mend` tells the operator what they have to mend, in a line for each model.
     """
 
     code = "model"
 
-    def __init__(self, message: str, *, detail: str = "", usage: Usage = UNKNOWN, again: bool = True) -> None:
+    def __init__(
+        self, message: str, *, detail: str = "", usage: Usage = UNKNOWN, again: bool = True, mend: str = ""
+    ) -> None:
         super().__init__(message)
         self.detail = detail or message
         self.usage = usage
         self.again = again
+        self.mend = mend
 
     @property
     def told(self) -> str:
@@ -121,21 +130,24 @@ class OverBudgetError(ModelError):
 class _FailureError(Exception):
     """One attempt failed; `wait` is how many seconds the provider asks for, None if it did not say.
 
-    `again` tells that the same request may be answered another time, `refused` that it was not taken as it was.
+    `again` tells that the same request may be answered another time, `refused` that it was not taken as it was. `fault`
+    is why, for operators.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that is known of an attempt
         self,
         told: str,
         detail: str,
         *,
         again: bool,
+        fault: Fault | None = None,
         wait: float | None = None,
         free: bool = False,
         refused: bool = False,
     ) -> None:
         super().__init__(told)
-        self.told = told
+        self.fault = fault or Fault(detail)
+        self.told = UNUSABLE if self.fault.step else told
         self.detail = detail
         self.again = again
         self.wait = wait
@@ -186,13 +198,17 @@ class Asker:
                         continue
                     wait = _FIRST_WAIT * 2**attempt if failure.wait is None else failure.wait
                     attempt += 1
+                    _log_failed(standing, seat, failure.fault, attempt)
                     left = min(limit.deadline - anyio.current_time(), self._settings.retry_wait_seconds)
                     if not failure.again or attempt > self._settings.retries or wait > left:
                         detail = f"{seat.name}: {failure.detail}, {attempt} attempts"
                         kind = TooLargeError if isinstance(failure, _LargeError) else ModelError
-                        raise kind(failure.told, detail=detail, usage=used, again=failure.again) from None
+                        mend = _mending(seat, failure.fault)
+                        again = failure.again and not mend
+                        raise kind(failure.told, detail=detail, usage=used, again=again, mend=mend) from None
                 await anyio.sleep(wait)
         detail = f"{seat.name}: no answer in {self._settings.answer_seconds:g} seconds"
+        _log_failed(standing, seat, Fault(f"no answer in {self._settings.answer_seconds:g} seconds"), attempt + 1)
         raise ModelError("the model did not answer in time", detail=detail, usage=used.plus(UNKNOWN))
 
     async def _paid(
@@ -242,12 +258,14 @@ class Asker:
                 if "finish_reason" not in (response.provider_details or {}):
                     raise _FailureError("the model's answer was cut off", "the stream ended early", again=True)
         except ModelHTTPError as error:
-            raise _by_status(error) from error
+            raise _by_status(seat, error) from error
         except (ModelRequestTimeout, ModelTimeoutError) as error:
             raise _FailureError("the model did not answer in time", type(error).__name__, again=True) from error
         except (AgentRunError, httpx2.HTTPError, ValueError, OSError) as error:
-            wait = error.retry_after if isinstance(error, ModelAPIError) else None
-            raise _FailureError("the model did not answer", type(error).__name__, again=True, wait=wait) from error
+            wait, fault = error.retry_after if isinstance(error, ModelAPIError) else None, unreached(error)
+            raise _FailureError(
+                "the model did not answer", type(error).__name__, again=True, fault=fault, wait=wait
+            ) from error
         return _checked(response)
 
 
@@ -277,6 +295,26 @@ class _Progress:
         if text:
             self._text += text
             await self._show(self._text)
+
+
+def _log_failed(standing: Standing, seat: Seat, fault: Fault, attempt: int) -> None:
+    """Log an attempt that failed; the owner is told of what they alone can mend."""
+    facts = {
+        "subject": f"model `{seat.name}`",
+        "cause": fault.cause,
+        "address": seat.address,
+        "step": fault.step,
+        "attempt": attempt,
+        "label": standing.taint.join(standing.visibility),
+        "alert": bool(fault.step),
+    }
+    _LOGGER.warning("a model did not answer", extra=facts)
+
+
+def _mending(seat: Seat, fault: Fault) -> str:
+    """Return what the operator has to mend, empty for nothing."""
+    there = f" at {seat.address}" if seat.address else ""
+    return f"model `{seat.name}`{there}: {fault.cause}; {fault.step}" if fault.step else ""
 
 
 def toolset(tools: Iterable[Tool]) -> ModelRequestParameters:
@@ -309,13 +347,16 @@ def _streams(seat: Seat) -> bool:
     return seat.settings.stream and type(seat.model).request_stream is not Model.request_stream
 
 
-def _by_status(error: ModelHTTPError) -> _FailureError:
+def _by_status(seat: Seat, error: ModelHTTPError) -> _FailureError:
     code = f" {error.provider_error_code[:40]}" if error.provider_error_code else ""
-    again = error.status_code in _AGAIN and not isinstance(error, ModelQuotaExceededError)
-    kind = _LargeError if _is_too_large(error) else _FailureError
+    quota, large = isinstance(error, ModelQuotaExceededError), _is_too_large(error)
+    again = error.status_code in _AGAIN and not quota
+    fault = refused(error.status_code, key=seat.key, quota=quota)
+    kind = _LargeError if large else _FailureError
     return kind(
         f"the model's provider answered with status {error.status_code}",
         f"status {error.status_code}{code}",
+        fault=Fault("the request is longer than its window") if large else fault,
         again=again and error.provider_retry_hint is not False,
         wait=error.retry_after,
         free=error.status_code in _REFUSED_UNREAD and not error.in_stream,

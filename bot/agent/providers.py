@@ -5,6 +5,7 @@ alone. One that a provider's own address would get is never sent to another addr
 that `key` names, or none.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from bot.agent import offline
 from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
 from bot.errors import ConfigError
+from bot.faults import place
 from policy.errors import nearest
 
 Maker = Callable[[str], Model]
@@ -35,6 +37,9 @@ KEYS: Final = MappingProxyType(
 """The providers that take a `base_url`, a `key` and our times, with the variable each one's key is in by itself."""
 
 _EXTRAS: Final = MappingProxyType({"openai-chat": "openai", "openai-responses": "openai"})
+# As the library names the variable that is missing, and the package.
+_VARIABLE: Final = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
+_PACKAGE: Final = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 _NO_KEY: Final = "none"
 _FREE: Final = ProviderSettings(input_price=0, output_price=0)
 
@@ -52,6 +57,20 @@ class Seat:
         """Whether it takes pictures: as the configuration says, else as far as the library knows."""
         said = self.settings.pictures
         return self.model.profile.get("supports_image_input", True) if said is None else said
+
+    @property
+    def address(self) -> str:
+        """Where it is asked, host and port, empty for one of ours."""
+        return place(self.model.base_url)
+
+    @property
+    def key(self) -> str:
+        """Where its key is, for operators."""
+        said = self.settings
+        if said.base_url is not None and said.key is None:
+            return "an environment variable, and its name into `key` beside `base_url`"
+        variable = said.key or KEYS.get(self.name.partition(":")[0])
+        return f"the environment variable {variable}" if variable else "the environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +121,21 @@ def _make(name: str, *, settings: ModelSettings, environment: Mapping[str, str],
             known = ", ".join(f"`{kind}`" for kind in KEYS)
             raise ConfigError(f"model `{name}` takes neither `base_url` nor `key`", next_step=f"only {known} do")
         return models.infer_model(name, infer_provider)
-    except ImportError:
-        extra = _EXTRAS.get(provider, provider)
-        package = f"lockgate[{extra}]" if provider in KEYS else f"pydantic-ai-slim[{extra}]"
+    except ImportError as error:
+        # Several providers share a package.
+        named = _PACKAGE.search(str(error))
+        extra = named[1] if named else _EXTRAS.get(provider, provider)
+        package = f"lockgate[{extra}]" if extra in KEYS else f"pydantic-ai-slim[{extra}]"
         raise ConfigError(
             f"model `{name}` needs a package that is not installed", next_step=f"install `{package}`"
         ) from None
-    except UserError:
-        # Its text names the variable, and never a value.
+    except UserError as error:
+        missing = [one for one in dict.fromkeys(_VARIABLE.findall(str(error))) if not environment.get(one)]
+        if missing:
+            variables = " or ".join(missing)
+            raise ConfigError(
+                f"model `{name}` needs {variables}", next_step=f"set {variables} in the environment"
+            ) from None
         raise ConfigError(
             f"model `{name}` cannot be used", next_step="check its name and that its key is in the environment"
         ) from None

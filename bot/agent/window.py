@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from pydantic_ai.messages import BinaryContent, ModelMessage
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.providers import Seat
@@ -20,6 +20,8 @@ CHARACTERS: Final = 3
 _MESSAGE: Final = 10
 _PICTURE: Final = 1600
 """Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
+_STEP: Final = 4
+"""One part in so many of a window is there for the results of the newest step, however long the conversation is."""
 _ANSWER: Final = 4096
 """Tokens left free and set aside for the answer, unless the configuration says how long one may be."""
 
@@ -44,6 +46,20 @@ class Window:
         known = [most for most in (tokens, below) if most is not None]
         return Window(min(known, default=None))
 
+    def room(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, results: int) -> int | None:
+        """Return how many characters each of the next `results` of a step may have, None if nobody knows."""
+        if self.tokens is None:
+            return None
+        left = self.tokens - estimated(messages, parameters)
+        return max(left, self.tokens // _STEP - _step(messages)) * CHARACTERS // results
+
+    def share(self, results: int) -> int | None:
+        """Return how many characters each of `results` of a step may have however long the conversation is.
+
+        A recap of what was before makes room for them. None if nobody knows.
+        """
+        return None if self.tokens is None else self.tokens // _STEP * CHARACTERS // results
+
     def holds(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> bool:
         """Say whether a request fits."""
         return self.tokens is None or estimated(messages, parameters) <= self.tokens
@@ -63,6 +79,12 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
 def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
     """Return about how many tokens a request and its answer have, rather too many than too few."""
     return estimated(messages, parameters) + (seat.settings.output_tokens or _ANSWER)
+
+
+def _step(messages: Sequence[ModelMessage]) -> int:
+    """Return about how many tokens the results of the newest step have so far."""
+    last = messages[-1] if messages else None
+    return _size(last) if isinstance(last, ModelRequest) and isinstance(last.parts[-1], ToolReturnPart) else 0
 
 
 def _size(message: ModelMessage) -> int:

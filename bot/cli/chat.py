@@ -18,6 +18,7 @@ from bot.cli.reloading import reloading
 from bot.cli.view import View
 from bot.commands.table import QUIT
 from bot.config.model import Config
+from bot.logs import Level
 from bot.seed import seed
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
@@ -37,8 +38,8 @@ _WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
 _BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
 
 
-async def chat(config: Config) -> None:
-    """Run the console until its input ends or `/quit`.
+async def chat(config: Config, level: Level | None = None) -> None:
+    """Run the console until its input ends or `/quit`. `level` is what the command line says of the log.
 
     Raises OperatorError: the data directory or the store cannot be used.
     """
@@ -52,17 +53,23 @@ async def chat(config: Config) -> None:
         lines.ask()
     # What follows loads the store's and the tools' libraries; the prompt is there already.
     from bot.app import open_app
+    from bot.cli.log import logged
 
-    async with open_app(config, [console]) as app, asyncio.TaskGroup() as tasks:
+    def beside(text: str) -> None:
+        again = console.prompt() if console.prompt is not None else ""
+        _write(sys.stderr, f"\r\x1b[K{text}{again}")
 
-        async def tell(line: str) -> None:
-            await console.show(line, "dim")
+    with logged(config, level, beside if terminal else None):
+        async with open_app(config, [console]) as app, asyncio.TaskGroup() as tasks:
 
-        behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
-        sid = await _session(app, who)
-        await _Conversation(app, console, lines, who, sid, terminal=terminal).run()
-        for task in behind:
-            task.cancel()
+            async def tell(line: str) -> None:
+                await console.show(line, "dim")
+
+            behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
+            sid = await _session(app, who)
+            await _Conversation(app, console, lines, who, sid, terminal=terminal).run()
+            for task in behind:
+                task.cancel()
 
 
 async def _session(app: "App", who: str) -> str:
@@ -134,8 +141,9 @@ class _Conversation:
 
     async def _meant(self, line: str) -> str:
         """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""
-        command, name = _WORDS.get(line.strip().lower()), await self._question()
-        return f"{command} {name}" if command and name else line
+        command = _WORDS.get(line.strip().lower())
+        name = await self._question() if command else ""
+        return f"{command} {name}" if name else line
 
     async def _question(self) -> str:
         """Return the name of the question that this conversation waits for, empty if there is none."""

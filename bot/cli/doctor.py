@@ -13,6 +13,7 @@ from bot.cli.servers import Seen, look
 from bot.config.model import Config
 from bot.errors import EXIT_OPERATOR, ConfigError, LockgateError
 from bot.health import Finding
+from bot.labelling import CONFIGURED
 from bot.reload import other
 
 if TYPE_CHECKING:
@@ -31,9 +32,15 @@ async def doctor(config: Config, *, as_json: bool) -> int:
         async with as_owner(config) as (app, caller):
             found.append(Finding("data directory"))
             found.extend(health.store(await app.store.complaints()))
-            found.extend(await _channels(config, app))
+            # Who may run this may read the configuration, and of sessions what they are cleared for.
+            cleared = caller.clearance.join(CONFIGURED)
+            found.extend(one for one in await _channels(config, app) if one.label.flows_to(cleared))
+            told = await health.quarantined(app.store, config.policy.top)
+            found.extend(one for one in told if one.label.flows_to(cleared))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
+            # What failed while this one looked stands above.
+            found += [health.failed(one, app.gate.document.top) for one in await app.failures.elsewhere()]
     except LockgateError as error:
         if str(error) not in {one.problem for one in found}:
             found.append(Finding("data directory and store", str(error), error.next_step))
@@ -41,7 +48,7 @@ async def doctor(config: Config, *, as_json: bool) -> int:
         print_json([_document(one) for one in found])
     else:
         print_lines(health.line(one) for one in found)
-    return EXIT_OPERATOR if any(one.problem for one in found) else 0
+    return EXIT_OPERATOR if any(one.problem and not one.seen for one in found) else 0
 
 
 async def _policy(app: "App") -> Finding:
@@ -67,7 +74,7 @@ async def _channels(config: Config, app: "App") -> list[Finding]:
         return [Finding("channels", str(error), error.next_step)]
     found = list[Finding]()
     for adapter in made:
-        found += await health.channel(adapter)
+        found += await health.channel(adapter, config.policy.top)
         await adapter.close()
     return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from bot.cli.roles import Role
+from bot.logs import Level
 
 if TYPE_CHECKING:
     from bot.config.model import Config
@@ -37,6 +38,9 @@ app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
 
+_LogLevel = Annotated[
+    Level | None, typer.Option("--log-level", help="Lines of the log to write, instead of what the configuration says.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
 
 
@@ -53,22 +57,26 @@ def _options(
 
 
 @app.command("chat")
-def _chat(context: typer.Context) -> None:
+def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
     """Talk to the agent here; also with piped input, line by line."""
     from bot.cli.chat import chat
 
-    _run(chat(_config(context)))
+    _run(chat(_config(context), log_level))
 
 
 @app.command("run")
 def _serve(
     context: typer.Context,
     role: Annotated[Role, typer.Option(help="What this process does of it; several may share one store.")] = Role.ALL,
+    log_level: _LogLevel = None,
 ) -> None:
     """Listen to the configured platforms and answer there, until ended by a signal."""
+    from bot.cli.log import logged
     from bot.cli.run import run
 
-    _run(run(_config(context), role))
+    config = _config(context)
+    with logged(config, log_level):
+        _run(run(config, role))
 
 
 @app.command("check")
@@ -131,6 +139,14 @@ def _sessions_show(
     from bot.cli.sessions import show_session
 
     _run(show_session(_config(context), session, as_json=as_json))
+
+
+@sessions_app.command("release")
+def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session out of quarantine, so that it is tried at once."""
+    from bot.cli.sessions import release_session
+
+    _run(release_session(_config(context), session))
 
 
 @app.command("export")

@@ -4,32 +4,36 @@ Every role has the platforms' adapters, also a worker's: who reads in a chat is 
 it, and what is said is said by whoever has it. A worker does not listen.
 
 SIGTERM and SIGINT end it in order: what was taken in stays in the store, and a turn that is cut goes on at the next
-start. SIGHUP reads the policy again. What operators are told goes to standard error, a line each.
+start. SIGHUP reads the policy again. What operators are told is a line of the log.
 """
 
 import asyncio
+import logging
 import signal
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from bot.cli.reloading import reloading
 from bot.cli.roles import Role
 from bot.config.model import Config
-from bot.errors import ConfigError, OperatorError
-from channels.console import visible
+from bot.errors import ConfigError, OperatorError, StoreGoneError
 
 if TYPE_CHECKING:
     from bot.app import App
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
+WAITING: Final = "there is no store yet, waiting for it"
+_PAUSE: Final = 1.0
+_LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def run(config: Config, role: Role = Role.ALL) -> None:
     """Do a role's part of serving the configured platforms until a signal ends the process.
+
+    A store of one's own that does not answer yet is waited for: processes of one house start in any order.
 
     Raises OperatorError: no platform is configured, a token is missing, or the store cannot be used.
     """
@@ -37,9 +41,8 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
         raise ConfigError(
             "no platform is configured to listen to", next_step="add one to `channels`, `lockgate chat` needs none"
         )
-    from bot.app import open_app
-
-    async with open_app(config, [], listening=True) as app:
+    async with AsyncExitStack() as stack:
+        app = await _opened(stack, config)
         try:
             await _until_ended(app, role)
         except* OSError as broken:
@@ -49,6 +52,22 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
     raise OperatorError(
         f"cannot listen, {_first(unbound)}", next_step="see what listens at which port under `channels` in config.yaml"
     )
+
+
+async def _opened(stack: AsyncExitStack, config: Config) -> "App":
+    from bot.app import open_app
+
+    told = False
+    while True:
+        try:
+            return await stack.enter_async_context(open_app(config, [], listening=True))
+        except StoreGoneError as error:
+            if not config.store.url:
+                raise
+            if not told:
+                _LOGGER.warning(WAITING, extra={"subject": "store", "cause": str(error), "step": error.next_step})
+                told = True
+        await asyncio.sleep(_PAUSE)
 
 
 def _first(broken: "BaseExceptionGroup[OSError]") -> OSError:
@@ -73,12 +92,7 @@ async def _until_ended(app: "App", role: Role) -> None:
 
 
 async def _tell(line: str) -> None:
-    await asyncio.to_thread(_write, f"{visible(line)}\n")
-
-
-def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    _LOGGER.info(line)
 
 
 @contextmanager

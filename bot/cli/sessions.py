@@ -1,6 +1,7 @@
 """`lockgate sessions`: the sessions of the store as their owner may see them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -9,26 +10,55 @@ from bot.cli.owner import as_owner
 from bot.clock import moment
 from bot.config.model import Config
 from bot.errors import OperatorError
+from bot.health import visibility
 from bot.sessions.events import Event
 from bot.sessions.port import SessionStore
+from bot.sessions.quarantine import Quarantined
 from bot.sessions.values import SessionState
 from bot.tools.sessions import describe
 from policy.labels import Label
 
 _WINDOW = 500
 _LONGEST = 120
+_STATUS = 3
+
+APART: Final = "quarantined"
+UNREADABLE: Final = "unreadable"
 
 
 async def list_sessions(config: Config, *, as_json: bool) -> None:
     """Print every session the owner is cleared for, newest first."""
     async with as_owner(config) as (app, caller):
-        states = [state async for state in app.store.sessions() if state.visibility.flows_to(caller.clearance)]
+        apart = {one.sid: one for one in await app.quarantine.all()}
+        known = {sid: state async for sid, state in app.store.walk()}
+        states = [one for one in known.values() if one is not None and one.visibility.flows_to(caller.clearance)]
         states.sort(key=lambda state: (-state.updated_at, state.sid))
-        if as_json:
-            print_json([_record(state, caller.clearance) for state in states])
-            return
+        unread = sorted(sid for sid, state in known.items() if state is None)
+        if not config.policy.top.flows_to(caller.clearance):
+            # What cannot be read may be of a session that read anything.
+            unread = []
+    if as_json:
+        read = [_record(state, caller.clearance) for state in states]
+        lost: list[dict[str, JsonValue]] = [{"id": sid, "status": UNREADABLE} for sid in unread]
+        print_json([{**one, "quarantine": _apart(apart.get(str(one["id"])))} for one in (*read, *lost)])
+        return
     heads = ("session", "principal", "channel", "status", "taint", "updated (UTC)")
-    print_lines(table([heads, *(_row(state, describe(state, caller.clearance)) for state in states)]))
+    rows = [_row(state, describe(state, caller.clearance)) for state in states]
+    rows += [(sid, "-", "-", UNREADABLE, "-", "-") for sid in unread]
+    print_lines(table([heads, *(_marked(row, apart) for row in rows)]))
+
+
+async def release_session(config: Config, sid: str) -> None:
+    """Let a session out of quarantine.
+
+    Raises OperatorError: none that the owner is cleared for has this id there.
+    """
+    async with as_owner(config) as (app, caller):
+        label = await visibility(app.store, sid, config.policy.top)
+        released = label.flows_to(caller.clearance) and await app.quarantine.release(sid, caller.principal)
+    if not released:
+        raise OperatorError("no such session is in quarantine", next_step="`lockgate sessions list` names them")
+    print_lines([f"{sid} is tried again"])
 
 
 async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
@@ -76,6 +106,17 @@ def _row(state: SessionState, record: Mapping[str, JsonValue]) -> tuple[str, ...
         str(state.taint),
         moment(state.updated_at),
     )
+
+
+def _apart(one: Quarantined | None) -> JsonValue:
+    if one is None:
+        return None
+    return {"since": one.since, "tries": one.tries, "doing": one.doing.value, "error": one.error, "where": one.where}
+
+
+def _marked(row: tuple[str, ...], apart: Mapping[str, Quarantined]) -> tuple[str, ...]:
+    """Return a row with its status followed by that the session is in quarantine."""
+    return tuple(f"{cell}, {APART}" if place == _STATUS and row[0] in apart else cell for place, cell in enumerate(row))
 
 
 def _event(event: Event) -> dict[str, JsonValue]:

@@ -1,7 +1,7 @@
 """Commands that answer the questions a turn waits for.
 
-Whoever may answer a question, or asked what it is about, finds it at any address of theirs. An approval that the
-caller, or a reader at this address, may not know of is answered like one that does not exist (law `no_read_up`).
+A person who may answer a question, or whose request it is about, finds it at any address of theirs. An approval that
+the caller, or a reader at this address, may not know of is answered like one that does not exist (law `no_read_up`).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`/doctor` for admins: what is to be mended, as this process finds it, and how.
+"""`/doctor` for admins: what is to be mended, as this process finds it, and how, and what failed in the last hour.
 
 What tells of the configuration has its label, and is left out where that may not be told.
 """
@@ -18,6 +18,10 @@ async def doctor(context: CommandContext, argument: str) -> Reply:
     if argument:
         raise UsageError("")
     reader = (await context.standing(None)).reader
-    told = [one for one in await context.health.look() if (one.problem or one.note) and one.label.flows_to(reader)]
+    told = [
+        one
+        for one in await context.health.look(context.gate.document.top)
+        if (one.problem or one.note) and one.label.flows_to(reader)
+    ]
     lines = [context.gate.masked(health.line(one)) for one in told] or [NOTHING]
     return Reply("\n".join((*lines, OTHERS)), join_all(one.label for one in told))

@@ -89,7 +89,7 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     whose = context.caller.principal if state is None else state.principal
     await context.spawner.stop(whose, context.sid, context.typed, interrupt=context.interrupt)
     if state is not None:
-        await _unanswered(context, state, stopped.unanswered)
+        await _answer(context, state, stopped.unanswered)
     if await context.above(state):
         # Neither is whether a session above those who read here was running, nor how many messages it had taken in.
         return Reply(STOPPED)
@@ -100,11 +100,13 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     return Reply(f"{told}, {many}" if stopped.cancelled else told)
 
 
-async def _unanswered(context: CommandContext, state: SessionState, positions: tuple[int, ...]) -> None:
+async def _answer(context: CommandContext, state: SessionState, positions: tuple[int, ...]) -> None:
     """Answer each message that was cancelled as a turn would have, where what was read may not be told at its address.
 
     Which of them a turn had taken in is the model's choice by then (ADR 0021).
     """
+    if not positions:
+        return
     home = Address.parse(state.home)
     destination = await context.gate.destination(home)
     if state.taint.flows_to(destination.clearance or PUBLIC):
@@ -112,7 +114,7 @@ async def _unanswered(context: CommandContext, state: SessionState, positions: t
     standing = replace(await context.standing(state), home=home, destination=destination)
     spoken = context.gate.reply(standing, destination, constant(context.gate, standing), PUBLIC)
     row = context.gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
-    if positions and spoken.decision.verdict in MAY_GO_ON:
+    if spoken.decision.verdict in MAY_GO_ON:
         await context.store.append((row,))
         for position in positions:
             key = f"stopped-{position}-notice"

@@ -140,7 +140,7 @@ COMMANDS: Final = (
     ),
     Command(
         "held",
-        "/held [list | show ID | accept ID | refuse ID]",
+        "/held [list | show ID | accept ID | drop ID]",
         "what other sessions sent to yours, to let it in or drop it",
         held.held,
     ),
@@ -224,7 +224,7 @@ def may_be_pressed(text: str) -> bool:
     match text.split():
         case ["/approve" | "/background" | "/continue" | "/deny", *_]:
             return True
-        case ["/held", "accept" | "refuse" | "show", _]:
+        case ["/held", "accept" | "drop" | "show", _]:
             return True
         case ["/classify", chat, word]:
             return ":" in chat and (word in Level.__members__ or word == "vouch")

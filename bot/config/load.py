@@ -80,6 +80,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     store = settings.store.model_copy(update={"url": url}) if url else settings.store
     return Config(
         data_dir=_data_dir(settings, path, environment),
+        logs=settings.logs,
         store=store,
         model=settings.model,
         limits=settings.limits,

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -53,6 +53,8 @@ class StoreSettings(Block):
     url: Annotated[str | None, AfterValidator(_store_url)] = None
     lease_seconds: int = Field(default=30, ge=2, le=3600)
 
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _ModelName = Annotated[str, AfterValidator(_model_name)]
 _Tokens = Annotated[int | None, Field(default=None, ge=1000, le=1_000_000_000_000)]
@@ -124,6 +126,12 @@ class ModelSettings(Block):
         return self
 
 
+class LogSettings(Block):
+    """The operational log: `level` is the least of the lines that are written, unless `--log-level` says another."""
+
+    level: LogLevel = "info"
+
+
 class Limits(Block):
     """How much of anything: per turn, per session, per message, per day.
 
@@ -181,6 +189,7 @@ class Settings(Block):
     """Everything but the policy, as written."""
 
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
+    logs: LogSettings = LogSettings()
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     limits: Limits = Limits()
@@ -201,6 +210,7 @@ class Config:
     """
 
     data_dir: Path
+    logs: LogSettings
     store: StoreSettings
     model: ModelSettings
     limits: Limits

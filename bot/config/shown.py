@@ -28,6 +28,7 @@ _PLAIN: Final = frozenset(
         "channels.telegram.webhook.host",
         "channels.telegram.webhook.secret",
         "data_dir",
+        "logs.level",
         "mcp_servers.*.command",
         "model.choices.*",
         "model.fallback.*",

@@ -65,8 +65,7 @@ def parse_yaml(text: str) -> Parsed:
     Raises BrokenYamlError: the text cannot be read as YAML at all.
     """
     try:
-        # The library leaves its method untyped.
-        composed: object = YAML(typ="safe", pure=True).compose(text)  # pyright: ignore[reportUnknownMemberType]
+        composed: object = YAML(typ="safe", pure=True).compose(text)  # pyright: ignore[reportUnknownMemberType] - untyped
     except MarkedYAMLError as error:
         mark = cast("_Mark | None", error.problem_mark or error.context_mark)
         said = cast("str", error.problem or error.context or "")

@@ -3,6 +3,7 @@
 Every call is decided at hook PRE_TOOL_CALL, one of an MCP server's tools at MCP_TOOL_CALL too.
 """
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from bot import labelling
-from bot.approvals import asking, binding, live, put_to, someone_may_answer, to_spend
+from bot.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
 from bot.crossings import Prepared
 from bot.gate.decisions import NOT_KNOWN, seen
 from bot.gate.speech import Speech
@@ -38,11 +39,14 @@ NOBODY_ALONE: Final = (
     "nobody may approve this: a background session asks the person who set it going, alone, in a private chat cleared "
     "for what it has read; have the conversation itself make this call"
 )
+UNSEEN: Final = "people were not shown what is referred to, so they did not approve it"
 UNDECIDED: Final = "this call could not be decided"
 ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
 UNASKED: Final = "what is referred to needs an approval, and to ask for one would tell of it"
+REFERS: Final = "what comes of a call that refers to something is held; `admit` reads it afterwards"
 REFERRED: Final = "what is referred to"
 
+_LOGGER: Final = logging.getLogger(__name__)
 _DOWN: Final = "no_write_down"
 _BY_READERS: Final = frozenset({Remedy.RECLASSIFY, Remedy.CLEAR_READER, Remedy.VOUCH})
 """The remedies of which it takes the readers of an address to tell whether they work."""
@@ -74,7 +78,9 @@ class Calls(Speech):
             return self._prepared(standing, call, tool, approvals)
         except RefusedCallError as refusal:
             why = str(refusal)
-        except Exception:  # noqa: BLE001 - whatever a tool's declaration or its arguments do, the answer is BLOCK
+        except Exception:
+            # Whatever a tool's declaration or its arguments do, the answer is BLOCK.
+            _LOGGER.exception("a call could not be decided")
             why = UNDECIDED
         return Prepared(call, self.refused(standing, why), "")
 
@@ -140,6 +146,7 @@ class Calls(Speech):
             binding="",
             hold=self._holds(tool, taken),
             carried=taken.floor,
+            known=taken.floor,
         )
         opened = self._judged(standing, made, tool, taken, approvals)
         if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
@@ -150,21 +157,27 @@ class Calls(Speech):
             whole = self._judged(standing, whole, tool, taken, approvals)
         except RefusedCallError as refusal:
             whole = replace(whole, decision=self.refused(standing, str(refusal)))
-        except Exception:  # noqa: BLE001 - as in `prepare`
+        except Exception:
+            _LOGGER.exception("a call could not be decided", extra={"tool": tool.name})
             whole = replace(whole, decision=self.refused(standing, UNDECIDED))
-        return self._asked_openly(standing, opened, whole)
+        return self._asked_openly(standing, opened, whole, approvals)
 
-    def _asked_openly(self, standing: Standing, opened: Prepared, whole: Prepared) -> Prepared:
-        """Return a call as decided as a whole, but for whether people are asked: that is seen, so it is decided openly.
+    def _asked_openly(
+        self, standing: Standing, opened: Prepared, whole: Prepared, approvals: tuple[Approval, ...]
+    ) -> Prepared:
+        """Return a call as decided as a whole, but for who is asked, and about what: that is seen, so it is open.
 
-        Where they are, what refuses the call as a whole does so once they have answered, and spends their approval.
+        What refuses the call as a whole does so once they have answered, and spends their approval. That counts for
+        nothing that they were not shown.
         """
-        openly, wholly = (one.decision.verdict is Verdict.REQUIRE_APPROVAL for one in (opened, whole))
-        whole = replace(whole, use=opened.use)
-        if openly and not wholly:
-            return replace(whole, decision=opened.decision, shown=None)
-        if wholly and not openly:
+        whole, asks = replace(whole, use=opened.use), asking(whole.decision)
+        if opened.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            lifts = whole.decision.verdict is not Verdict.BLOCK and set(asks).issubset(asking(opened.decision))
+            return replace(whole, decision=opened.decision, shown=whole.shown if lifts else None)
+        if whole.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return replace(whole, decision=self.refused(standing, UNASKED, whole.decision))
+        if opened.approved and withheld(approvals, opened.binding, opened.call.id):
+            return replace(whole, decision=self.refused(standing, UNSEEN, whole.decision))
         return whole
 
     def _no_tool(self, standing: Standing, name: str) -> Decision:
@@ -180,17 +193,17 @@ class Calls(Speech):
     def _holds(self, tool: Tool, taken: Asked) -> bool:
         """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it refers to.
 
-        A tool may give back what it was given. So the result of a call that refers to something is held, unless the
-        model asks for it. This is so whatever the label of that: it may be above its floor, and whether a result is
-        held must not tell that (ADR 0008).
+        A tool may give back what it was given, and whether a call is made may depend on that. So the result of a call
+        that refers to something is held, whatever its label: if it entered the context, the session would rise where
+        the call is made and stay where it is refused (ADR 0008).
 
-        Raises RefusedCallError: the model asks for what the policy holds.
+        Raises RefusedCallError: the model asks for what is held.
         """
-        if self.document.holds(tool.name):
-            if taken.hold is False:
-                raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
-            return True
-        return bool(taken.refers) if taken.hold is None else taken.hold
+        if taken.hold is False and self.document.holds(tool.name):
+            raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
+        if taken.hold is False and taken.refers:
+            raise RefusedCallError(REFERS)
+        return bool(taken.hold) or bool(taken.refers) or self.document.holds(tool.name)
 
     def _judged(
         self,
@@ -222,9 +235,8 @@ class Calls(Speech):
         )
         request = self._showing(request, *strings(dict(given)), standing=standing)
         decision, approval = self._answered(standing, made, facts, request, declared, approvals)
-        if decision.verdict is Verdict.REQUIRE_APPROVAL and not self._may_be_asked(
-            standing, decision, made.carried, request.content
-        ):
+        openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
+        if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
             decision = self.refused(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
@@ -302,16 +314,18 @@ class Calls(Speech):
         return arguments
 
     def _may_be_asked(self, standing: Standing, decision: Decision, carried: Label, said: str) -> bool:
-        """Say whether anybody may answer a question that shows what the call carries, here where it is asked.
+        """Say whether anybody may answer a question about a call, where it is asked.
 
         Nobody may where the question itself may not be said.
         """
-        leaving = standing.taint.join(carried)
-        if standing.home.channel != SESSION:
-            question = self.speak(standing, standing.destination, said, approved=OURS, carried=carried)
-            if question.decision.verdict is not Verdict.ALLOW:
-                return False
-        return someone_may_answer(self.document, decision, replace(standing, taint=leaving))
+        leaving, places = standing.taint.join(carried), [standing.destination]
+        if standing.home.channel == SESSION:
+            chats = labelling.private_places(self.document, standing.asker, leaving)
+            places = [labelling.expected(self.document, chat) for chat in chats]
+        spoken = (self.speak(standing, there, said, approved=OURS, carried=carried).decision for there in places)
+        return any(one.verdict is Verdict.ALLOW for one in spoken) and someone_may_answer(
+            self.document, decision, replace(standing, taint=leaving)
+        )
 
     def _scene(self, standing: Standing, made: Prepared) -> Scene:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""

@@ -374,7 +374,7 @@ class Decisions:
         return self._decide_at(self._asked_anew(request, standing), standing.now)
 
     def _asked_anew(self, request: Request, standing: Standing) -> Request:
-        """Return a session's request with what a remedy would make of it: whoever asks asks again at home."""
+        """Return a session's request with what a remedy would make of it: the asker asks again at home."""
         fresh, _ = labelling.asked_anew(self.document, standing.home, standing.role, standing.destination)
         there, lowered = request.destination, None
         if request.hook is Hook.PRE_OUTPUT and there is not None and there.address == str(standing.home):

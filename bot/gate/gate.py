@@ -7,6 +7,7 @@ from it. The gate writes nothing: its caller records the decision before acting 
 `every_effect_has_a_decision`).
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -35,6 +36,8 @@ from policy.request import Tool as Facts
 Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
 """Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
 
+_LOGGER: Final = logging.getLogger(__name__)
+
 FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
@@ -53,7 +56,9 @@ class Gate(Calls):
         tool, arguments = prepared.accepted
         try:
             result = await tool.run(arguments, self._running(standing, prepared, record))
-        except Exception:  # noqa: BLE001 - whatever a tool raises may hold what it read
+        except Exception:
+            # What it says may hold what the tool read: nobody but a debug line tells it.
+            _LOGGER.exception("a tool broke", extra={"tool": tool.name})
             return Result(FAILED, failed=True)
         # Before any rule sees it: no echo of a secret comes further than this.
         return replace(result, text=self.scrubbed(result.text))

@@ -10,6 +10,7 @@ down by a transcriber that is cleared for that label, or not at all (law `no_wri
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -38,8 +39,10 @@ NOT_HAD: Final = "it could not be fetched, send it again"
 NOT_KEPT: Final = "it could not be kept here"
 NOT_HEARD: Final = "what is said in it was not written down, the transcriber may not hear what is said here"
 NOT_PAID: Final = "what is said in it was not written down, no tokens are left for that today"
+NOT_POSSIBLE: Final = "what is said in it cannot be written down until the operator mends that, write it"
 NOT_WRITTEN: Final = "what is said in it could not be written down, send it again or write it"
 
+_LOGGER: Final = logging.getLogger(__name__)
 _MEGA: Final = 1_000_000
 _BYTES: Final = 200
 """Bytes of a recording for each token of its writing down: fewer than speech takes as it is sent."""
@@ -123,7 +126,9 @@ class Files:
                 whole = f"all files of a conversation may have {settings.total_megabytes} MB together"
                 return replace(file, problem=f"{whole}, `/reset` lets go of them")
             return replace(file, problem=f"a file may have {min(error.most, most) // _MEGA} MB")
-        except (ChannelError, TimeoutError):
+        except (ChannelError, TimeoutError) as error:
+            cause = str(error) or "it took too long"
+            _LOGGER.warning("a file could not be fetched", extra={"subject": f"channel {channel}", "cause": cause})
             return replace(file, problem=NOT_HAD)
         # Large ones take a while.
         digest = await asyncio.to_thread(_digest, content)
@@ -147,16 +152,22 @@ class Files:
         await record(row)
         if decision.verdict is not Verdict.ALLOW:
             return replace(file, remark=NOT_HEARD)
+        # What it uses it does not tell: that is never known.
+        paying = replace(standing, taint=standing.taint.join(item.label))
         try:
-            # What it uses it does not tell: that is never known.
-            paying = replace(standing, taint=standing.taint.join(item.label))
             async with self._budget.spending(paying, lambda: _LEAST + len(file.content) // _BYTES):
                 text = await transcriber.transcribe(file.content, file.nature)
         except BudgetError as error:
             await record(error.row(standing))
             return replace(file, remark=NOT_WRITTEN if error.passing else NOT_PAID)
-        except TranscriptionError:
-            return replace(file, remark=NOT_WRITTEN)
+        except TranscriptionError as error:
+            facts = {"cause": error.fault.cause, "step": error.fault.step, "alert": bool(error.fault.step)}
+            label = paying.taint.join(standing.visibility)
+            _LOGGER.warning(
+                "a recording was not written down",
+                extra={**facts, "subject": f"transcriber `{transcriber.name}`", "label": label},
+            )
+            return replace(file, remark=NOT_POSSIBLE if error.fault.step else NOT_WRITTEN)
         return self._saying(file, text)
 
     @property

@@ -14,6 +14,7 @@ import httpx2
 
 from bot.config.files import TranscriberSettings
 from bot.errors import ConfigError, LockgateError
+from bot.faults import Fault, refused, unreached
 from bot.intake.kinds import Nature
 
 _LONGEST: Final = 1_000_000
@@ -21,9 +22,16 @@ _LONGEST: Final = 1_000_000
 
 
 class TranscriptionError(LockgateError):
-    """What is said in a file was not written down; the text names the kind of failure and no content."""
+    """What is said in a file was not written down; the text names the kind of failure and no content.
+
+    `fault` is why, for operators.
+    """
 
     code = "transcription"
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault or Fault(message)
 
 
 class Transcriber(Protocol):
@@ -72,10 +80,12 @@ class HttpTranscriber:
             with anyio.fail_after(self._settings.seconds):
                 async with self._client.stream("POST", address, data=told, files={"file": file}) as answer:
                     if answer.status_code != HTTPStatus.OK:
-                        raise TranscriptionError(f"the transcriber answered with status {answer.status_code}")
+                        fault = refused(answer.status_code, key=f"the variable {self._settings.key or 'of its key'}")
+                        raise TranscriptionError(f"the transcriber answered with status {answer.status_code}", fault)
                     return _text(await _body(answer))
         except (httpx2.HTTPError, OSError) as error:
-            raise TranscriptionError(f"the transcriber did not answer ({type(error).__name__})") from None
+            told = f"the transcriber did not answer ({type(error).__name__})"
+            raise TranscriptionError(told, unreached(error)) from None
 
     async def close(self) -> None:
         """Close the connections."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import Final, cast
 
 from mcp import Client, ClientSession, MCPError, types
@@ -16,6 +17,7 @@ from mcp.types.jsonrpc import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOU
 
 from bot.clock import Clock
 from bot.config.mcp import McpServerSettings
+from bot.faults import place, unreached
 from bot.mcp.http import LONGEST, bounded_client
 from bot.mcp.process import environment, open_process
 from bot.mcp.results import as_text
@@ -32,6 +34,11 @@ _SLOW: Final = 2
 _FORGOTTEN: Final = (INVALID_REQUEST, "Session terminated")
 """How the library tells that a server no longer knows the session; the next call begins another."""
 
+_CODES: Final = MappingProxyType(
+    {REQUEST_TIMEOUT: "it did not answer in time", CONNECTION_CLOSED: "the connection was closed"}
+)
+_FAILED: Final = "a call of an MCP server failed"
+
 _SILENT: Final = 300.0
 _PAGES: Final = 20
 _COMPLAINT: Final = 400
@@ -41,19 +48,24 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
 
-class Connection:
-    """One server. `keep` must be running while it is called; `inherited` is the environment of Lockgate.
+_LOGGER: Final = logging.getLogger(__name__)
 
-    `scrub` takes the values of secrets out of a text.
+
+class Connection:
+    """One server, by its `name` in the configuration. `keep` must be running while it is called.
+
+    `inherited` is the environment of Lockgate, `scrub` takes the values of secrets out of a text.
     """
 
     def __init__(
         self,
+        name: str,
         settings: McpServerSettings,
         inherited: Mapping[str, str],
         clock: Clock,
         scrub: Callable[[str], str],
     ) -> None:
+        self._name = name
         self._complaint = ""
         self._written = ""
         self._settings = settings
@@ -78,6 +90,7 @@ class Connection:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - whatever the library or the server does, others go on
                 self._complain(_told(error))
+                self._log_failed("an MCP server could not be reached, or broke", _kind(error))
             finally:
                 self._session = None
                 self._failures += 1
@@ -104,6 +117,7 @@ class Connection:
             return Outcome(self._failed(error), failed=True)
         except ValueError:
             self._complain("its result is none that the protocol knows")
+            self._log_failed(_FAILED, "its result is none that the protocol knows")
             return Outcome(UNREADABLE, failed=True)
         self._failures = self._slow = 0
         return as_text(result, self._scrub)
@@ -125,6 +139,7 @@ class Connection:
                         break
         except (MCPError, ValueError, TimeoutError) as error:
             self._complain(_told(error))
+            self._log_failed("an MCP server did not tell its tools", _kind(error))
             return None
         return frozenset(found)
 
@@ -177,6 +192,7 @@ class Connection:
     def _failed(self, error: MCPError) -> str:
         """Return what a model reads of an error of the protocol, and give the connection up if it is no longer one."""
         code = error.error.code
+        self._log_failed(_FAILED, _kind(error))
         if code == REQUEST_TIMEOUT:
             self._slow += 1
             self._complain(f"a call took longer than {self._settings.call_seconds} s")
@@ -191,6 +207,12 @@ class Connection:
             self._give_up()
         self._complain(_told(error))
         return REFUSED
+
+    def _log_failed(self, event: str, cause: str) -> None:
+        """Log a failure; what the server says of it may hold what it was asked, and stays with the doctor."""
+        settings = self._settings
+        address = place(settings.url) if settings.url else settings.command
+        _LOGGER.warning(event, extra={"subject": f"MCP server `{self._name}`", "cause": cause, "address": address})
 
     def _give_up(self) -> None:
         self._session = None
@@ -210,6 +232,18 @@ class Connection:
 
 def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text[:_COMPLAINT])
+
+
+def _kind(error: BaseException) -> str:
+    """Return what an error is, in no words of the server's."""
+    if isinstance(error, BaseExceptionGroup):
+        return _kind(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    if isinstance(error, MCPError):
+        return _CODES.get(error.error.code, f"it refused the call (code {error.error.code})")
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    said = error.strerror if isinstance(error, OSError) else ""
+    return said or unreached(error).cause
 
 
 def _told(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.sessions.values import Kind, SessionState
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Sessions, newest first; `cursor` asks for the next page, and is empty when there is none."""
+    """Sessions, newest first; `cursor` asks for the next page, and is empty when there is none.
+
+    `label` is that of what the page tells, also by what is missing from it. It is UNTRUSTED if a session is or was so
+    while the reader could see it, wherever it is now (ADR 0025).
+    """
 
     sessions: tuple[SessionState, ...]
     cursor: str
+    label: Label = PUBLIC

@@ -54,18 +54,19 @@ class SessionStore(Protocol):
         ...
 
     async def claim(
-        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = ()
+        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = (), most: int = 0
     ) -> Claim | None:
         """Take a session with a lease, if there is work and nobody holds it.
 
         `owner` is a nonce: claiming again with the owner of the live lease answers with the same fence.
         `after` is the log cursor the caller already has of this generation. With `idle` the session is
         taken even when nothing waits (for a command that writes). `channels` are those that the caller serves, none
-        standing for all. Returns None when there is nothing to take: no such session, no work, or somebody else's
+        standing for all. With `most` it is not taken that was claimed so often without anything being written.
+        Returns None when there is nothing to take: no such session, no work, or somebody else's
         lease.
 
         Raises ElsewhereError: there is work, and the session's home is on another channel. UnsettledError: more may
-        come in a moment that belongs to what waits.
+        come in a moment that belongs to what waits. WornError: it was claimed `most` times in vain.
         """
         ...
 

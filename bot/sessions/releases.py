@@ -22,7 +22,10 @@ _WORDS: Final = ("code", "principal", "home", "digest", "label", "address", "cle
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was shown, of what label, where, to whom, and where it is to go; `expires_at` is in store ms.
+    """A text that `/release` showed to a person and that waits for their confirmation.
+
+    `principal` saw it at `home`, and it is to go to `address`, whose readers have `clearance`; `expires_at` is in
+    store ms.
 
     `source` is the place of the text's event in its generation.
     """

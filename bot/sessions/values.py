@@ -212,7 +212,7 @@ class SessionState:
     what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
-    comes while a turn runs.
+    comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     """
 
     sid: str
@@ -238,6 +238,7 @@ class SessionState:
     given_title: Title | None = None
     model: str = ""
     mode: QueueMode = QueueMode.COLLECT
+    turned: Label | None = None
 
     @property
     def title(self) -> Title | None:

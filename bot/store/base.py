@@ -1,7 +1,9 @@
 """What the parts of the store share: the link, the options, and how audit rows are chained before a script runs."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from bot.audit import EMPTY, Head, chained
@@ -10,7 +12,7 @@ from bot.errors import StoreError
 from bot.ids import Ids
 from bot.sessions.records import AuditRow, PolicyHead
 from bot.store import wire
-from bot.store.keys import POLICY, READY, STATES, SessionKeys
+from bot.store.keys import AUDIT, POLICY, READY, STATES, SessionKeys
 from bot.store.link import Arg, Command, Link, Reply
 from bot.store.options import StoreOptions
 from bot.store.wire import Fetched, dump, raw, refs, text
@@ -23,7 +25,8 @@ POLICY_ASKED: Final = ("HMGET", POLICY, "v", "digest", "at", "process", "over")
 """The command that reads which policy is in force; its reply goes to `_saw_policy`."""
 
 _HEADS: Final = 4096
-_CHAIN_TRIES: Final = 50
+_CHAIN_TRIES: Final = 200
+"""How often a head may have moved before a write: as often as four processes that write without a pause may do it."""
 _PAGE: Final = 1000
 
 
@@ -43,6 +46,7 @@ class Part:
         # How far the store's clock is ahead of ours, as last seen; audit rows are stamped before they are sent.
         self._ahead = 0
         self._policy: PolicyHead | None = None
+        self._outside = asyncio.Lock()
 
     @property
     def process(self) -> str:
@@ -72,12 +76,16 @@ class Part:
     async def _chaining(
         self, chain: str, rows: Sequence[AuditRow], script: Callable[[list[Arg]], Awaitable[list[Reply]]]
     ) -> list[Reply]:
-        """Chain rows to the head we know, run the script, and chain again as long as the head had moved."""
-        for _ in range(_CHAIN_TRIES):
-            reply = await script(self._audit_args(chain, rows))
-            if reply[0] != b"head":
-                return reply
-            self._saw_head(chain, (int(reply[1]), text(reply[2])))
+        """Chain rows to the head we know, run the script, and chain again as long as the head had moved.
+
+        All sessions of all processes write to the chain `audit`, so one of a process writes there at a time.
+        """
+        async with self._outside if chain == AUDIT and rows else nullcontext():
+            for _ in range(_CHAIN_TRIES):
+                reply = await script(self._audit_args(chain, rows))
+                if reply[0] != b"head":
+                    return reply
+                self._saw_head(chain, (int(reply[1]), text(reply[2])))
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
 
     def _audit_args(self, chain: str, rows: Sequence[AuditRow]) -> list[Arg]:

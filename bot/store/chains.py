@@ -1,31 +1,88 @@
 """The audit part of the store: chains of records, one per session and one for decisions outside any."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
 
 from bot.audit import Head, genesis
+from bot.clock import Clock
+from bot.errors import SchemaError
+from bot.ids import Ids
 from bot.sessions.records import AuditRecord, AuditRow
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of
-from bot.store.link import Arg, Reply
+from bot.store.link import Arg, Link, Reply
+from bot.store.options import StoreOptions
 from bot.store.scripts import Script
 from bot.store.wire import text
+
+_TOGETHER: Final = 200
+"""Rows that one script appends at most: it holds up the store meanwhile."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """Rows on their way into the chain. `error` is why they are not in it, though it was `tried`."""
+
+    rows: tuple[AuditRow, ...]
+    tried: bool = False
+    error: Exception | None = None
 
 
 class AuditChains(Part):
     """Implements the port `AuditStore`."""
 
+    def __init__(self, link: Link, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids) -> None:
+        super().__init__(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+        self._entries = list[_Entry]()
+        self._appending = asyncio.Lock()
+
     async def append(self, rows: tuple[AuditRow, ...]) -> None:
-        """Append rows to the chain for decisions outside a session."""
+        """Append rows to the chain for decisions outside a session.
+
+        What waits meanwhile is written together: as many writers as there are take turns of a few scripts.
+        """
         if not rows:
+            return
+        mine = _Entry(rows)
+        self._entries.append(mine)
+        try:
+            while not mine.tried:
+                async with self._appending:
+                    await self._append_waiting()
+        except asyncio.CancelledError:
+            if mine in self._entries:
+                self._entries.remove(mine)
+            raise
+        if mine.error is not None:
+            raise mine.error
+
+    async def _append_waiting(self) -> None:
+        """Append what waits, as far as one script may take it. What goes wrong goes wrong for all of that."""
+        together = list[_Entry]()
+        while self._entries and (not together or _rows(together) + len(self._entries[0].rows) <= _TOGETHER):
+            together.append(self._entries.pop(0))
+        if not together:
             return
         names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._ids.op())]
 
         async def run(audit: list[Arg]) -> list[Reply]:
             return await self._link.script(Script.AUDIT_APPEND, names, audit)
 
-        _, n, digest = await self._chaining(AUDIT, rows, run)
-        self._saw_head(AUDIT, (int(n), text(digest)))
+        # The writer that is cancelled here may be writing for others.
+        with anyio.CancelScope(shield=True):
+            try:
+                _, n, digest = await self._chaining(AUDIT, tuple(row for one in together for row in one.rows), run)
+                self._saw_head(AUDIT, (int(n), text(digest)))
+            except Exception as error:  # noqa: BLE001 - each whose rows they are raises it
+                for one in together:
+                    one.error = error
+            for one in together:
+                one.tried = True
 
     async def records(self, chain: str, *, after: int = 0, limit: int = 1000) -> tuple[AuditRecord, ...]:
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
@@ -48,8 +105,21 @@ class AuditChains(Part):
         async for page in self._state_pages():
             asked = [("HMGET", key, "an", "ah") for key in page]
             for key, (n, digest) in zip(page, await self._link.commands(*asked), strict=True):
-                if n:
-                    yield sid_of(key), _head(n, digest)
+                head = _readable(n, digest) if n else None
+                if head is not None:
+                    yield sid_of(key), head
+
+
+def _readable(n: bytes, digest: bytes | None) -> Head | None:
+    """Return a head, None for one that cannot be read: the anchors of other chains do not wait for it."""
+    try:
+        return _head(n, digest)
+    except SchemaError:
+        return None
+
+
+def _rows(entries: Sequence[_Entry]) -> int:
+    return sum(len(entry.rows) for entry in entries)
 
 
 def _head(n: bytes | None, digest: bytes | None) -> Head:

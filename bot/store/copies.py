@@ -1,5 +1,8 @@
 """The part of the store about copies that can be edited of what people decide: those that they decide no more."""
 
+from contextlib import suppress
+
+from bot.errors import SchemaError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.copies import Copy
 from bot.sessions.deliveries import Delivery
@@ -46,13 +49,14 @@ class Copies(Part):
             *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
         )
         now = clock_ms(clock)
-        asking = {
-            (one, approval.asked_in)
-            for one, flat in zip(sids, records, strict=True)
-            for approval in approvals_of(one, flat, now)
-            if approval.state is ApprovalState.PENDING
-        }
-        return [copy for copy in found if (copy.sid, copy.asked) not in asking]
+        asking, readable = set[tuple[str, str]](), set[str]()
+        for one, flat in zip(sids, records, strict=True):
+            # What cannot be read now is closed when it can.
+            with suppress(SchemaError):
+                every = approvals_of(one, flat, now)
+                asking |= {(one, approval.asked_in) for approval in every if approval.state is ApprovalState.PENDING}
+                readable.add(one)
+        return [copy for copy in found if copy.sid in readable and (copy.sid, copy.asked) not in asking]
 
     async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:
         """Return what was said there, and what became of what was asked."""

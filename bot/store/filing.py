@@ -1,8 +1,9 @@
 """Filing sessions for listings: hints written along with what changes a session, put right by the sweep.
 
 A session is filed under its principal and its visibility, by the time of its last change. Where this process filed it
-last is remembered, so that it can be taken from there in the same exchange. A hint that is wrong can hide a session
-until the sweep comes by; it shows nothing to anybody, because a listing looks at the session itself.
+last is remembered, so that it can be taken from there in the same exchange. An UNTRUSTED session is noted apart as
+well, and is not taken from there when it rises: UNTRUSTED data may have had it rise. A hint that is wrong can hide a
+session until the sweep comes by; it shows nothing to anybody, because a listing looks at the session itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from bot.errors import SchemaError
 from bot.sessions.values import SessionState, Status
 from bot.store import wire
 from bot.store.base import Part, Place
-from bot.store.keys import labels_key, list_key, past_key, session_keys
+from bot.store.keys import labels_key, list_key, past_key, session_keys, turned_key
 from bot.store.link import Command
 from bot.store.wire import raw, text
 from policy.labels import Label, join_all
@@ -40,30 +41,36 @@ class Filing(Part):
         commands: list[Command] = [("ZADD", list_key(place[0], str(place[1])), moment, raw(sid))]
         if before != place:
             commands.append(("SADD", labels_key(place[0]), str(place[1])))
+            if place[1].untrusted:
+                commands.append(("ZADD", turned_key(place[0], str(place[1])), moment, raw(sid)))
             if before is not None:
                 commands.append(("ZREM", list_key(before[0], str(before[1])), raw(sid)))
         return commands
 
     async def _refile(self, sids: Iterable[str]) -> None:
         """File sessions where they belong, and nowhere else, whatever the hints say."""
-        fields = ("v", "who", "status", "moved", "taint", "made", "typed")
+        fields = ("v", "who", "status", "moved", "taint", "made", "typed", "turned")
         names = list(dict.fromkeys(sids))
         found = await self._link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
-        for sid, (version, who, status, moved, *labels) in zip(names, found, strict=True):
-            if version is None:
+        commands: list[Command] = []
+        for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
+            if version is None or who is None or moved is None:
                 continue
             try:
-                visible = _visible(version, labels)
+                visible = _visible(version, [*labels, turned])
             except SchemaError:
                 # One of a newer program is that program's to file; a broken one must not hide the others.
                 continue
             shelf = str(visible), status == Status.ARCHIVED.value.encode()
             rightly.setdefault(text(who), {}).setdefault(shelf, []).append((moved, sid))
+            if turned is not None and not shelf[1]:
+                commands.append(("SADD", labels_key(text(who)), turned))
+                seen = {text(turned), shelf[0]}
+                commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
         if not rightly:
             return
         known = await self._link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
-        commands: list[Command] = []
         for (who, places), labels in zip(rightly.items(), known, strict=True):
             commands += _put_right(who, places, {text(label) for label in labels})
         await self._link.commands(*commands)

@@ -3,7 +3,9 @@
 from typing import Final
 
 from bot.errors import StoreRefusedError
+from bot.store.keys import right_key
 from bot.store.link import Link
+from bot.store.scripts import Script
 
 _OLDEST_REDIS: Final = (7, 4)
 _OLDEST_VALKEY: Final = (9, 0)
@@ -42,6 +44,19 @@ async def complaints(link: Link) -> list[StoreRefusedError]:
             )
         )
     return found
+
+
+async def proof(link: Link) -> list[StoreRefusedError]:
+    """Return what keeps a server from running a script that writes, nothing if it does. It leaves nothing there.
+
+    Raises StoreGoneError: it does not answer.
+    """
+    try:
+        await link.script(Script.HOLD, [right_key("proof")], [link.name, 1000])
+        await link.script(Script.HOLD, [right_key("proof")], [link.name, 0])
+    except StoreRefusedError as refusal:
+        return [refusal]
+    return []
 
 
 def _numbers(version: str) -> tuple[int, ...]:

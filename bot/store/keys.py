@@ -25,6 +25,7 @@ encoding is injective.
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `v digest at process over`          | put_policy …      |
 | `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
 | `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
+| `lg:{audit}:quarantine` | hash  | until worked or released | session and what failed → record, JSON    | quarantine unquar…|
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → its session, parent, pool, deadline | reserve free |
 | `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
@@ -46,9 +47,10 @@ encoding is injective.
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
+| `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client    |
 
 Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
-`seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `home` `who`
+`seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `turned` their join when it first was UNTRUSTED · `home` `who`
 address and principal · `born` `moved` times · `pos` last inbox position of the generation · `wait` waiting items ·
 `taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
 `on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
@@ -56,7 +58,7 @@ stop · `an` `ah` audit head · `kin` lineage of a background session · `done` 
 dead letters ·
 `title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
 turn runs, absent for collect · `late` something of what waits came while a turn ran · `bits` what bounded answers may
-endorse since a person's last message, packed.
+endorse since a person's last message, packed · `tries` how often it was claimed since something was written last.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.
@@ -88,6 +90,9 @@ OVERRIDES: Final = "lg:{audit}:overrides"
 """What people changed about who may what and which chat is what."""
 
 PAIRINGS: Final = "lg:{audit}:pairings"
+
+QUARANTINE: Final = "lg:{audit}:quarantine"
+"""Sessions that cannot be worked, in the slot of the chain that tells of it."""
 
 VAULT: Final = "lg:{vault}:values"
 """What adapters keep, by encoded name; no session's id is that short."""
@@ -221,6 +226,11 @@ def list_key(principal: str, label: str) -> str:
 def past_key(principal: str, label: str) -> str:
     """Return the key of a principal's archived sessions that one label makes visible."""
     return f"lg:past:{{{encode(principal)}}}:{encode(label)}"
+
+
+def turned_key(principal: str, label: str) -> str:
+    """Return the key of a principal's sessions that an UNTRUSTED label made visible, whatever became of them."""
+    return f"lg:turned:{{{encode(principal)}}}:{encode(label)}"
 
 
 def sid_of(state_key: bytes) -> str:

@@ -6,7 +6,10 @@ a fresh connection, after `revive` had the chance to bring an embedded server ba
 """
 
 import asyncio
+import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
+from ssl import SSLCertVerificationError
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
@@ -26,9 +29,9 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from bot.errors import StoreError, StoreGoneError, StoreRefusedError
+from bot.errors import SchemaError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store.scripts import Script, ScriptText
-from bot.store.wire import newer
+from bot.store.wire import newer, unreadable
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -38,16 +41,18 @@ Command: TypeAlias = Sequence[Arg]
 # What a server answers has no static type; `wire` gives it one.
 Reply: TypeAlias = Any
 
+_LOGGER: Final = logging.getLogger(__name__)
 _TRIES: Final = 2
+_COMMAND: Final = re.compile(r"'([a-z|]+)' command")
+"""How a server names the command that a user may not run."""
+_DENIED_IN_SCRIPT: Final = "ACL failure in script"
+_WRONG_TYPE: Final = "WRONGTYPE"
+_IN_SCRIPT: Final = "user_script"
 _REFUSALS: Final = MappingProxyType(
     {
         "OOM": ("the store's memory limit is reached", "raise `maxmemory` of the store"),
         "READONLY": ("the store is a read-only replica", "point `store.url` at the primary"),
         "MISCONF": ("the store cannot write to its disk", "make room on the store's disk and look at its log"),
-        "NOPERM": (
-            "the store's user may not run a command Lockgate needs",
-            "grant that user the commands and keys `lg:*`",
-        ),
         "NOREPLICAS": (
             "the store has too few replicas to write",
             "mend the replicas, or lower `min-replicas-to-write`",
@@ -69,13 +74,16 @@ class Link:
         *,
         timeout: float,
         name: str,
+        address: str = "",
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Take a pool whose connections the server knows by `name`.
 
-        `timeout` in seconds bounds each exchange, `revive` restarts an embedded server.
+        `timeout` in seconds bounds each exchange, `revive` restarts an embedded server. `address` is what the log says
+        of where it is.
         """
         self.name = name
+        self._address = address
         self._pool = pool
         self._scripts = scripts
         self._timeout = timeout
@@ -87,7 +95,7 @@ class Link:
 
         Raises StoreError: see `commands`.
         """
-        return _checked((await self._run(script, keys, args, hints))[0])
+        return self._checked((await self._run(script, keys, args, hints))[0])
 
     async def script_asking(
         self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
@@ -97,25 +105,26 @@ class Link:
         Raises StoreError: see `commands`.
         """
         first, answer, *_ = await self._run(script, keys, args, (asked, *hints))
-        return _checked(first), _checked(answer)
+        return self._checked(first), self._checked(answer)
 
     async def scripts(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
         """Run a script for several sessions in one round trip.
 
+        Returns the replies, None for a session with a record that cannot be read: it must not hide the others.
         Raises StoreError: see `commands`.
         """
         known = self._scripts[script]
         load = ("SCRIPT", "LOAD", known.text)
         runs = [("EVALSHA", known.digest, len(keys), *keys, *args) for keys, args in calls]
-        return (await self.commands(load, *runs))[1:]
+        return [self._read(reply) for reply in (await self._exchange((load, *runs), 0))[1:]]
 
     async def commands(self, *commands: Command, block: float = 0) -> list[Reply]:
         """Send commands in one round trip and return their replies; `block` is how long the server may hold one.
 
-        Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses. SchemaError: it holds
-        records of a newer version.
+        Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses, or is not trusted.
+        SchemaError: it holds records of a newer version.
         """
-        return [_checked(reply) for reply in await self._exchange(commands, block)]
+        return [self._checked(reply) for reply in await self._exchange(commands, block)]
 
     async def close(self) -> None:
         """Close all connections."""
@@ -138,10 +147,44 @@ class Link:
                 async with asyncio.timeout(self._timeout + block):
                     return await self._once(commands)
             except (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError) as error:
+                self._log_failed("the store did not answer", type(error).__name__)
                 if not remaining:
-                    _gone(error)
+                    self._gone(error)
             await self._restore()
         raise AssertionError
+
+    def _checked(self, reply: Reply) -> Reply:
+        if isinstance(reply, RedisError):
+            self._refuse(reply)
+        return reply
+
+    def _read(self, reply: Reply) -> Reply:
+        """Return a reply, None for one that tells of a record that cannot be read."""
+        if isinstance(reply, RedisError) and isinstance(_refused(reply), SchemaError):
+            return None
+        return self._checked(reply)
+
+    def _refuse(self, error: RedisError) -> NoReturn:
+        refusal = _refused(error)
+        # What the server says beside that may quote a record.
+        self._log_failed("the store refused a command", str(refusal).partition(": ")[0], refusal.next_step)
+        raise refusal from error
+
+    def _gone(self, error: BaseException) -> NoReturn:
+        # The library wraps what the server said on connecting.
+        for cause in (error, error.__cause__, error.__context__):
+            if isinstance(cause, AuthenticationError):
+                self._refuse(cause)
+            if isinstance(cause, SSLCertVerificationError):
+                raise StoreRefusedError(
+                    f"the store's certificate is not trusted: {cause.verify_message}",
+                    next_step="name the file of its authority at the end of `store.url`: `?ssl_ca_certs=/path/ca.pem`",
+                ) from error
+        raise StoreGoneError("the store does not answer", next_step="start it, or check `store.url`") from error
+
+    def _log_failed(self, event: str, cause: str, step: str = "") -> None:
+        facts = {"subject": "store", "cause": cause, "address": self._address, "step": step}
+        _LOGGER.warning(event, extra=facts)
 
     async def _once(self, commands: Sequence[Command]) -> list[Reply]:
         # The library leaves its signatures untyped.
@@ -196,24 +239,20 @@ def make_pool(url: str, *, connections: int, timeout: float, name: str) -> Block
         ) from error
 
 
-def _checked(reply: Reply) -> Reply:
-    if isinstance(reply, RedisError):
-        _refused(reply)
-    return reply
-
-
-def _refused(error: RedisError) -> NoReturn:
+def _refused(error: RedisError) -> StoreError:
+    """Return the error of ours for what the server answers."""
     message = str(error)
     code = error.status_code or message.partition(" ")[0]
     if code == "LGSCHEMA":
-        raise newer(message.removeprefix("LGSCHEMA ").partition(" script:")[0]) from error
+        return newer(message.removeprefix("LGSCHEMA ").partition(" script:")[0])
+    if code == "NOPERM" or _DENIED_IN_SCRIPT in message:
+        command = _COMMAND.search(message)
+        denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"
+        return StoreRefusedError(
+            f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
+        )
+    if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
+        # A script of ours stumbled over what no program of ours wrote.
+        return unreadable()
     sentence, step = _REFUSALS.get(code, (f"the store refused a command: {message}", "look at the store's log"))
-    raise StoreRefusedError(sentence, next_step=step) from error
-
-
-def _gone(error: BaseException) -> NoReturn:
-    # The library wraps what the server said on connecting.
-    for cause in (error, error.__cause__):
-        if isinstance(cause, AuthenticationError):
-            _refused(cause)
-    raise StoreGoneError("the store does not answer", next_step="start it, or check `store.url`") from error
+    return StoreRefusedError(sentence, next_step=step)

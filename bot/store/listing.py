@@ -18,14 +18,18 @@ from typing import Final
 from bot.errors import CursorError, SchemaError
 from bot.sessions.listing import Listed, Page
 from bot.sessions.values import SessionState, Status
-from bot.sessions.visible import sees
+from bot.sessions.visible import counts_still, sees
 from bot.store import wire
 from bot.store.filing import Filing
-from bot.store.keys import labels_key, list_key, past_key, session_keys
+from bot.store.keys import labels_key, list_key, past_key, session_keys, turned_key
 from bot.store.link import Command
 from bot.store.wire import raw, text
+from policy.labels import PUBLIC, Label, join_all
 
 _SEAL: Final = 10
+_TURNED: Final = 8
+"""How many sessions that were visible while UNTRUSTED are looked up at once; one that counts is enough."""
+
 _TIME: Final = 6
 
 _Hit = tuple[int, bytes]
@@ -82,12 +86,35 @@ class Listing(Filing):
         await self._put_away(strays)
         page = shown[: asked.limit]
         cursor = self._sealed(asked, page[-1][0]) if len(shown) > asked.limit else ""
-        return Page(tuple(state for _, state in page), cursor)
+        sessions = tuple(state for _, state in page)
+        label = join_all(state.visibility for state in sessions)
+        if not label.untrusted and not asked.reader.untrusted:
+            label = label.join(await self._left_out(asked, lines))
+        return Page(sessions, cursor, label)
+
+    async def _left_out(self, asked: Listed, lines: Sequence[_Line]) -> Label:
+        """Return the label of what is missing from a page: that of a session that was visible while it was UNTRUSTED.
+
+        Those that count no longer are taken from the hints, so each is looked up once.
+        """
+        left = [label for label in {wire.label(raw(line.label)) for line in lines} if label.untrusted]
+        while left:
+            keys = [turned_key(asked.principal, str(label)) for label in left]
+            noted = await self._link.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
+            for label, key, sids in zip(list(left), keys, noted, strict=True):
+                over = await self._over(sids, label) if sids else []
+                if len(over) < len(sids):
+                    return label
+                if over:
+                    await self._link.commands(("ZREM", key, *over))
+                else:
+                    left.remove(label)
+        return PUBLIC
 
     async def _lines(self, asked: Listed, after: _Hit | None) -> list[_Line]:
         (labels,) = await self._link.commands(("SMEMBERS", labels_key(asked.principal)))
         top = "+inf" if after is None else after[0]
-        known = [text(label) for label in labels if wire.label(label).flows_to(asked.reader)]
+        known = [text(label) for label in labels if _may_see(label, asked.reader)]
         lines = [_Line(label, False, list_key(asked.principal, label), top) for label in known]  # noqa: FBT003 - a field
         past = known if asked.archived else []
         return lines + [_Line(label, True, past_key(asked.principal, label), top) for label in past]  # noqa: FBT003 - as above
@@ -115,6 +142,18 @@ class Listing(Filing):
         sids = [text(sid) for _, (_, sid) in hits]
         found = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
         return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
+
+    async def _over(self, sids: Sequence[bytes], seen: Label) -> list[bytes]:
+        """Return those sessions of which nothing UNTRUSTED chooses any more if they are listed at a label."""
+        moment = self._clock.wall_ms() + self._ahead
+        flats = await self._link.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
+        states = [_state(text(sid), flat) for sid, flat in zip(sids, flats, strict=True)]
+        return [
+            sid
+            for sid, flat, state in zip(sids, flats, states, strict=True)
+            # One that this program cannot read counts.
+            if not flat or (state is not None and not counts_still(state, seen, moment))
+        ]
 
     async def _put_away(self, strays: Sequence[tuple[_Line, bytes]]) -> None:
         """Take hits from where they do not belong, and file their sessions where they do."""
@@ -155,6 +194,14 @@ def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
         return wire.reading(lambda: wire.state(sid, flat)) if flat else None
     except SchemaError:
         return None
+
+
+def _may_see(label: bytes, reader: Label) -> bool:
+    """Say whether a reader may see what is filed under a label; nobody sees what is under none."""
+    try:
+        return wire.reading(lambda: wire.label(label)).flows_to(reader)
+    except SchemaError:
+        return False
 
 
 def _rightly(state: SessionState, principal: str, line: _Line) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bot.clock import Clock, SystemClock
 from bot.errors import StoreRefusedError
+from bot.faults import place
 from bot.ids import Ids
 from bot.store.keys import PROCESS
 from bot.store.options import StoreOptions
@@ -61,6 +62,7 @@ async def open_store(
         scripts,
         timeout=options.timeout,
         name=process,
+        address="the embedded store" if supervisor else place(url) or "a socket",
         revive=supervisor.attach if supervisor else None,
     )
     store = RedisStore(link, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)

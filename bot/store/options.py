@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class StoreOptions:
     """How the store behaves; every time is in milliseconds.
 
-    A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`. Dedupe keys and settled deliveries
+    A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`, and a right such as that to poll
+    `right_ms`, which is how long nobody listens after a kill. Dedupe keys and settled deliveries
     are kept `keep_ms` after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes
     `inbox_limit` items; a claim hands over at most `claim_items` of them. What came while a turn ran is left for
     `debounce_ms` after the newest of it, as more may come. A session holds at most `held_limit` items
@@ -17,6 +18,7 @@ class StoreOptions:
 
     lease_ms: int = 30_000
     send_lease_ms: int = 60_000
+    right_ms: int = 2_000
     keep_ms: int = 24 * 60 * 60 * 1000
     keep_dead_ms: int = 7 * 24 * 60 * 60 * 1000
     inbox_limit: int = 1000

@@ -1,8 +1,9 @@
 """The outbox part of the store: what waits to be said, and what became of it."""
 
+from contextlib import suppress
 from typing import Final
 
-from bot.errors import NotFoundError
+from bot.errors import NotFoundError, SchemaError
 from bot.sessions.copies import Copy
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState, NewDelivery
 from bot.sessions.kin import Arrival
@@ -99,7 +100,9 @@ class Outbox(Part):
         while True:
             ((cursor, members),) = await self._link.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
             for member in members:
-                found += await self._dead_of(text(member))
+                # A record that this program cannot read must not hide the letters of other sessions.
+                with suppress(SchemaError):
+                    found += await self._dead_of(text(member))
             if cursor == b"0":
                 return tuple(found)
 

@@ -11,7 +11,7 @@ from bot.store.budgets import Budget
 from bot.store.chains import AuditChains
 from bot.store.copies import Copies
 from bot.store.counts import Counts
-from bot.store.fitness import complaints
+from bot.store.fitness import complaints, proof
 from bot.store.kin import Kin
 from bot.store.link import Link
 from bot.store.listing import Listing
@@ -21,6 +21,7 @@ from bot.store.options import StoreOptions
 from bot.store.outbox import Outbox
 from bot.store.pacing import Pacing
 from bot.store.policy import PolicyInForce
+from bot.store.quarantine import Quarantining
 from bot.store.queueing import Queueing
 from bot.store.rights import Rights
 from bot.store.sessions import Sessions
@@ -49,6 +50,7 @@ class RedisStore(
     Offers,
     Observing,
     Queueing,
+    Quarantining,
 ):
     """Implements all ports of `bot.sessions`. Made by `open_store`."""
 
@@ -89,15 +91,15 @@ class RedisStore(
             raise error.__cause__ if isinstance(error.__cause__, StoreError) else StoreError(str(error)) from None
 
     async def complaints(self) -> list[StoreRefusedError]:
-        """Return what makes the server unfit, see `fitness`; doctor shows them."""
-        return await complaints(self._link)
+        """Return what makes the server unfit, and what keeps it from writing now, see `fitness`; doctor shows them."""
+        return [*await complaints(self._link), *await proof(self._link)]
 
     async def check(self) -> None:
         """Refuse a server that is unfit.
 
         Raises StoreRefusedError: the first of its complaints. StoreGoneError: it does not answer.
         """
-        found = await self.complaints()
+        found = await complaints(self._link)
         if found:
             raise found[0]
 

@@ -26,7 +26,7 @@ class Rights(Part):
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
         """Wait for a right, hold it while the block runs, and give it back."""
-        owner, pause = f"{self.process}.{self._ids.owner()}", self._options.lease_ms / 1000 / _RENEWALS
+        owner, pause = f"{self.process}.{self._ids.owner()}", self._options.right_ms / 1000 / _RENEWALS
         until = 0.0
 
         async def renewed() -> bool:
@@ -34,8 +34,8 @@ class Rights(Part):
             # The lease may end as early as that: it began when the store answered, and not when it was asked.
             begun = self._clock.monotonic()
             with suppress(StoreError):
-                if await self._held(name, owner, self._options.lease_ms):
-                    until = begun + self._options.lease_ms / 1000
+                if await self._held(name, owner, self._options.right_ms):
+                    until = begun + self._options.right_ms / 1000
                     return True
             return False
 

@@ -59,6 +59,8 @@ class Script(StrEnum):
     COUNT = "count"
     OBSERVE = "observe"
     BUDGET = "budget"
+    QUARANTINE = "quarantine"
+    UNQUARANTINE = "unquarantine"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, NoReturn
 
@@ -20,6 +21,7 @@ from bot.errors import (
     StoreRefusedError,
     UnsettledError,
     WithdrawnError,
+    WornError,
 )
 from bot.sessions.events import Event
 from bot.sessions.records import AuditRow
@@ -82,19 +84,21 @@ class Sessions(Filing, Questions):
             raise ForeignError
         if reply[0] == b"move":
             raise _illegal(reply)
-        place = (text(reply[5]), wire.reading(lambda: join_all(map(wire.label, reply[6:]))))
-        if place != likely:
-            # It was not known here before: once a process and session, the hint takes an exchange of its own.
-            await self._link.commands(*self._file(item.sid, place))
+        # It is accepted: labels that this program cannot read are for who works on the session to meet.
+        with suppress(SchemaError):
+            place = (text(reply[5]), wire.reading(lambda: join_all(map(wire.label, reply[6:]))))
+            if place != likely:
+                # It was not known here before: once a process and session, the hint takes an exchange of its own.
+                await self._link.commands(*self._file(item.sid, place))
         return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]), text(reply[4]))
 
     async def claim(
-        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = ()
+        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = (), most: int = 0
     ) -> Claim | None:
         """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._options
         args: list[Arg] = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
-        args += [limits.debounce_ms]
+        args += [limits.debounce_ms, most]
         args += map(encode, channels)
         names = [keys.state, keys.log, keys.inbox, keys.approvals]
         reply, policy = await self._link.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
@@ -105,6 +109,8 @@ class Sessions(Filing, Questions):
             raise ElsewhereError
         if reply[0] == b"unsettled":
             raise UnsettledError(int(reply[1]) / 1000)
+        if reply[0] == b"worn":
+            raise WornError(int(reply[1]))
         _, now, flat, items, entries, approvals = reply
         self._saw_now(now)
         state = wire.reading(lambda: wire.state(sid, flat))
@@ -200,7 +206,7 @@ class Sessions(Filing, Questions):
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
         """Ask the running turn to stop and cancel what waits."""
         keys = session_keys(sid)
-        names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._ids.op())]
+        names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._ids.op()), keys.outbox]
         told = "" if reader is None else str(reader)
         reply = await self._link.script(Script.STOP, names, [raw(actor), self._options.keep_ms, told])
         _, running, cancelled, ready, *unanswered = reply
@@ -260,9 +266,10 @@ class Sessions(Filing, Questions):
         return await self._read_events(keys, entries)
 
     async def sessions(self) -> AsyncIterator[SessionState]:
-        """Walk all sessions, in no order; a session that comes or goes meanwhile may or may not be met."""
-        async for key, flat in self._states():
-            yield _state_at(key, flat)
+        """Walk all sessions that can be read, in no order; one that comes or goes meanwhile may or may not be met."""
+        async for _, state in self.walk():
+            if state is not None:
+                yield state
 
     async def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
         """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""

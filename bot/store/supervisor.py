@@ -3,7 +3,8 @@
 Three locks in `<data>/store`, all of them `flock`, which the kernel drops when their holder dies:
 `start.lock` is held by whoever starts or stops the server; `server.lock` by the server itself, which inherits the
 descriptor, so the lock lives exactly as long as it; `clients.lock` is shared by every attached process, so whoever
-gets it exclusively is the last. An owner that is killed leaves its server running; the next one attaches to it.
+gets it exclusively is the last. An owner that is killed leaves its server running; the next one attaches to it, or
+`bot.store.janitor` ends it, a process beside each server that looks whether anybody uses it.
 Nothing here imports redis: readiness and shutdown are one line each on the socket.
 """
 
@@ -14,6 +15,7 @@ import hashlib
 import os
 import socket
 import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Final
 
 from bot.clock import Clock, SystemClock
 from bot.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
-from bot.store import binary
+from bot.store import binary, janitor
 
 _SOCKET_LIMIT: Final = 100
 """Longest socket path in bytes; Linux allows 107, macOS 103."""
@@ -30,6 +32,8 @@ _FALLBACK: Final = Path("/tmp")  # noqa: S108 - a folder in it is ours alone, th
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.002
+_LOOK_SECONDS: Final = 10.0
+"""Seconds between two looks of the janitor: a server that nobody used at two of them ends."""
 _LOG_LIMIT: Final = 1024 * 1024
 _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
 _PING_LINE: Final = b"PING\r\n"
@@ -66,13 +70,23 @@ class Supervisor:
     """This process' attachment to the embedded server of a data folder."""
 
     def __init__(
-        self, data: Path, *, runtime: Path | None = None, fallback: Path = _FALLBACK, clock: Clock | None = None
+        self,
+        data: Path,
+        *,
+        runtime: Path | None = None,
+        fallback: Path = _FALLBACK,
+        clock: Clock | None = None,
+        look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """Take the data folder; the socket goes into `runtime` (`XDG_RUNTIME_DIR` if None), or else into `fallback`."""
+        """Take the data folder; the socket goes into `runtime` (`XDG_RUNTIME_DIR` if None), or else into `fallback`.
+
+        A server that nobody uses ends within two to three times `look_seconds`.
+        """
         self._data = data.absolute()
         self._runtime = runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
         self._fallback = fallback
         self._clock = clock or SystemClock()
+        self._look_seconds = look_seconds
         self._membership: int | None = None
         self._files: ServerFiles | None = None
 
@@ -166,17 +180,10 @@ class Supervisor:
             files.log.replace(files.log.with_suffix(".log.1"))
         log_start = files.log.stat().st_size if files.log.exists() else 0
         with files.log.open("ab") as log:
-            # The shell goes at once and leaves the server to init: no zombie, and no child whose fate is ours.
-            subprocess.run(  # noqa: S603 - our own binary and our own words
-                ["/bin/sh", "-c", '"$@" &', "sh", str(binary.locate()), *_options(files)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-                umask=0o077,
-                check=True,
-            )
+            _leave([str(binary.locate()), *_options(files)], log.fileno(), lock)
+            # Nothing of the environment, and not what is installed: it starts in a hundredth of a second.
+            bare = [sys.executable, "-I", "-S", janitor.__file__]
+            _leave([*bare, str(files.folder), str(files.socket), str(self._look_seconds)], log.fileno())
         return log_start
 
     def _await_ready(self, files: ServerFiles) -> bool:
@@ -231,6 +238,21 @@ class Supervisor:
                 raise StoreGoneError(f"another process holds `{path}`", next_step="end the lockgate process that hangs")
             _pause()
         return descriptor
+
+
+def _leave(command: list[str], log: int, *kept: int) -> None:
+    """Start a process that outlives this one; it gets the descriptors that are `kept`."""
+    # The shell goes at once and leaves it to init: no zombie, and no child whose fate is ours.
+    subprocess.run(  # noqa: S603 - our own binaries and our own words
+        ["/bin/sh", "-c", '"$@" &', "sh", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=kept,
+        start_new_session=True,
+        umask=0o077,
+        check=True,
+    )
 
 
 def _options(files: ServerFiles) -> list[str]:

@@ -128,6 +128,10 @@ class WakeHints(Filing):
         calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
         still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
         for sid, reply in zip(sids, await self._link.scripts(Script.PROBE, calls), strict=True):
+            if reply is None:
+                # It stays where it is looked for; who works on it meets what is wrong.
+                still_open.append(sid)
+                continue
             need = int(reply[2])
             freed = [await self._take_from(sid, holder) for holder in map(text, reply[3:]) if gone(holder)]
             if int(reply[1]):
@@ -148,5 +152,5 @@ class WakeHints(Filing):
         """Free what a process that is gone holds of a session; return whether there is something to do now."""
         keys = session_keys(sid)
         names = [keys.state, keys.approvals, keys.outbox]
-        reply = await self._link.script(Script.VANISH, names, [raw(holder.partition(".")[0])])
-        return bool(reply[1])
+        (reply,) = await self._link.scripts(Script.VANISH, [(names, [raw(holder.partition(".")[0])])])
+        return reply is not None and bool(reply[1])

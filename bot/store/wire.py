@@ -112,9 +112,14 @@ def reading(read: Callable[[], _T]) -> _T:
     try:
         return read()
     except (ValueError, KeyError, IndexError, TypeError, LabelTextError) as error:
-        raise SchemaError(
-            "the store holds a record this program cannot read", next_step="use the version of lockgate that wrote it"
-        ) from error
+        raise unreadable() from error
+
+
+def unreadable() -> SchemaError:
+    """Return the error for a record that this program cannot read."""
+    return SchemaError(
+        "the store holds a record this program cannot read", next_step="use the version of lockgate that wrote it"
+    )
 
 
 def check_version(stored: bytes) -> None:
@@ -177,6 +182,7 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         given_title=_title(got[b"title"]) if b"title" in got else None,
         model=text(got.get(b"model", b"")),
         mode=mode(got.get(b"mode", b"")),
+        turned=labelled(b"turned") if b"turned" in got else None,
     )
 
 

@@ -1,5 +1,7 @@
 """`admit`: put what was held into the context, which raises the taint to its label."""
 
+from typing import Final
+
 from pydantic import Field
 
 from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
@@ -7,11 +9,14 @@ from bot.tools.references import ADMIT, UNKNOWN
 from policy.labels import PUBLIC
 from policy.request import Effect
 
+NOTHING_MORE: Final = "there is nothing after that"
+
 
 class AdmitArguments(Arguments):
     """Arguments of `admit`."""
 
     ref: str = Field(min_length=1, max_length=128, description="the id in the notice of a held result")
+    after: int = Field(default=0, ge=0, description="how many of its characters you have read; the rest is returned")
 
 
 class Admit:
@@ -36,4 +41,4 @@ class Admit:
         held = scene.held_item(arguments.ref)
         if held is None or not scene.permits(held.label):
             return Result(UNKNOWN, failed=True)
-        return Result(held.text, held.label)
+        return Result(held.text[arguments.after :] or NOTHING_MORE, held.label)

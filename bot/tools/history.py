@@ -13,7 +13,7 @@ from bot.sessions.log import place, transcript
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState
 from bot.tools.base import Arguments, Declared, Result, Scene
-from bot.tools.sessions import NONE, own_or_visible
+from bot.tools.sessions import NONE, absent, own_or_visible
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
 
@@ -82,9 +82,9 @@ class SessionsHistory:
 
         The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
         """
-        state = await own_or_visible(self._sessions, arguments.session_id, scene)
+        state, known = await own_or_visible(self._sessions, arguments.session_id, scene)
         if state is None:
-            return Result(NONE, scene.taint, failed=True)
+            return absent(scene, known)
         found = await transcript(
             self._sessions,
             state,
@@ -93,10 +93,11 @@ class SessionsHistory:
             limit=arguments.limit,
             tools=arguments.include_tools,
         )
-        label = join_all((event.label for event in found.events), scene.taint)
+        # Where an entry stands, and what is not among them, is as trusted as the session.
+        label = join_all((event.label for event in found.events), known)
         if state.sid != scene.sid:
             label = labelling.members_words(scene.document, scene.principal, scene.home, label)
-            if await self._heard_endorsed(state):
+            if not label.untrusted and await self._heard_endorsed(state):
                 label = labelling.untrusted(label)
         if not scene.permits(label):
             return Result(NONE, scene.taint, failed=True)

@@ -12,7 +12,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.kin import SESSION
 from bot.sessions.port import SessionStore
 from bot.sessions.values import SessionState, Status
-from bot.sessions.visible import visible
+from bot.sessions.visible import look
 from bot.spawning import next_hop
 from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
 from bot.tools.sessions import NONE
@@ -25,6 +25,7 @@ OVER: Final = "that session has ended, nothing can be sent to it"
 FIELDS_ONLY: Final = "this session tells other sessions nothing but the fields it was given to answer with"
 ABOVE_TARGET: Final = "a person: the text is above what that session has read, so it is held until they let it in"
 UNLESS_PARENT_ROSE: Final = "the parent: the text is held unless that session has read as much by then"
+UNTRUSTED_TARGET: Final = "the target: it read something UNTRUSTED, so only the call itself tells how it stands"
 ITSELF: Final = "a session does not send to itself"
 
 
@@ -61,19 +62,27 @@ class SessionsSend:
         return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content))
 
     async def foresee(self, arguments: SendArguments, scene: Scene) -> list[str]:
-        """Tell whether the text would be let in as things are; a target that may not be known of is absent."""
+        """Tell whether the text would be let in as things are; a target that may not be known of is absent.
+
+        Of an UNTRUSTED target a TRUSTED session is told a constant, since a simulation does not make it UNTRUSTED.
+        """
         if arguments.session_id == PARENT:
             own = await self._sessions.state(scene.sid)
             lets_in = own is not None and scene.taint.flows_to(own.creation)
             return [] if lets_in else [UNLESS_PARENT_ROSE]
-        target = await visible(self._sessions, arguments.session_id, scene.principal, scene.reader)
+        target, label = await look(self._sessions, arguments.session_id, scene.principal, scene.reader)
+        if label.untrusted and not scene.taint.untrusted:
+            return [UNTRUSTED_TARGET]
         why = _refusal(target, scene.sid)
         if target is None or why:
             return [f"the target: {why}"]
         return [] if scene.taint.flows_to(target.taint) else [ABOVE_TARGET]
 
     async def run(self, arguments: SendArguments, scene: Scene) -> Result:
-        """Hand the text to the outbox; absent, another's and too high are one answer."""
+        """Hand the text to the outbox; absent, another's and too high are one answer.
+
+        What the answer tells of the target is as trusted as the target is, also that it is absent.
+        """
         own = await self._sessions.state(scene.sid)
         if own is None:
             return Result(NONE, scene.taint, failed=True)
@@ -83,17 +92,20 @@ class SessionsSend:
             hops = next_hop(own, scene.turn)
         except RequestError as error:
             return Result(str(error), scene.taint, failed=True)
-        address = scene.home
+        address, known = scene.home, PUBLIC
         if arguments.session_id != PARENT:
-            target = await visible(self._sessions, arguments.session_id, scene.principal, scene.reader)
+            target, told = await look(self._sessions, arguments.session_id, scene.principal, scene.reader)
+            known = scene.taint.join(told)
+            if not scene.permits(known):
+                return Result(NONE, scene.taint, failed=True)
             why = _refusal(target, scene.sid)
             if target is None or why:
-                return Result(why, scene.taint, failed=True)
+                return Result(why, known, failed=True)
             address = Address(SESSION, target.sid, scene.principal, str(target.generation))
         delivery = NewDelivery(
             scene.key, str(address), arguments.content, scene.taint, OutboundKind.MESSAGE, scene.turn, hops=hops
         )
-        return Result(json.dumps(Receipt(receipt_id(delivery.key)).told()), deliver=(delivery,))
+        return Result(json.dumps(Receipt(receipt_id(delivery.key)).told()), known, deliver=(delivery,))
 
 
 def _refusal(target: SessionState | None, sender: str) -> str:

@@ -15,7 +15,7 @@ from bot.sessions.kin import KinStore
 from bot.sessions.listing import Listed, Page
 from bot.sessions.port import OutboxStore, SessionStore
 from bot.sessions.values import Kind, SessionState, Title
-from bot.sessions.visible import visible
+from bot.sessions.visible import counts_still, label_of, look, sees
 from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
 from channels.message import Address
 from policy.labels import PUBLIC, Label, join_all
@@ -52,11 +52,23 @@ class StatusArguments(Arguments):
     receipt: str | None = Field(default=None, max_length=64, description="of `sessions_send`, asked about alone")
 
 
-async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> SessionState | None:
-    """Return the record of the caller's own session, or of another that it may know of, None otherwise."""
+async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> tuple[SessionState | None, Label]:
+    """Return the record of the caller's own session, or of another that it may know of, None otherwise.
+
+    With it comes the label of what is told of it, also of that there is none.
+    """
     if sid in {"", scene.sid}:
-        return await sessions.state(scene.sid)
-    return await visible(sessions, sid, scene.principal, scene.taint)
+        return await sessions.state(scene.sid), scene.taint
+    state, label = await look(sessions, sid, scene.principal, scene.taint)
+    return state, scene.taint.join(label)
+
+
+def absent(scene: Scene, label: Label) -> Result:
+    """Return the answer for a session that does not exist for the caller.
+
+    If the caller may not read what has that label, they get the same answer for any session that has it.
+    """
+    return Result(NONE, label if scene.permits(label) else scene.taint, failed=True)
 
 
 def title_for(state: SessionState, reader: Label) -> Title | None:
@@ -132,10 +144,10 @@ class SessionsList:
             page = await self._sessions.listed(asked)
         except CursorError as error:
             return Result(str(error), scene.taint, failed=True)
-        # What a session does is as trusted as what it has read, which may have had it do so.
-        known = join_all((state.visibility for state in page.sessions), scene.taint)
+        # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
+        known = scene.taint.join(page.label)
         if not scene.permits(known):
-            page, known = Page((), page.cursor), scene.taint
+            page, known = Page((), ""), scene.taint
         titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
         label = join_all((title.label for title in titles.values() if title is not None), known)
         if any(titles.values()):
@@ -177,19 +189,18 @@ class SessionStatus:
         """
         if arguments.receipt is not None:
             return await self._receipt(arguments.receipt, scene)
-        state = await own_or_visible(self._sessions, arguments.session_id or "", scene)
+        state, known = await own_or_visible(self._sessions, arguments.session_id or "", scene)
         if state is None:
-            return Result(NONE, scene.taint, failed=True)
+            return absent(scene, known)
         waiting = [item for item in await self._sessions.waiting(state.sid) if item.label.flows_to(scene.taint)]
-        children = await self._children(state, scene)
+        children, below = await self._children(state, scene)
         told: dict[str, JsonValue] = {
             **describe(state, scene.ceiling),
             "children": list[JsonValue](child.sid for child in children),
             "queued": len(waiting),
         }
         # What a session does is as trusted as what it has read, which may have had it do so.
-        others = [*children, *(() if state.sid == scene.sid else (state,))]
-        label = join_all((*(one.visibility for one in others), *(item.label for item in waiting)), scene.taint)
+        label = join_all((below, *(item.label for item in waiting)), known)
         return Result(json.dumps(told), label) if scene.permits(label) else Result(NONE, scene.taint, failed=True)
 
     async def _receipt(self, name: str, scene: Scene) -> Result:
@@ -203,9 +214,14 @@ class SessionStatus:
             return Result(receipts.UNKNOWN, scene.taint, failed=True)
         return Result(json.dumps(receipt.told()), label)
 
-    async def _children(self, state: SessionState, scene: Scene) -> list[SessionState]:
-        """Return the background sessions of a session that live and that the caller may know of."""
+    async def _children(self, state: SessionState, scene: Scene) -> tuple[list[SessionState], Label]:
+        """Return the background sessions of a session that live and that the caller may know of.
+
+        With them comes the label of what that tells, also by those that are missing.
+        """
         slots = [slot.sid for slot in await self._sessions.slots(state.principal) if slot.parent == state.sid]
-        found = [await visible(self._sessions, sid, scene.principal, scene.taint) for sid in slots]
-        live = (child for child in found if child is not None and not child.ended_at)
-        return sorted(live, key=lambda child: child.sid)
+        states = [child for sid in slots if (child := await self._sessions.state(sid)) is not None]
+        found = [child for child in states if sees(child, scene.principal, scene.taint)]
+        live = sorted((child for child in found if not child.ended_at), key=lambda child: child.sid)
+        choosing = (child for child in states if child in live or counts_still(child, scene.taint, scene.now))
+        return live, join_all(label_of(child, scene.principal, scene.taint) for child in choosing)

@@ -5,15 +5,19 @@ Slack's, and no log a token.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 from slack_bolt.response import BoltResponse
 
-from channels.base import Audience, ChannelError, Receive, Trouble, Vault, VaultError
-from channels.message import Address, Attachment, Outbound, Signal
+from channels.base import Audience, ChannelError, GoneError, Lease, Receive, Trouble, Vault, VaultError
+from channels.intake import Intake, Json, Kept
+from channels.lanes import Lanes
+from channels.message import Address, Attachment, Event, Moved, Outbound, Signal
 from channels.slack import checks, files, wire
 from channels.slack.clients import SERVER, Clients, Workspace
 from channels.slack.crowd import Crowd
@@ -30,6 +34,8 @@ from channels.slack.timing import Timing
 
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
+_LOGGER: Final = logging.getLogger(__name__)
+_SUBJECT: Final = "channel slack"
 _OK: Final = 200
 _FETCHED_CALLS: Final = 4
 """How many calls' time a file may take."""
@@ -39,9 +45,9 @@ class Slack:
     """The adapter for one app.
 
     `token` is that of its bot in the operator's workspace, empty where `installer` alone has tokens. `listen` is the
-    token that opens sockets, or where to listen for Slack's requests. `vault` keeps what all processes know, and
-    `now_ms` is the time in milliseconds since 1970. `commands` are the names that `!` makes a command of. `server` is
-    where the Web API is.
+    token that opens sockets, or where to listen for Slack's requests. `vault` keeps what all processes know, `lease`
+    lets one of them all take in what was parked, and `now_ms` is the time in milliseconds since 1970. `commands` are
+    the names that `!` makes a command of. `server` is where the Web API is.
     """
 
     name = NAME
@@ -53,6 +59,7 @@ class Slack:
         token: str,
         listen: str | Listening,
         *,
+        lease: Lease,
         vault: Vault,
         now_ms: Callable[[], int],
         installer: Installer | None = None,
@@ -71,6 +78,18 @@ class Slack:
         self._bots = frozenset(bots)
         self._now_ms = now_ms
         self._once = Once(vault, self._timing.patience)
+        self._lease = lease
+        self._intake = Intake(
+            vault,
+            f"{NAME}/parked/",
+            self._taken_in,
+            beside=_is_command,
+            pause=self._timing.pause,
+            longest=self._timing.longest,
+        )
+        self._numbers = count()
+        self._there: dict[str, Workspace] = {}
+        self._answering = Lanes()
         self._crowd = Crowd(self._clients, self._timing.readers)
         self._speaker = Speaker(self._clients, self._commands, pace=self._timing.pace)
         self._sockets = Sockets(self._clients, listen, self._timing) if isinstance(listen, str) else None
@@ -101,7 +120,7 @@ class Slack:
             return await door.came(body, headers, socket=False)
 
         try:
-            async with self._once.running(), self._installing():
+            async with self._once.running(), self._intake.running(self._lease), self._installing():
                 if self._sockets is not None:
                     await self._sockets.run(opened)
                 if self._listening is not None:
@@ -151,6 +170,7 @@ class Slack:
             found += await self._elsewhere(self._installed)
         if self._sockets is not None:
             found += await self._sockets.troubles()
+        found += await self._intake.troubles()
         if self._unread:
             found.append(Trouble(f"{self._unread} events could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
@@ -172,20 +192,40 @@ class Slack:
 
     async def _take(self, body: wire.Json, there: Workspace) -> None:
         """Hand on what came; when this returns it is kept."""
+        self._there[there.team] = there
+        order = f"{self._now_ms():015d}-{next(self._numbers):09d}"
+        await self._intake.take(f"{there.team}/{wire.lane(body)}", order, {"team": there.team, "body": body})
+
+    async def _taken_in(self, told: Json, kept: Kept) -> None:
+        """Have the application take in what a workspace told, and say what it has to say of it."""
+        body, team = told["body"], str(told["team"])
+        try:
+            there = self._there.get(team) or await self._clients.workspace(team)
+        except GoneError:
+            # It was parked, and nobody there has the bot any more.
+            return
         me = wire.Identity(there.team, there.user, self._commands, self._bots)
         try:
-            told = wire.events(body, me)
+            events = wire.events(body, me)
             self._crowd.forget(there.team, wire.touched(body))
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again, and be understood no better.
+            _LOGGER.warning(
+                "an event could not be understood, it is left out", extra={"subject": _SUBJECT}, exc_info=True
+            )
             self._unread += 1
             return
         if self._receive is None:
             raise ChannelError("nobody listens any more")
-        if body.get("type") == "block_actions" and not told:
+        answers = [(event, await self._once.hand(event, self._receive)) for event in events]
+        kept()
+        for event, answer in answers:
+            if answer is not None:
+                # One person's are said in order, and keep nobody else's waiting.
+                async with self._answering.of(_person(event)):
+                    await answer()
+        if body.get("type") == "block_actions" and not events:
             await self._refuse(body, there)
-        for event in told:
-            await self._once.hand(event, self._receive)
 
     async def _refuse(self, body: wire.Json, there: Workspace) -> None:
         """Tell whoever pressed a button that nothing offered, and nobody else."""
@@ -193,3 +233,15 @@ class Slack:
         if where:
             with suppress(*FAILURES):
                 await there.client.chat_postEphemeral(channel=where["id"], user=body["user"]["id"], text=UNKNOWN_BUTTON)
+
+
+def _is_command(told: Json) -> bool:
+    """Say whether something is a command, which is no part of what a session takes in by its order."""
+    body: wire.Json = told["body"]
+    event: wire.Json = body.get("event") or {}
+    typed = str(event.get("text", "")).lstrip()
+    return "command" in body or body.get("type") == "block_actions" or typed.startswith("!")
+
+
+def _person(event: Event) -> str:
+    return f"{event.account}@{event.address}" if not isinstance(event, Moved) else ""

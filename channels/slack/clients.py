@@ -6,12 +6,13 @@ No client repeats a call by itself: what was said may have been said although it
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import ChannelError, GoneError
-from channels.slack.failures import FAILURES, code, failure
+from channels.slack.failures import FAILURES, code, failure, told
 from channels.slack.installed import Installation, Installations
 from channels.slack.logs import logger
 
@@ -120,9 +121,9 @@ class Clients:
         client = self.made(token)
         try:
             me = await client.auth_test()
+            return Workspace(told(me, "team_id"), told(me, "user_id"), told(me, "bot_id"), client)
         except FAILURES as error:
             raise failure(error) from None
-        return Workspace(str(me["team_id"]), str(me["user_id"]), str(me["bot_id"]), client)
 
     def made(self, token: str) -> Any:  # noqa: ANN401 - as in `Workspace`
         """Return a client for a token, on the connections that all of them share."""
@@ -134,6 +135,11 @@ class Clients:
             logger=logger(),
             retry_handlers=[],
         )
+
+    @property
+    def address(self) -> str:
+        """Host and port of the Web API."""
+        return urlsplit(self._server).netloc
 
     @property
     def proxy(self) -> str | None:

@@ -5,6 +5,7 @@ incomplete, and so does an invitation to another organisation that nobody has an
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from channels.message import Address
     from channels.slack.clients import Clients, Workspace
 
+_LOGGER: Final = logging.getLogger(__name__)
 _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 _PAGE: Final = 200
 _MOST: Final = 1_000
@@ -48,7 +50,10 @@ class Crowd:
             if person[:1] in {"U", "W"}:
                 return await self._alone(there, person)
             return await self._place(there, address.chat)
-        except (ChannelError, KeyError, TypeError, *FAILURES):
+        except (ChannelError, KeyError, TypeError, *FAILURES) as error:
+            cause = str(error) if isinstance(error, ChannelError) else type(error).__name__
+            facts = {"subject": "channel slack", "cause": cause, "destination": str(address)}
+            _LOGGER.warning("it is not known who reads in a chat", extra=facts)
             return _UNKNOWN
 
     def forget(self, team: str, touched: wire.Touched) -> None:

@@ -13,9 +13,9 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 
 from channels.base import ChannelError, GoneError
+from channels.lanes import Lanes
 from channels.slack import wire
 from channels.slack.clients import Clients, Workspace
-from channels.slack.lanes import Lanes
 from channels.slack.logs import logger
 from channels.slack.place import NAME
 

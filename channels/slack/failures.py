@@ -10,7 +10,10 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 
-FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError)
+UNREADABLE: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What is raised for an answer that is not as Slack describes it: nobody knows whether the call was done."""
+
+FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, *UNREADABLE)
 """What the client raises when a call fails."""
 
 _TOO_MANY: Final = 429
@@ -35,6 +38,15 @@ def code(error: Exception) -> str:
     """Return what Slack names an error, empty where it was not Slack that answered."""
     data = getattr(getattr(error, "response", None), "data", None)
     return str(data.get("error", "")) if isinstance(data, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - of an untyped library
+
+
+def told(answer: Any, *names: str) -> str:  # noqa: ANN401 - Slack's JSON
+    """Return a text that an answer tells under these names, one within the other. Raises one of `UNREADABLE`."""
+    for name in names:
+        answer = answer[name]
+    if not isinstance(answer, str) or not answer:
+        raise KeyError(*names)
+    return answer
 
 
 def failure(error: Exception) -> ChannelError:

@@ -48,9 +48,9 @@ async def fetch(clients: Clients, attachment: Attachment, most: int, seconds: fl
     client = await clients.of(team)
     try:
         file: Json = (await client.files_info(file=name))["file"]
+        address = str(file.get("url_private_download") or file.get("url_private") or "")
     except FAILURES:
         raise ChannelError("Slack does not tell where the file is") from None
-    address = str(file.get("url_private_download") or file.get("url_private") or "")
     if file.get("is_external") or not is_slacks(address, client.base_url):
         raise ChannelError("the file is not at Slack")
     content = await download(address, most, seconds, {"Authorization": f"Bearer {client.token}"})

@@ -19,7 +19,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.base import Vault, VaultError
 from channels.listening import listening
-from channels.slack.failures import FAILURES
+from channels.slack.failures import FAILURES, UNREADABLE
+from channels.slack.failures import told as text_of
 from channels.slack.installed import Installation, Installations
 from channels.slack.logs import logger
 from channels.slack.manifest import SCOPES
@@ -130,13 +131,12 @@ class Installer:
             )
         except FAILURES:
             return Page(HTTPStatus.BAD_GATEWAY, NOT_EXCHANGED)
-        token = str(told.get("access_token") or "")
-        problem = _problem(told)
-        if not problem:
-            enterprise: dict[str, Any] = told.get("enterprise") or {}
-            installation = Installation(
-                str(told["team"]["id"]), token, str(told["bot_user_id"]), str(enterprise.get("id") or "")
-            )
+        try:
+            token, problem = str(told.get("access_token") or ""), _problem(told)
+            installation = None if problem else _installation(told, token)
+        except UNREADABLE:
+            return Page(HTTPStatus.BAD_GATEWAY, NOT_EXCHANGED)
+        if installation is not None:
             with suppress(VaultError):
                 await self.installations.keep(installation)
                 return Page(HTTPStatus.OK, INSTALLED)
@@ -148,6 +148,13 @@ class Installer:
 
     def _client(self, token: str | None = None) -> Any:  # noqa: ANN401 - the SDK's own types are not known
         return AsyncWebClient(token, base_url=self._server, timeout=_SECONDS, logger=logger(), retry_handlers=[])
+
+
+def _installation(told: Any, token: str) -> Installation:  # noqa: ANN401 - as below
+    enterprise: dict[str, Any] = told.get("enterprise") or {}
+    return Installation(
+        text_of(told, "team", "id"), token, text_of(told, "bot_user_id"), str(enterprise.get("id") or "")
+    )
 
 
 def _problem(told: Any) -> str:  # noqa: ANN401 - the SDK's own types are not known

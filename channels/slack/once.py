@@ -9,13 +9,16 @@ claim is given back where it could not be done, so that it can be told again.
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from channels.base import Receive, Vault, VaultError
+from channels.base import Answer, Receive, Vault, VaultError
 from channels.message import Event, Inbound
 from channels.slack.post import remember
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 10_000
 _LIFE: Final = 86_400.0
@@ -34,25 +37,26 @@ class Once:
         self._known: dict[str, None] = {}
         self._tasks: asyncio.TaskGroup
 
-    async def hand(self, event: Event, receive: Receive) -> None:
-        """Hand on an event, if it is the first time; what raises was not handed on.
+    async def hand(self, event: Event, receive: Receive) -> Answer | None:
+        """Hand on an event, if it is the first time; return what is left to say of it. What raises was not handed on.
 
-        Raises VaultError: nobody can tell whether it was. Whatever `receive` raises.
+        A command is answered by the way. Raises VaultError: nobody can tell whether it was. Whatever `receive` raises.
         """
         if event.dedupe in self._known:
-            return
+            return None
         if not (isinstance(event, Inbound) and event.addressed and event.text.startswith("/")):
-            await receive(event)
+            answer = await receive(event)
             remember(self._known, event.dedupe, None, most=_REMEMBERED)
-            return
+            return answer
         name = _CLAIM + hashlib.sha256(event.dedupe.encode()).hexdigest()[:32]
         if not await self._vault.swap(name, None, b"1", _LIFE):
-            return
+            return None
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks.create_task(self._do(event, name, receive, outcome))
         await asyncio.wait({outcome}, timeout=self._patience)
         if not outcome.cancel():
             outcome.result()
+        return None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -68,9 +72,9 @@ class Once:
 
     async def _do(self, event: Event, name: str, receive: Receive, outcome: "asyncio.Future[None]") -> None:
         failure: Exception | None = None
-        done = False
+        done, answer = False, None
         try:
-            await receive(event)
+            answer = await receive(event)
             done = True
         except Exception as error:  # noqa: BLE001 - whoever keeps events has errors of its own
             failure = error
@@ -83,3 +87,8 @@ class Once:
             remember(self._known, event.dedupe, None, most=_REMEMBERED)
         if not outcome.done():
             outcome.set_result(None) if failure is None else outcome.set_exception(failure)
+        if answer is not None:
+            try:
+                await answer()
+            except Exception as error:
+                _LOGGER.warning("what was taken in could not be answered", exc_info=error)

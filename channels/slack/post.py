@@ -13,7 +13,7 @@ from slack_sdk.errors import SlackApiError
 from channels.base import AmbiguousSendError, ChannelError, GoneError
 from channels.slack import traces
 from channels.slack.clients import Clients
-from channels.slack.failures import FAILURES, code, failure
+from channels.slack.failures import FAILURES, UNREADABLE, code, failure, told
 from channels.slack.letter import FILE, Sheet
 from channels.slack.place import Place
 from channels.slack.render import QUIET
@@ -49,13 +49,13 @@ class Post:
         where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
         try:
             answer = await _readably(partial(client.chat_postMessage, metadata=mark.told(), **where), sheet)
+            named, threaded = _shown(answer)
         except AmbiguousSendError:
             found = await traces.find(client, place, mark)
             if not found:
                 raise
             return found
-        named = str(answer["ts"])
-        if place.thread and not answer["message"].get("thread_ts"):
+        if place.thread and not threaded:
             with suppress(*FAILURES):
                 await client.chat_delete(channel=place.channel, ts=named)
             raise GoneError("the thread is gone")
@@ -98,9 +98,9 @@ class Post:
             where = {"url": answer["upload_url"], "proxy": client.proxy}
             async with client.session.post(**where, data=data, raise_for_status=True):
                 pass
+            return told(answer, "file_id")
         except FAILURES as error:
             raise _certain(failure(error), "Slack did not take the file") from None
-        return str(answer["file_id"])
 
     async def share(self, place: Place, file: str) -> None:
         """Show a file that was sent."""
@@ -124,13 +124,13 @@ class Post:
         if (team, account) not in self._private:
             client = await self._client(team)
             try:
-                answer = await client.conversations_open(users=[account])
+                opened = told(await client.conversations_open(users=[account]), "channel", "id")
             except FAILURES as error:
                 failed = failure(error)
                 if isinstance(failed, AmbiguousSendError):
                     failed = ChannelError("Slack cannot be reached")
                 raise failed from None
-            remember(self._private, (team, account), str(answer["channel"]["id"]), most=_PEOPLE)
+            remember(self._private, (team, account), opened, most=_PEOPLE)
         return self._private[team, account]
 
     async def find(self, place: Place, mark: traces.Mark) -> str:
@@ -150,9 +150,9 @@ class Post:
             return True
         try:
             answer = await client.conversations_replies(channel=place.channel, ts=place.thread, limit=2)
+            _root, *replies = answer["messages"]
         except FAILURES:
             return True
-        _root, *replies = answer["messages"]
         if replies:
             remember(self._active, place, None)
         return bool(replies)
@@ -163,6 +163,17 @@ def remember(kept: dict[K, V], key: K, value: V, *, most: int = _REMEMBERED) -> 
     while len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = value
+
+
+def _shown(answer: Any) -> tuple[str, bool]:  # noqa: ANN401 - Slack's JSON
+    """Return the time stamp of a message that was shown, and whether it stands in a thread.
+
+    Raises AmbiguousSendError: Slack does not tell what it did.
+    """
+    try:
+        return told(answer, "ts"), bool(answer["message"].get("thread_ts"))
+    except UNREADABLE as error:
+        raise failure(error) from None
 
 
 def _certain(failed: ChannelError, told: str) -> ChannelError:

@@ -8,16 +8,18 @@ pings, and by how long nothing came at all.
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 from anyio import current_time
 
 from channels.base import BusyChannelError, ChannelError, Trouble
 from channels.slack.clients import Clients
-from channels.slack.failures import FAILURES, code, failure
+from channels.slack.failures import FAILURES, code, failure, told
 from channels.slack.timing import Timing
 
 LONGEST: Final = 4_000_000
@@ -26,6 +28,8 @@ LONGEST: Final = 4_000_000
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
 """Keep what came in an envelope, and return what it is answered with, None if it was not kept."""
 
+_LOGGER: Final = logging.getLogger(__name__)
+_SUBJECT: Final = "channel slack"
 _REFUSED: Final = Trouble(
     "Slack does not accept the app-level token",
     "make one with the scope `connections:write` at api.slack.com, under Basic Information, and put it into the "
@@ -80,7 +84,7 @@ class Sockets:
 
     async def _link(self, answer: Answer, leaving: "asyncio.Future[float]", tasks: asyncio.TaskGroup) -> None:
         """Listen on one connection to its end. `leaving` is told when another is to be opened, and after how long."""
-        wait = self._timing.pause
+        wait, url = self._timing.pause, ""
         try:
             url = await self._ticket()
             ping, proxy = self._timing.ping, self._clients.proxy
@@ -89,21 +93,33 @@ class Sockets:
             ) as stream:
                 wait = await self._listen(stream, answer, leaving, tasks)
         except BusyChannelError as error:
+            self._log_failed(url, str(error))
             wait = error.seconds
-        except ChannelError:
+        except ChannelError as error:
+            self._log_failed(url, str(error))
             if self._problem in {_REFUSED, _OFF}:
                 wait = self._timing.longest
-        except (AttributeError, ValueError, OSError, *FAILURES):
+        except (AttributeError, ValueError, OSError, *FAILURES) as error:
             # What is no envelope at all ends the connection, too.
             self._problem = _AWAY
+            self._log_failed(url, type(error).__name__)
         finally:
             if not leaving.done():
                 leaving.set_result(wait)
 
+    def _log_failed(self, url: str, cause: str) -> None:
+        """Log why a socket is not open; of its address only the host, as the rest opens it."""
+        problem = self._problem
+        facts = {"subject": _SUBJECT, "cause": cause, "address": urlsplit(url).hostname or self._clients.address}
+        step = problem.next_step if problem is not None and problem is not _AWAY else ""
+        _LOGGER.warning(
+            "a socket to Slack failed", extra={**facts, "reason": problem and problem.problem, "step": step}
+        )
+
     async def _ticket(self) -> str:
         client = self._clients.made("")
         try:
-            return str((await client.apps_connections_open(app_token=self._token))["url"])
+            return told(await client.apps_connections_open(app_token=self._token), "url")
         except FAILURES as error:
             name = code(error)
             self._problem = _REFUSED if name in _TOKENS else _OFF if name == "connections_not_enabled" else _AWAY
@@ -124,6 +140,8 @@ class Sockets:
                 async with asyncio.timeout_at(came + self._timing.quiet):
                     message = await stream.receive()
                 if message.type is not aiohttp.WSMsgType.TEXT:
+                    if not greeted:
+                        self._log_failed("", "it ended before Slack greeted")
                     return 0.0 if greeted else self._timing.pause
                 came, envelope = current_time(), json.loads(message.data)
                 match envelope.get("type"):
@@ -139,6 +157,7 @@ class Sockets:
                     case _:
                         pass
         except TimeoutError:
+            self._log_failed("", f"nothing came for {self._timing.quiet:g} seconds")
             return 0.0
         finally:
             self._open -= greeted
@@ -146,7 +165,9 @@ class Sockets:
     async def _answered(self, stream: aiohttp.ClientWebSocketResponse, envelope: Any, answer: Answer) -> None:  # noqa: ANN401 - Slack's JSON
         try:
             payload = await answer(envelope)
-        except Exception:  # noqa: BLE001 - whoever keeps events has errors of its own; Slack tells it again
+        except Exception:
+            # What keeps events has errors of its own; Slack tells the event again.
+            _LOGGER.warning("an event could not be kept, it is told again", extra={"subject": _SUBJECT}, exc_info=True)
             payload = None
         self._kept = _LOST if payload is None else None
         if payload is not None:

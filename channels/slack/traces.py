@@ -45,12 +45,13 @@ async def find(client: Any, place: Place, mark: Mark) -> str:  # noqa: ANN401 - 
             answer = await client.conversations_replies(ts=place.thread, **where)
         else:
             answer = await client.conversations_history(**where)
+        return next((str(message["ts"]) for message in answer["messages"] if _bears(message, mark)), "")
     except FAILURES:
         return ""
-    for message in answer["messages"]:
-        told = message.get("metadata", {})
-        payload = told.get("event_payload", {})
-        wanted = (mark.key, mark.number or payload.get("of"))
-        if told.get("event_type") == _EVENT and (payload.get("key"), payload.get("number")) == wanted:
-            return str(message["ts"])
-    return ""
+
+
+def _bears(message: Any, mark: Mark) -> bool:  # noqa: ANN401 - Slack's JSON
+    told = message.get("metadata", {})
+    payload = told.get("event_payload", {})
+    wanted = (mark.key, mark.number or payload.get("of"))
+    return told.get("event_type") == _EVENT and (payload.get("key"), payload.get("number")) == wanted

@@ -4,24 +4,28 @@ Everything that is told passes `wire`, everything that is said passes `speak`. T
 called, so the libraries that log those are kept quiet, and no error carries a sentence of theirs.
 """
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
 
 import anyio
-from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
-from channels.base import Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
+from channels.base import Answer, Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
 from channels.download import download
+from channels.intake import Intake, Kept
+from channels.lanes import Lanes
 from channels.message import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
 from channels.skew import skewed
 from channels.telegram import poll, wire
+from channels.telegram.calls import Calls, UnreadableError
 from channels.telegram.crowd import Crowd
-from channels.telegram.failures import MovedError
+from channels.telegram.failures import MovedError, failure
 from channels.telegram.logs import quiet
 from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 SERVER: Final = "https://api.telegram.org"
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
+_LOGGER: Final = logging.getLogger(__name__)
 _NO_MENU: Final = Menu()
 _CONNECTIONS: Final = 64
 _HANDED_OUT: Final = 20_000_000
@@ -91,7 +96,7 @@ class Telegram:
         self._request, self._polling = (_request(number, self._timing, self._heard) for number in (_CONNECTIONS, 1))
         self._now_ms, self._skew = now_ms, tuple[Trouble, ...]()
         api = server.rstrip("/")
-        self._bot = Bot(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
+        self._bot = Calls(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         own = token.partition(":")[0]
         self._menu, self._vault = menu.fitting(), vault
         self._admins, self._shown_to = admins, frozenset[str]()
@@ -102,6 +107,17 @@ class Telegram:
         self._presses = Presses(self._bot, self._timing.press)
         self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
+        self._lease = lease
+        self._intake = Intake(
+            vault,
+            f"{wire.NAME}/{own}/parked/",
+            self._take,
+            beside=lambda update: wire.commands(update, self._me),
+            pause=self._timing.pause,
+            longest=self._timing.longest,
+            patience=None if webhook else self._timing.patience,
+        )
+        self._answering = Lanes()
         self._observes, self._chats = observes, chats
         self._receive: Receive | None = None
         self._unread = 0
@@ -120,9 +136,11 @@ class Telegram:
         try:
             await self._introduce()
             if self._webhook is None:
-                await self._poll.run(self._take)
+                async with self._intake.running():
+                    await self._poll.run(self._came, self._intake.adopt)
             else:
-                await Endpoint(self._webhook, self._timing.call).run(self._take)
+                async with self._intake.running(self._lease):
+                    await Endpoint(self._webhook, self._timing.call).run(self._came)
         finally:
             self._receive = None
 
@@ -200,6 +218,7 @@ class Telegram:
             found += self._skew
             found += self._privacy(me)
         found += await self._misnamed()
+        found += await self._intake.troubles()
         if self._unread:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
@@ -244,10 +263,14 @@ class Telegram:
         while not self._me.username:
             try:
                 me = await self._bot.get_me()
+                if not me.username:
+                    # A bot has one, and without it none of its commands is known for its own.
+                    raise UnreadableError
                 if self._webhook is not None:
                     hook = self._webhook
                     await self._bot.set_webhook(hook.url, allowed_updates=wire.UPDATES, secret_token=hook.secret)
             except TelegramError as error:
+                self._log_failed("the bot could not begin to listen, it tries again", error)
                 await anyio.sleep(self._timing.longest if isinstance(error, InvalidToken) else pause)
                 pause = min(2 * pause, self._timing.longest)
             else:
@@ -259,36 +282,52 @@ class Telegram:
         self._shown_to = self._admins()
         await show(self._bot, self._menu, self._shown_to, self._vault, self._me.id)
 
-    async def _take(self, update: wire.Json) -> None:
+    async def _came(self, update: wire.Json) -> None:
         """Hand on one update; when this returns it is kept."""
+        await self._intake.take(wire.lane(update), f"{update['update_id']:020d}", update)
+
+    async def _take(self, update: wire.Json, kept: Kept) -> None:
+        """Have the application take in one update, and say what it has to say of it."""
         try:
             told, met = wire.events(update, self._me), wire.met(update)
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again for ever, and nothing after it.
+            _LOGGER.warning(
+                "an update could not be understood, it is left out", extra={"subject": poll.SUBJECT}, exc_info=True
+            )
             self._unread += 1
             return
         if met is not None:
             await self._crowd.note(met)
         query = update.get("callback_query")
+        async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
+            answers = [(event, await self._hand_on(event)) for event in told]
+            kept()
+            for event, answer in answers:
+                if answer is not None and isinstance(event, Inbound):
+                    # One person's are said in order, and keep nobody else's waiting.
+                    async with self._answering.of(f"{event.account}@{event.address}"):
+                        await answer()
         if query is not None and not told:
             await self._presses.refuse(query["id"], UNKNOWN_BUTTON)
-        async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
-            for event in told:
-                await self._hand_on(event)
         if self._admins() != self._shown_to:
             # Somebody was made an admin, or is none any more, by this or before it.
             await self._show_menus()
 
-    async def _hand_on(self, event: Event) -> None:
+    def _log_failed(self, event: str, error: TelegramError) -> None:
+        """Log a call that failed, in no words of the library's, which may hold the token."""
+        facts = {"subject": poll.SUBJECT, "cause": str(failure(error)), "address": urlsplit(self._bot.base_url).netloc}
+        _LOGGER.warning(event, extra={**facts, "kind": type(error).__name__})
+
+    async def _hand_on(self, event: Event) -> Answer | None:
         if isinstance(event, Moved):
             if not await self._moves.confirmed(event.address.chat, event.to.chat):
-                return
+                return None
             await self._crowd.moved(event.address.chat, event.to.chat)
         else:
             address = await self._moves.first(event.address, settled=isinstance(event, Inbound))
             event = replace(event, address=address)
-        if self._receive is not None:
-            await self._receive(event)
+        return None if self._receive is None else await self._receive(event)
 
     async def _has_moved(self, old: str, new: str) -> bool:
         """Take note of what Telegram answered, that a group has another id; return whether it counts."""
@@ -298,8 +337,10 @@ class Telegram:
         await self._crowd.moved(old, new)
         if self._receive is not None:
             # Telegram tells it by an update too; whoever keeps this may be away just now.
-            with suppress(Exception):
+            try:
                 await self._receive(event)
+            except Exception:
+                _LOGGER.warning(poll.NOT_KEPT, extra={"subject": poll.SUBJECT}, exc_info=True)
         return True
 
 

@@ -4,6 +4,7 @@ Telegram lists no members, so this is never complete. Administrators are kept fo
 somebody joins or leaves; whoever was seen is looked up every time, as another process may have seen him.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ from telegram.error import ChatMigrated, TelegramError
 
 from channels.base import Audience, Reader, ReaderKind, VaultError
 from channels.telegram import wire
-from channels.telegram.failures import MovedError
+from channels.telegram.failures import MovedError, failure
 from channels.telegram.seen import ANYBODY, Seen
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from channels.message import Address
 
+_LOGGER: Final = logging.getLogger(__name__)
 _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 
 
@@ -58,7 +60,9 @@ class Crowd:
                 members = await self._bot.get_chat_administrators(int(chat))
             except ChatMigrated as error:
                 raise MovedError(str(error.new_chat_id)) from None
-            except TelegramError:
+            except TelegramError as error:
+                facts = {"subject": f"channel {wire.NAME}", "cause": str(failure(error)), "destination": chat}
+                _LOGGER.warning("it is not known who reads in a chat", extra=facts)
                 return Audience(self._but_own(seen), complete=False, shared=True)
             leading = frozenset(_reader(member.user.id, is_bot=member.user.is_bot) for member in members)
             # Whoever came or went while this was asked may be missing in it.

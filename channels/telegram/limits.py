@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
+from channels.leaves import UNASSIGNED
+
 TEXT: Final = 4096
 """The longest text of a message, in UTF-16 code units after entities are parsed."""
 ENTITIES: Final = 100
@@ -29,7 +31,7 @@ _EXTENDS: Final = (
 # Lone surrogates cannot be encoded, and Telegram takes the other characters out itself: counting them would be wrong,
 # and the ones that turn the direction of writing would let an answer show something other than what it says.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_REMOVED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028-\u202e\u2066-\u2069]")
+_REMOVED: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028-\u202e\u2066-\u2069{UNASSIGNED}]")
 
 
 def units(text: str) -> int:
@@ -43,7 +45,10 @@ def offsets(text: str) -> Sequence[int]:
 
 
 def clean(text: str) -> str:
-    """Return the text with the characters taken out that Telegram takes out, and with line ends of one kind."""
+    """Return the text without the characters that Telegram takes out, and with line ends of one kind.
+
+    Those that are not assigned and show as nothing go, too.
+    """
     ended = text.replace("\r\n", "\n").replace("\r", "\n")
     return _REMOVED.sub("", _SURROGATES.sub("\ufffd", ended))
 

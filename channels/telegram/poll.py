@@ -1,31 +1,42 @@
 """Asking Telegram for updates, for ever: in one process of all, and confirming nothing that is not kept.
 
-An update is confirmed by asking for the next, so a batch is handed on first, update by update, and what could not be
-kept comes again. Whatever goes wrong is waited for, a little longer every time, and told by `troubles`.
+An update is confirmed by asking for the next, so a batch is handed on first, all at once, and what could not be kept
+comes again without what could. Whatever goes wrong is waited for, a little longer every time, and told by `troubles`.
 """
 
 import json
+import logging
 from asyncio import timeout
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import anyio
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError, TimedOut
 
-from channels.base import Lease, Trouble
+from channels.base import Lease, Trouble, VaultError
 from channels.telegram import wire
+from channels.telegram.calls import read
 from channels.telegram.failures import by_webhook, seconds
 
 if TYPE_CHECKING:
     from telegram.request import HTTPXRequest
 
+_LOGGER: Final = logging.getLogger(__name__)
 _BATCH: Final = 100
 _LATE: Final = 3
 """After how many polls' time without an answer it is worth telling."""
 
 Take = Callable[[wire.Json], Awaitable[None]]
+Adopt = Callable[[Callable[[], bool]], Awaitable[None]]
+"""Take in what was kept by another process before, while the right to poll is held."""
+
+SUBJECT: Final = f"channel {wire.NAME}"
+"""What the log calls what fails here."""
+
+NOT_KEPT: Final = "an update could not be kept, it is told again"
 
 NOT_ACCEPTED: Final = Trouble(
     "Telegram does not accept the bot's token", "ask @BotFather for the token and put it into the environment"
@@ -45,7 +56,7 @@ class Timing:
     `poll` is how long Telegram keeps a poll open without news, and `call` how long any call may take besides that.
     `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept,
     `press` how long a button that was pressed shows that it waits. After `typing` it is shown again that the bot is
-    typing, which Telegram shows for five seconds.
+    typing, which Telegram shows for five seconds. A poll waits `patience` at most for what takes long to be kept.
     """
 
     poll: float = 30.0
@@ -55,6 +66,7 @@ class Timing:
     readers: float = 30.0
     press: float = 1.5
     typing: float = 4.0
+    patience: float = 0.2
 
 
 class Poll:
@@ -67,19 +79,24 @@ class Poll:
         self._right = right
         self._timing = timing
         self._offset = 0
+        self._taken = set[int]()
+        self._adopted = False
         self._answered: float | None = None
         self._problem: Trouble | None = None
         self.stalls = 0
 
-    async def run(self, take: Take) -> None:
+    async def run(self, take: Take, adopt: Adopt) -> None:
         """Hand on every update until cancelled; what `take` fails with is tried again."""
         while True:
             try:
                 async with self._lease.hold(self._right) as held:
-                    self._offset = 0
-                    await self._while(held, take)
-            except Exception:  # noqa: BLE001 - whatever keeps the lease has errors of its own, and heals by itself
+                    self._offset, self._adopted = 0, False
+                    self._taken.clear()
+                    await self._while(held, take, adopt)
+            except Exception:
+                # Whatever keeps the lease has errors of its own, and heals by itself.
                 self._problem = Trouble("the right to poll for this bot cannot be had", "see whether the store answers")
+                _LOGGER.warning("polling stopped for now", extra={"subject": SUBJECT}, exc_info=True)
             self._answered = None
             await anyio.sleep(self._timing.pause)
 
@@ -93,35 +110,62 @@ class Poll:
             return found
         return (*found, Trouble(f"the last poll was answered {age:.0f} s ago", "look at the network of this machine"))
 
-    async def _while(self, held: Callable[[], bool], take: Take) -> None:
+    async def _while(self, held: Callable[[], bool], take: Take, adopt: Adopt) -> None:
         failures = 0
         self._answered = anyio.current_time()
         while held():
             asked = 0.0
             try:
+                if not self._adopted:
+                    # What was parked before stands before what comes now, unless it cannot be read now.
+                    with suppress(VaultError):
+                        await adopt(held)
+                        self._adopted = True
                 if not await self._once(held, take):
                     return
                 failures, self._problem = 0, None
                 continue
             except (TelegramError, TimeoutError) as error:
                 asked = await self._failed(error)
-            except Exception:  # noqa: BLE001 - whoever keeps updates has errors of its own; Telegram tells it again
+                self._log_failed(error)
+            except Exception:
+                # Whoever keeps updates has errors of its own; Telegram tells it again.
+                _LOGGER.warning(NOT_KEPT, extra={"subject": SUBJECT}, exc_info=True)
                 self._problem = Trouble("an update could not be kept, and is asked for again", "look at the store")
             pause = min(self._timing.longest, self._timing.pause * 2.0**failures)
             failures = min(failures + 1, 30)
             await anyio.sleep(max(asked, pause))
 
     async def _once(self, held: Callable[[], bool], take: Take) -> bool:
-        """Ask once and hand on what came; return whether the right is still held."""
+        """Ask once and hand on what came; return whether the right is still held.
+
+        Raises an exception: some of it was not kept. What was is not handed on once more.
+        """
         batch = await self._asked()
-        for update in batch:
-            if not held():
-                return False
-            await take(update)
-            self._offset = update["update_id"] + 1
-        if not batch:
-            # After a quiet week numbers begin somewhere else, maybe below: what is confirmed need not be named again.
-            self._offset = 0
+        failed = dict[int, Exception]()
+
+        async def taken(update: wire.Json, number: int) -> None:
+            try:
+                await take(update)
+            except Exception as error:  # noqa: BLE001 - whoever keeps updates has errors of its own
+                failed[number] = error
+            else:
+                self._taken.add(number)
+
+        if not held():
+            return False
+        async with anyio.create_task_group() as tasks:
+            for update in batch:
+                if update["update_id"] not in self._taken:
+                    tasks.start_soon(taken, update, update["update_id"])
+        if not held():
+            return False
+        if failed:
+            self._offset = min(failed)
+            raise failed[self._offset]
+        # After a quiet week numbers begin somewhere else, maybe below: what is confirmed need not be named again.
+        self._offset = max((update["update_id"] for update in batch), default=-1) + 1
+        self._taken.clear()
         return True
 
     async def _asked(self) -> Sequence[wire.Json]:
@@ -130,9 +174,11 @@ class Poll:
         longest = self._timing.poll + self._timing.call
         # The library's timeouts are for each read: a connection that drips would never run into them.
         async with timeout(longest):
-            found = await self._request.post(f"{self._url}/getUpdates?{urlencode(wanted)}", read_timeout=longest)
+            asked = f"{self._url}/getUpdates?{urlencode(wanted)}"
+            found = await read(self._request.post)(asked, read_timeout=longest)
         self._answered = anyio.current_time()
-        return found if isinstance(found, list) else []
+        # What has no number could neither be confirmed nor kept apart from what has.
+        return [one for one in found if _is_update(one)] if isinstance(found, list) else []
 
     async def _failed(self, error: TelegramError | TimeoutError) -> float:
         """Note what is wrong, and return how long to wait at least."""
@@ -153,8 +199,19 @@ class Poll:
                 self._problem = Trouble("Telegram cannot be reached", "look at the network, it is tried again")
         return 0.0
 
+    def _log_failed(self, error: TelegramError | TimeoutError) -> None:
+        """Log why a poll failed; the library's own words may hold the token."""
+        problem = self._problem
+        facts = {"subject": SUBJECT, "cause": problem and problem.problem, "step": problem and problem.next_step}
+        address = urlsplit(self._url).netloc
+        _LOGGER.warning("a poll failed", extra={**facts, "address": address, "kind": type(error).__name__})
+
     async def _rebuilt(self) -> None:
         """Begin with new connections, whatever the old ones hang on."""
         with anyio.move_on_after(self._timing.call):
             await self._request.shutdown()
         await self._request.initialize()
+
+
+def _is_update(told: object) -> bool:
+    return isinstance(told, dict) and isinstance(told.get("update_id"), int)  # pyright: ignore[reportUnknownMemberType] - JSON

@@ -7,6 +7,7 @@ the address but not the secret is told nothing, and what is too long is not read
 import asyncio
 import hmac
 import json
+import logging
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 1_000_000
 """The longest update that is read, in bytes; real ones have a few thousand."""
 
+_LOGGER: Final = logging.getLogger(__name__)
 _HEADER: Final = "X-Telegram-Bot-Api-Secret-Token"
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
@@ -79,10 +81,13 @@ class Endpoint:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         except (ValueError, TimeoutError, RecursionError):
             return HTTPStatus.BAD_REQUEST
-        if not isinstance(update, dict):
+        if not isinstance(update, dict) or not isinstance(update.get("update_id"), int):
             return HTTPStatus.BAD_REQUEST
         try:
             await take(update)
-        except Exception:  # noqa: BLE001 - whoever keeps updates has errors of its own; Telegram tells it again
+        except Exception:
+            # Whoever keeps updates has errors of its own; Telegram tells it again.
+            facts = {"subject": "channel telegram", "address": f"{self._webhook.host}:{self._webhook.port}"}
+            _LOGGER.warning("an update could not be kept, it is told again", extra=facts, exc_info=True)
             return HTTPStatus.SERVICE_UNAVAILABLE
         return HTTPStatus.OK

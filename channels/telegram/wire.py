@@ -96,6 +96,24 @@ def met(update: Json) -> Met | None:
     return None
 
 
+def lane(update: Json) -> str:
+    """Return what is told one after the other: the chat's id, of a group that moves the one that it has then."""
+    try:
+        told = next(update[kind] for kind in UPDATES if kind in update)
+        message = told if "chat" in told else told["message"]
+        return str(message.get("migrate_to_chat_id", message["chat"]["id"]))
+    except (AttributeError, KeyError, StopIteration, TypeError):
+        return ""
+
+
+def commands(update: Json, me: Identity) -> bool:
+    """Say whether an update is a command, which is no part of what a session takes in by its order."""
+    try:
+        return any(isinstance(event, Inbound) and event.text.startswith("/") for event in events(update, me))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
 def account(user: Json) -> str:
     """Return a user's account."""
     return f"{NAME}:{user['id']}"

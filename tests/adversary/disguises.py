@@ -47,6 +47,9 @@ DISGUISES: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
         "zero width": lambda text: _halves("\u200b", text),
         "joiner": lambda text: _halves("\u2060", text),
         "soft hyphen": lambda text: _halves("\u00ad", text),
+        "unassigned": lambda text: _halves("\u2065", text),
+        "enclosed": lambda text: _halves("\u0489", text),
+        "marked": lambda text: _halves("\u1dc4", text),
         "full width": lambda text: "".join(chr(ord(c) + _FULL_WIDTH) if "!" <= c <= "~" else c for c in text),
         "other digits": lambda text: text.translate(_ARABIC),
         "line breaks": lambda text: _groups("\n", text),
@@ -70,7 +73,7 @@ def seen(text: str) -> tuple[str, ...]:
 def normal(text: str) -> str:
     """Return a text as a reader takes it in: nothing invisible, one form of each letter, groups of digits joined."""
     shown = unicodedata.normalize("NFKC", text)
-    shown = "".join(char for char in shown if unicodedata.category(char) not in {"Cf", "Mn"})
+    shown = "".join(char for char in shown if unicodedata.category(char) not in {"Cf", "Cn", "Me", "Mn"})
     shown = "".join(str(unicodedata.digit(char, char)) for char in shown)
     return _BETWEEN.sub("", shown)
 

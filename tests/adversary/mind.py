@@ -53,6 +53,7 @@ FACTS: Final = MappingProxyType(
         "held": re.compile(r"\b(held-[a-z0-9]{16})\b"),
         "named": re.compile(r"\bsession=([a-z2-7]{32})"),
         "receipt": re.compile(r"\b(receipt-[a-z0-9]{16})\b"),
+        "told": re.compile(r'no such session|session has ended|"status": "accepted", "receipt"|\[\]|"kind": "task"'),
         "listed": re.compile(r'"(?:id|session_id)": "([a-z2-7]{32})"'),
     }
 )

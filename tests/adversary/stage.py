@@ -21,6 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from bot.app import App
 from bot.clock import SystemClock
 from bot.config.load import load_config
@@ -43,6 +45,8 @@ from tests.adversary.worlds import Lane, World
 from tests.store.world import command
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from bot.worker import Worker
 
 _SECONDS: Final = 30.0
@@ -152,12 +156,15 @@ class Stage:
         self._count = 0
         self._told_before = dict[str, tuple[int, int]]()
 
-    async def begin(self) -> None:
-        """Make the worker, which never serves by itself."""
+    async def begin(self, tasks: "TaskGroup") -> None:
+        """Make the worker, which never serves by itself; `tasks` are those beside its turns."""
+        self._tasks = tasks
         thinking = await self.app.mind.thinking()
         keeper = LeaseKeeper(self.app._open_own_store, self.app.config.store.lease_seconds)
         await self.app._start(_nobody)
         self.worker = self.app._worker(keeper, thinking)
+        # In a world without time each turn takes long enough to be shown.
+        self.worker._soon = 0
         self.app._serving = self.worker
         self._keeper = keeper
 
@@ -319,7 +326,7 @@ class Stage:
         assert self.worker is not None
         for _ in range(20):
             try:
-                await self.worker._look(sid)
+                await self.worker._look(self._tasks, sid)
             except UnsettledError:
                 continue
             return
@@ -410,11 +417,12 @@ async def _opened(folder: Path, world: World) -> AsyncGenerator[Stage]:
         )
         await app.reloader.open()
         stage = Stage(world, app, model, channels, sink)
-        await stage.begin()
-        try:
-            yield stage
-        finally:
-            await stage.end()
-            await app.close()
+        async with anyio.create_task_group() as tasks:
+            await stage.begin(tasks)
+            try:
+                yield stage
+            finally:
+                await stage.end()
+                await app.close()
     finally:
         await store.close()

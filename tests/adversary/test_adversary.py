@@ -16,8 +16,6 @@ pytestmark = pytest.mark.anyio
 
 MENDED = tuple(world for world in WORLDS if not world.known)
 RANDOM = 5
-SHARE = 4
-"""A check tries a part of each world, so that all of them take a minute or so; `poe adversary` tries more."""
 LONG_ENOUGH = Bounds(breadth=1_000, random=0)
 BY_NAME = {world.name: world for world in WORLDS}
 
@@ -25,7 +23,7 @@ BY_NAME = {world.name: world for world in WORLDS}
 @pytest.mark.parametrize("world", MENDED, ids=lambda world: world.name)
 async def test_the_adversary_finds_nothing(world: World) -> None:
     async with staged(world) as stage:
-        found = await search(stage, Bounds(world.breadth // SHARE, RANDOM))
+        found = await search(stage, Bounds(world.breadth, RANDOM))
     assert found.plan is None, f"{found.plan.shown(world.names)}\n{found.why}"
     assert found.sequences > RANDOM
     assert found.states > 1

@@ -73,7 +73,7 @@ class World:
     types when the others have done what they can, beginning with a reset: only what is told from there on counts,
     what was told before is for other worlds. `asked` are further commands that
     this person types in the end. `depth` is how many steps the breadth-first search goes, and
-    `breadth` how many sequences found the weakness when there was one; a check tries a share of them. A weakness
+    `breadth` how many sequences a check tries in it: so many that it found the weakness when there was one. A weakness
     that is `known` is not mended yet: the check leaves its world out.
     """
 
@@ -195,6 +195,13 @@ _REFS: Final[JsonValue] = {"$ref": "<held>"}
 _RELEASING: Final[JsonValue] = {
     "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER], "may_release": True},
 }
+
+_RISER: Final = Step(
+    "sessions_spawn",
+    role="riser",
+    script=Script((call("read_file", path=PAGE), replace(READ, guarded=True))),
+)
+"""A background session that a page has rise, or not."""
 
 _LINGERS: Final = Step("sessions_spawn", role="idle", script=Script((PAUSE,)), guarded=True)
 """What takes the only place of its level if the secret is 1."""
@@ -398,7 +405,7 @@ WORLDS: Final = (
                 call("message", channel="console", recipient="guest", text="<draft>"),
             )
         },
-        breadth=140,
+        breadth=170,
         secrets=("4111111111111111",),
         files={"public/card.md": "canary=<secret>"},
         policy={"rules": [{"id": "no-cards", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "BLOCK"}]},
@@ -439,6 +446,21 @@ WORLDS: Final = (
         oracle=Oracle.CHOSEN,
     ),
     World(
+        "asked by reference",
+        "L2",
+        "whether a question to people may be said must not show below what its call refers to",
+        {
+            "low": (spawn("child"), LIST),
+            "child": (call("read_file", path=PAGE), HOLD, call("write_file", path="confidential/x.md", text=_REFS)),
+        },
+        breadth=80,
+        files={SECRET: "bit=<secret>", PAGE: "x"},
+        policy={
+            "patterns": {"one": "bit=1"},
+            "rules": [{"id": "no-ones", "hook": "PRE_OUTPUT", "pattern": "one", "action": "BLOCK"}],
+        },
+    ),
+    World(
         "spawned by reference",
         "L2",
         "whether a background session was made by reference must not show below what it was given",
@@ -446,6 +468,7 @@ WORLDS: Final = (
             "low": (
                 call("read_file", path="confidential/other.md", _hold=True),
                 call("sessions_spawn", task=_REFS),
+                call("sessions_spawn", task=_REFS, _hold=False),
             ),
             "high": (READ, _LINGERS),
         },
@@ -510,6 +533,27 @@ WORLDS: Final = (
         answers={"teller": '{"n": <digits.turn>}', "leaf": "done"},
         limits={"background_children": 6},
         oracle=Oracle.STEERED,
+    ),
+    World(
+        "gone",
+        "second 8",
+        "what a page has another session do must not be told to a TRUSTED one as TRUSTED",
+        {
+            "low": (
+                _RISER,
+                SEND_OWN,
+                call("sessions_list", kind="task"),
+                call("session_status", session_id="<listed>"),
+                call("sessions_history", session_id="<listed>"),
+                call("message", channel="console", recipient="guest", text="<told>"),
+            ),
+        },
+        lanes=(_LOW,),
+        secrets=("bit=0", "bit=1"),
+        files={PAGE: "<secret>", SECRET: "x"},
+        limits={"endorsed_bits": 0},
+        breadth=70,
+        oracle=Oracle.CHOSEN,
     ),
     World(
         "others",

@@ -93,7 +93,8 @@ class Step(_Data):
     background session asks, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another, `{held}`
     and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see `stage`).
     `restart` ends the process and opens another one, with this put over the configuration; `serve` is whether a
-    worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's.
+    worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's. `damage` writes a field and
+    a value into the record of the session at `at`.
     """
 
     by: str = "console:owner"
@@ -114,6 +115,7 @@ class Step(_Data):
     overheard: str | None = None
     pause: float | None = None
     mark: bool | None = None
+    damage: str | None = None
     keep: bool | None = None
 
 

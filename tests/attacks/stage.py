@@ -229,6 +229,8 @@ class Stage:
                     await self.puppets.called.wait()
             case Step(until="settled"):
                 await self.settled(step.at)
+            case Step(damage=str(what)):
+                await self._damage(place(step.at), *what.split(" ", 1))
             case Step(expire=str(what)):
                 await self._expire(what)
             case Step(pending=Pending() as pending):
@@ -440,6 +442,9 @@ class Stage:
         await self.open()
         if served:
             await self.serve()
+
+    async def _damage(self, home: Address, field: str, value: str) -> None:
+        await command(self.app.store, "HSET", session_keys(self.app.session_id(home)).state, field, value)
 
     async def _expire(self, what: str) -> None:
         """Let the time pass after which nobody waits for an answer, or a silent worker counts as dead."""

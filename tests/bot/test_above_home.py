@@ -49,8 +49,10 @@ async def test_what_other_sessions_send_is_answered_in_silence(tmp_path: Path, s
         await eventually(all_heard)
         await people.settled(address)
         assert len(rooms.heard(address)) == 1
-        signals = [one for at, one in rooms.signals if at == address and one is not Signal.STILL]
-        assert signals == [Signal.WORKING, Signal.DONE]
+        signals = [one for at, one in rooms.signals if at == address]
+        # The one turn that is shown may be over before it was shown to go on.
+        assert signals.count(Signal.DONE) == 1
+        assert signals.count(Signal.WORKING) <= 1
 
 
 @pytest.mark.parametrize("shared", [True, False])

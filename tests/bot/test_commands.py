@@ -1,10 +1,14 @@
 """The table of commands, against a real store: what each tells, to whom, and what it changes."""
 
+import ast
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+import bot
 from bot.authorize import Caller, Ingress
 from bot.commands import table
 from bot.commands.sessions import NOTHING_SAID
@@ -46,6 +50,29 @@ def test_every_row_is_found_by_its_name_and_begins_its_usage_with_it() -> None:
         assert table.needed(f"/{command.name} x") is command.needs
     assert len({command.name for command in table.COMMANDS}) == len(table.COMMANDS)
     assert table.needed("/nothing") is Role.MEMBER
+
+
+def _on_buttons(path: Path) -> Iterator[list[str]]:
+    """Yield the commands that functions of a file may put on their buttons, each in all ways its gaps may be filled."""
+    for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        nodes = tuple(ast.walk(function))
+        if not any(isinstance(node, ast.Call) and ast.unparse(node.func) == "Button" for node in nodes):
+            continue
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+                if text.startswith("/"):
+                    yield [text.format(*gaps) for gaps in product(("room:team", "PUBLIC"), repeat=text.count("{}"))]
+
+
+def test_what_stands_on_a_button_may_be_pressed() -> None:
+    found = [lines for path in Path(bot.__path__[0]).rglob("*.py") for lines in _on_buttons(path)]
+    assert {lines[0].split()[0] for lines in found} == {
+        *("/approve", "/background", "/block", "/classify", "/continue", "/deny", "/held")
+    }
+    assert [lines for lines in found if not any(map(table.may_be_pressed, lines))] == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.approvals import binding
-from bot.gate.calls import ELSEWHERE
+from bot.approvals import WITHHELD, binding
+from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
 from bot.ids import held_id
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.held import Held
@@ -186,13 +186,14 @@ async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
 
 @pytest.mark.parametrize("taint", [PUBLIC, CONFIDENTIAL, TOP], ids=str)
 @pytest.mark.parametrize("held", [item(), item(floor=PUBLIC), item(PUBLIC)], ids=["known", "not known", "public"])
-def test_a_result_is_held_for_what_the_call_refers_to_unless_the_model_asks_for_it(held: Held, taint: Label) -> None:
-    """Whatever that is: else whether it is held would tell the label of it."""
+def test_a_result_is_held_for_what_the_call_refers_to_whatever_the_model_asks(held: Held, taint: Label) -> None:
+    """Whatever that is: else whether it is held would tell its label, and whether the call is made its content."""
     one = gate([Probe()])
     assert one.prepare(holding(held, taint=taint), call("probe", {"text": REF})).hold
     assert not one.prepare(holding(held, taint=taint), call("probe")).hold
-    admitted = one.prepare(holding(item()), call("probe", {"text": REF, HOLD: False}))
-    assert (admitted.hold, admitted.decision.label_after) == (False, CONFIDENTIAL)
+    asked = one.prepare(holding(held, taint=taint), call("probe", {"text": REF, HOLD: False}))
+    assert (asked.decision.verdict, asked.decision.label_after, asked.open) == (Verdict.BLOCK, taint, None)
+    assert REFERS in str(asked.decision)
 
 
 async def test_a_file_carries_the_join(tmp_path: Path) -> None:
@@ -257,6 +258,16 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
         prepared = one.prepare(here, asked_for, (replace(approval, state=state),))
         assert prepared.decision.verdict is verdict
         assert prepared.shown == {"text": {"$ref": "held-a", "label": "INTERNAL", "holds": "secret"}}
+
+
+def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
+    here, asked_for = _asking("secret"), call("probe", {"text": REF})
+    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    unshown = replace(_approval(here, asked_for), state=ApprovalState.APPROVED, question={WITHHELD: True})
+    prepared = gate([probe]).prepare(here, asked_for, (unshown,))
+    assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
+    assert UNSEEN in str(prepared.decision)
+    assert prepared.use == "a"
 
 
 def test_nobody_is_asked_where_what_is_sent_may_not_be_shown() -> None:

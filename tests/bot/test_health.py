@@ -109,12 +109,12 @@ async def test_it_is_for_admins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said,noted", [({}, True), ({"context_tokens": 32_000}, False)])
 def test_a_model_whose_window_nobody_knows_is_named(tmp_path: Path, said: dict[str, int], noted: bool) -> None:  # noqa: FBT001 - a row of a table
-    name = "openai-chat:made-here"
-    chain = {"name": name, "fallback": ["openai-chat:gpt-4o"], "providers": {name: said}}
-    models = {one: {"clearance": "PUBLIC"} for one in (name, "openai-chat:gpt-4o")}
+    name, other = "openai-chat:made-here", "openai-chat:made-there"
+    chain = {"name": name, "fallback": ["openai-chat:gpt-4o", other], "providers": {name: said, other: said}}
+    models = {one: {"clearance": "PUBLIC"} for one in (name, "openai-chat:gpt-4o", other)}
     (tmp_path / "config.yaml").write_text(json.dumps({"model": chain, "policy": {"models": models}}))
     config = load_config(tmp_path / "config.yaml", {}, NAMES)
     found = model(config, {"OPENAI_API_KEY": "none"})
     assert found.problem == ""
-    assert (f"nobody knows how much `{name}` reads at once" in found.note) is noted
+    assert (f"nobody knows how much `{name}` or `{other}` reads at once" in found.note) is noted
     assert "gpt-4o" not in found.note

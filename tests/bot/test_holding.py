@@ -11,7 +11,7 @@ from bot.copies import NOT_HELD
 from bot.errors import ArchivedError
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.kin import Held
-from channels.message import Address, Outbound
+from channels.message import Address, How, Outbound
 from tests.bot.board import Board
 from tests.bot.kit import bang, eventually, policy
 from tests.bot.rooms import TEAM, talking, team
@@ -76,6 +76,18 @@ async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: 
         assert str((await desk.state()).taint) == "CONFIDENTIAL~"
         assert DEAL in str([event.body for event in await desk.events()])
         assert len(await notices(owner)) == 1
+
+
+@pytest.mark.parametrize("pressed, done", [("Show", DEAL), ("Accept", "is let in"), ("Drop", "is dropped")])
+async def test_each_button_of_the_notice_does_what_it_says(tmp_path: Path, pressed: str, done: str) -> None:
+    async with running(tmp_path, policy(principals=PEOPLE)) as owner:
+        desk = await sent(owner)
+        (notice,) = await notices(owner)
+        (line,) = re.findall(f"- {pressed}: `(.*)`", notice)
+        before = len(owner.shown)
+        await desk.send(line, how=How.BUTTON)
+        await desk.settled()
+        assert done in owner.shown[before:]
 
 
 async def test_a_long_one_is_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> None:

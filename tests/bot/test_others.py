@@ -7,6 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot import authors, events, labelling, questions
+from bot.approvals import may_answer
 from bot.quoting import addresses
 from bot.sessions.approvals import Approval
 from bot.sessions.events import Event, EventType
@@ -96,6 +97,27 @@ def test_a_question_names_whose_words_are_there(people: list[str], told: str) ->
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
     wording = questions.wording(document(), (one,))
     assert (told in wording) if told else ("Words of" not in wording)
+
+
+@pytest.mark.parametrize(
+    "heard, who, may",
+    [
+        (["room:zoe"], "zoe", False),
+        (["console:zoe"], "zoe", False),
+        (["zoe"], "zoe", False),
+        (["room:mel"], "zoe", True),
+        # What the person who asks was overheard to say before they were known is theirs.
+        (["room:ann"], "ann", True),
+        (["room:ann"], "zoe", True),
+    ],
+)
+def test_whose_words_were_heard_under_an_account_does_not_answer_for_them(
+    heard: list[str], who: str, *, may: bool
+) -> None:
+    zoe = {"role": "approver", "clearance": "CONFIDENTIAL", "accounts": ["room:zoe", "console:zoe"]}
+    question: dict[str, JsonValue] = {"tool": "x", "arguments": {}, "authors": list[JsonValue](heard)}
+    one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
+    assert may_answer(document(principals={**PEOPLE, "zoe": zoe}, channels=CHANNELS), one, who) is may
 
 
 @pytest.mark.anyio

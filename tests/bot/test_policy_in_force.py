@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from bot.app import open_app
@@ -289,7 +290,8 @@ async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
             await other.store.put_policy("0" * 64, "another", ())
-        await worker._look(owner.sid)  # pyright: ignore[reportPrivateUsage]
+        async with anyio.create_task_group() as tasks:
+            await worker._look(tasks, owner.sid)  # pyright: ignore[reportPrivateUsage]
         assert owner.app.reloader.behind
         assert not model.asked
         claim = await owner.app.store.claim(owner.sid, "somebody")

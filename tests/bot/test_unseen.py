@@ -7,7 +7,19 @@ import pytest
 
 from bot.unseen import spelled, unseen
 
-_WIDTHLESS = ("\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u180b", "\u180f", "\u2800", "\u3164", "\uffa0")
+_WIDTHLESS = (
+    "\u034f",
+    "\u115f",
+    "\u1160",
+    "\u17b4",
+    "\u17b5",
+    "\u180b",
+    "\u180f",
+    "\u2800",
+    "\u3164",
+    "\uffa0",
+    "\ufffc",
+)
 
 
 @pytest.mark.parametrize("char", [*_WIDTHLESS, "\u200b", "\u2060", "\u202e", "\xa0", "\xad", "\t", "\n", "\U000e0041"])

@@ -400,7 +400,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
 
         async def failures() -> list[JsonObject]:
             rows = [record async for record in owner.app.chains.records("audit")]
-            return [row.body for row in rows if row.kind == "failed"]
+            return [row.body for row in rows if row.kind == "quarantined"]
 
         async def told() -> bool:
             return bool(await failures())
@@ -408,7 +408,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         await eventually(told)
         # What kind of error and where, and nothing of what it says: that may be anything.
         told_of = (await failures())[0]
-        assert told_of == {"session": sid, "error": "KeyError", "where": told_of["where"]}
+        assert told_of == {"session": sid, "doing": "work", "error": "KeyError", "where": told_of["where"]}
         assert "You said: again" in await owner.say("again")
 
 

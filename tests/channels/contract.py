@@ -3,8 +3,11 @@
 Beside it what tests of adapters share: a stage, a vault, and a wait.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -35,12 +38,35 @@ class Stage(ABC):
         """Make the platform unable to take anything."""
 
 
+class Leases:
+    """Rights that one holder of this loop has at a time; `lost` takes them away, `broken` refuses them."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.broken = False
+        self.asked: list[str] = []
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
+        self.asked.append(name)
+        if self.broken:
+            raise OSError("the store is away")
+        async with self._locks[name]:
+            yield lambda: not self.lost
+
+
 class Kept:
-    """A vault of this process; `broken` makes it unable to answer."""
+    """A vault of this process; `broken` makes it unable to answer, `full` unable to park anything."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
         self.broken = False
+        self.full = False
+
+    @property
+    def parked(self) -> list[str]:
+        return sorted(name for name in self.values if "/parked/" in name)
 
     async def get(self, name: str) -> bytes | None:
         self._answers()
@@ -51,6 +77,8 @@ class Kept:
 
     async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
         self._answers()
+        if self.full and "/parked/" in name:
+            raise VaultError("the store is full")
         assert seconds is None or seconds > 0
         if self.values.get(name) != old:
             return False

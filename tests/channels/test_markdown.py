@@ -118,6 +118,8 @@ def test_nothing_visible_is_nothing() -> None:
 def test_controls_and_half_pairs_do_not_get_through() -> None:
     assert clean("a\x1b[31m\u202eb\r\nc\rd\ud800\te") == "a[31mb\nc\nd\ufffd\te"
     assert texts("a&#x202e;b `c`") == ["ab c"]
+    assert clean("1\u20652\ufff03\U000e00004\U000e01f05\U000e0fff") == "12345"
+    assert clean("\U0001f3f4\U000e0067\U000e007f \ufff9") == "\U0001f3f4\U000e0067\U000e007f \ufff9"
 
 
 def test_a_very_long_text_is_not_parsed() -> None:

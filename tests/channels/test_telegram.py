@@ -208,7 +208,7 @@ async def test_a_group_that_is_configured_by_the_id_it_has_since_is_told_with_th
         async with played.serving():
             await until(lambda: [one for one in played.got if isinstance(one, Moved)])
         named |= {str(new.id), str(group.id), "-1005"}
-        told = [one for one in await channel(played.adapter) if "goes on as" in one.problem]
+        told = [one for one in await channel(played.adapter, CONFIGURED) if "goes on as" in one.problem]
         assert [one.label for one in told] == [CONFIGURED]
         assert [(str(new.id) in one.problem, one.next_step) for one in told] == [
             (True, f"write `{group.id}` in its place in config.yaml")

@@ -25,8 +25,9 @@ RESERVED: Final = (
         "policy.labels.parse",
         (
             *("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
-            # these read labels they wrote themselves: beside files, of what is held in the log, in rows of the audit
-            *("bot.tools.labelled_files", "bot.events", "bot.trail"),
+            # these read labels they wrote themselves: beside files, of what is held in the log, in the audit, of
+            # what failed in another process
+            *("bot.tools.labelled_files", "bot.events", "bot.trail", "bot.failures"),
         ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bot.store.supervisor import Supervisor
 from tests.journeys.machine import Machine
 from tests.journeys.test_telegram import call, config, hears
 from tests.sim.telegram import Telegram, telegram
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.anyio
 class Crew:
     """Processes of one installation, by role."""
 
-    def __init__(self, machine: Machine, server: Telegram, text: str) -> None:
-        (machine.folder / "config.yaml").write_text(json.dumps({**json.loads(text), "store": {"lease_seconds": 2}}))
+    def __init__(self, machine: Machine, server: Telegram, text: str, store: dict[str, object]) -> None:
+        (machine.folder / "config.yaml").write_text(json.dumps({**json.loads(text), "store": store}))
         self._machine = machine
         self._token = server.token
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -36,19 +37,25 @@ class Crew:
         process.kill()
         await asyncio.to_thread(process.communicate)
 
+    def lives(self, role: str) -> bool:
+        return self._running[role].poll() is None
+
     async def end(self) -> str:
         """End them as an operator does; return what they told."""
         for process in self._running.values():
             process.terminate()
         ended = [await asyncio.to_thread(process.communicate, timeout=30) for process in self._running.values()]
         assert [process.returncode for process in self._running.values()] == [0] * len(ended)
+        self._running.clear()
         return "".join(err.decode() for _, err in ended)
 
 
 @asynccontextmanager
-async def crew(machine: Machine, server: Telegram, text: str, *roles: str) -> AsyncGenerator[Crew]:
+async def crew(
+    machine: Machine, server: Telegram, text: str, *roles: str, store: dict[str, object] | None = None
+) -> AsyncGenerator[Crew]:
     """Start processes of these roles, and end those that run in the end."""
-    running = Crew(machine, server, text)
+    running = Crew(machine, server, text, {"lease_seconds": 2} if store is None else store)
     try:
         for role in roles:
             await running.start(role)
@@ -101,3 +108,37 @@ async def test_what_waits_to_be_said_is_said_without_a_worker(tmp_path: Path) ->
             await running.kill("worker")
             assert "You said: two" not in ann.private.said
             await hears(server, ann.private, "You said: two")
+
+
+async def test_who_polls_is_back_soon_after_a_kill(tmp_path: Path) -> None:
+    """The right to poll does not wait for a worker's lease, which lasts half a minute."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with crew(Machine(tmp_path), server, config(server, ann), "all", store={}) as running:
+            ann.says(None, "/whoami")
+            await hears(server, ann.private, "you are ann")
+            await running.kill("all")
+            ann.says(None, "one")
+            await running.start("all")
+            async with asyncio.timeout(12):
+                await hears(server, ann.private, "You said: one")
+
+
+async def test_a_process_that_starts_before_its_store_waits_for_it(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path / "elsewhere")
+    await supervisor.attach()
+    url = supervisor.url
+    await supervisor.detach()
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with crew(Machine(tmp_path), server, config(server, ann), "all", store={"url": url}) as running:
+            ann.says(None, "one")
+            await asyncio.sleep(3)
+            assert running.lives("all")
+            await supervisor.attach()
+            try:
+                await hears(server, ann.private, "You said: one")
+            finally:
+                told = await running.end()
+                await supervisor.detach()
+        assert told.count("waiting for it") == 1

@@ -1,5 +1,7 @@
 """At a real terminal: a prompt at once, the taint in it, a status line, and Ctrl-C that stops a turn only."""
 
+import asyncio
+import json
 import os
 import select
 import time
@@ -8,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.journeys.machine import Machine
+from tests.sim.act import Act
+from tests.sim.provider import provider
 
 
 class Terminal:
@@ -17,11 +21,11 @@ class Terminal:
         self.process, self._descriptor = machine.on_terminal("chat")
         self.seen = ""
 
-    def until(self, expected: str, seconds: float = 60) -> str:
-        """Read until something is shown; return all that was shown since the last time."""
+    def until(self, *expected: str, seconds: float = 60) -> str:
+        """Read until these were shown, one after the other; return all that was shown since the last time."""
         deadline = time.monotonic() + seconds
         start = len(self.seen)
-        while expected not in self.seen[start:]:
+        while not _in_order(self.seen[start:], expected):
             assert time.monotonic() < deadline, f"{expected!r} was not shown: {self.seen[start:]!r}"
             if select.select([self._descriptor], [], [], 0.1)[0]:
                 self.seen += os.read(self._descriptor, 65_536).decode()
@@ -36,6 +40,14 @@ class Terminal:
         os.close(self._descriptor)
 
 
+def _in_order(shown: str, expected: tuple[str, ...]) -> bool:
+    for text in expected:
+        _, found, shown = shown.partition(text)
+        if not found:
+            return False
+    return True
+
+
 @pytest.fixture
 def terminal(machine: Machine) -> Iterator[Terminal]:
     opened = Terminal(machine)
@@ -44,10 +56,10 @@ def terminal(machine: Machine) -> Iterator[Terminal]:
 
 
 def test_a_conversation_at_a_terminal(terminal: Terminal) -> None:
-    terminal.until("lockgate> ")
-    terminal.until("lockgate [PUBLIC]> ")
+    terminal.until("lockgate> ", "lockgate [PUBLIC]> ")
     terminal.type("hello\n")
-    assert "working" in terminal.until("lockgate [PUBLIC]> ")
+    # What is over in a moment is not announced.
+    assert "working" not in terminal.until("lockgate [PUBLIC]> ")
     terminal.type('!read_file {"path": "confidential/pipeline.md"}\n')
     assert "· read_file allowed, taint CONFIDENTIAL~" in terminal.until("lockgate [CONFIDENTIAL~]> ")
     terminal.type("\x03")
@@ -58,11 +70,31 @@ def test_a_conversation_at_a_terminal(terminal: Terminal) -> None:
     assert terminal.process.wait(timeout=60) == 0
 
 
+@pytest.mark.anyio
+async def test_a_turn_that_takes_a_moment_is_shown_to_go_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    async with provider(Act(text="at last", delay=2)) as played:
+        name = "openai-chat:sim"
+        model = {"name": name, "providers": {name: {"base_url": f"http://127.0.0.1:{played.port}/v1"}}}
+        config = {"model": model, "policy": {"models": {name: {"clearance": "top"}}}}
+        (machine.folder / "config.yaml").write_text(json.dumps(config))
+        await asyncio.to_thread(_hello, machine)
+
+
+def _hello(machine: Machine) -> None:
+    opened = Terminal(machine)
+    try:
+        opened.until("lockgate [PUBLIC]> ")
+        opened.type("hello\n")
+        opened.until("working", "at last", "lockgate [PUBLIC]> ")
+    finally:
+        opened.close()
+
+
 def test_what_is_typed_before_the_store_is_open_is_not_lost(terminal: Terminal) -> None:
     terminal.until("lockgate> ")
     terminal.type("early\n")
-    terminal.until("early")
-    terminal.until("You said: early")
+    terminal.until("early", "You said: early")
     terminal.type("/quit\n")
     assert terminal.process.wait(timeout=60) == 0
 
@@ -76,18 +108,14 @@ def test_a_question_is_answered_by_a_word(terminal: Terminal) -> None:
     terminal.type(FETCH)
     terminal.until("lockgate [PUBLIC~]> ")
     terminal.type(ASKS)
-    terminal.until("Deny: `/deny")
-    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.until("Deny: `/deny", "lockgate [PUBLIC~]> ")
     terminal.type("what is this?\n")
     terminal.until("this waits behind a question")
     terminal.type("yes\n")
-    terminal.until("write_file: written")
-    terminal.until("You said: what is this?")
-    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.until("write_file: written", "You said: what is this?", "lockgate [PUBLIC~]> ")
     # Nothing waits any more, so it is a word like any other.
     terminal.type("yes\n")
-    terminal.until("You said: yes")
-    terminal.until("lockgate [PUBLIC~]> ")
+    terminal.until("You said: yes", "lockgate [PUBLIC~]> ")
     terminal.type(ASKS)
     terminal.until("Deny: `/deny")
     terminal.type("/stop\n")
@@ -101,8 +129,7 @@ def test_a_question_is_asked_again_after_a_restart(machine: Machine) -> None:
     assert "Deny: `/deny" in first.out
     again = Terminal(machine)
     try:
-        again.until("answer with `/approve")
-        again.until("lockgate [PUBLIC~]> ")
+        again.until("answer with `/approve", "lockgate [PUBLIC~]> ")
         again.type("\x04")
         assert again.process.wait(timeout=60) == 0
     finally:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
@@ -158,14 +160,21 @@ def test_untrusted_cannot_command_by_several_conversations(names: list[str], bit
     asyncio.run(law())
 
 
-@pytest.mark.anyio
-async def test_an_answer_that_comes_back_is_charged_once(tmp_path: Path) -> None:
-    async with running(tmp_path, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
-        await _write(tmp_path, "four")
+@asynccontextmanager
+async def _one_answer(folder: Path) -> AsyncGenerator[tuple[Person, Person]]:
+    """Let the owner have used up all that may be endorsed by one answer; there is another conversation, `desk`."""
+    async with running(folder, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
+        await _write(folder, "four")
         desk = Person(owner.app, owner.output, Address("console", "desk"))
         await desk.say("hello")
         await owner.say(_asks("four"))
         await _quiet(owner)
+        yield owner, desk
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_comes_back_is_charged_once(tmp_path: Path) -> None:
+    async with _one_answer(tmp_path) as (owner, desk):
         for number in range(2):
             await owner.say(bang("sessions_send", session_id=desk.sid, content=f"heard {number}"))
             await desk.say(bang("sessions_send", session_id=owner.sid, content=f"back {number}"))
@@ -178,12 +187,7 @@ async def test_an_answer_that_comes_back_is_charged_once(tmp_path: Path) -> None
 
 @pytest.mark.anyio
 async def test_an_untrusted_text_is_not_charged(tmp_path: Path) -> None:
-    async with running(tmp_path, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
-        await _write(tmp_path, "four")
-        desk = Person(owner.app, owner.output, Address("console", "desk"))
-        await desk.say("hello")
-        await owner.say(_asks("four"))
-        await _quiet(owner)
+    async with _one_answer(tmp_path) as (owner, desk):
         await owner.say(bang("read_file", path="public/page.md"))
         await owner.say(bang("sessions_send", session_id=desk.sid, content="heard"))
         await _quiet(owner)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.models import UNUSABLE
 from bot.config.mcp import McpServerSettings
 from bot.mcp.tool import Ask, McpTool, Outcome
 from bot.tools.base import Declared, Result
@@ -90,7 +91,7 @@ async def heard_at_the_desk(world: World, _text: str) -> bool:
 
 
 async def status_told(_world: World, text: str) -> bool:
-    return "answered with status 400" in text
+    return UNUSABLE in text
 
 
 async def whoami(_world: World, text: str) -> bool:
@@ -185,7 +186,7 @@ async def test_what_a_failing_provider_says_reaches_no_chat_log_or_audit(tmp_pat
         model = {"name": PROVIDED, "providers": {PROVIDED: {"base_url": played.openai}}}
         config = policy(models={PROVIDED: {"clearance": "top"}}, blocks={"model": model})
         async with running(tmp_path, config) as owner:
-            assert "answered with status 400" in await owner.say("hello")
+            assert UNUSABLE in await owner.say("hello")
             rows = [record.body async for record in owner.app.chains.records(owner.sid)]
             assert MARK not in f"{owner.shown}{await owner.events()}{rows}"
 

@@ -7,17 +7,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 from pydantic_ai.messages import ToolCallPart
 
 from bot.ids import receipt_id
-from bot.tools.base import Declared, Result
+from bot.tools.base import Declared, Result, Scene
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
-from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, parts, policy, proposed
+from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, TextArguments, eventually, parts, policy, proposed
 from tests.harness import Person, running
 
 _EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -25,6 +26,13 @@ _FLOORS = st.sampled_from((PUBLIC, parse("INTERNAL")))
 _RULES = [
     {"id": "no-mail", "hook": "PRE_OUTPUT", "action": "BLOCK", "pattern": "email"},
     {"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "REDACT", "pattern": "payment-card"},
+    {
+        "id": "no-mail-in",
+        "hook": "PRE_TOOL_CALL",
+        "action": "REDACT",
+        "pattern": "email",
+        "when": 'tool_name == "echo"',
+    },
 ]
 
 _results = st.builds(
@@ -42,7 +50,9 @@ _uses = st.lists(
             ("write_file", {"path": "public/x.md", "text": "$"}),
             ("read_file", {"path": "$"}),
             ("echo", {"text": "$"}),
+            ("echo", {"text": "$", "_hold": False}),
             ("echo", {"more": {"deep": ["$"]}}),
+            ("echo", {"text": "card 4111 1111 1111 1111", "more": {"deep": ["$"]}}),
             ("simulate_tool_call", {"tool_name": "echo", "args": {"text": "$"}}),
             ("sessions_send", {"session_id": "@", "content": "$"}),
             ("simulate_tool_call", {"tool_name": "sessions_send", "args": {"session_id": "@", "content": "$"}}),
@@ -126,6 +136,18 @@ async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label)
     PUBLIC,
 )
 @example(Result("x", PUBLIC), Result("x", CONFIDENTIAL), [("echo", {"text": "$"})], PUBLIC)
+@example(
+    Result("", CONFIDENTIAL),
+    Result("x", CONFIDENTIAL),
+    [("sessions_send", {"session_id": "@", "content": "$", "_hold": False})],
+    PUBLIC,
+)
+@example(
+    Result("a@example.com", CONFIDENTIAL),
+    Result("x", CONFIDENTIAL),
+    [("echo", {"text": "card 4111 1111 1111 1111", "more": {"deep": ["$"]}})],
+    PUBLIC,
+)
 @given(_results, _results, _uses, _FLOORS)
 def test_no_read_up(one: Result, other: Result, uses: list[Use], floor: Label) -> None:
     async def law() -> None:
@@ -136,3 +158,76 @@ def test_no_read_up(one: Result, other: Result, uses: list[Use], floor: Label) -
         assert told[0] == told[1]
 
     asyncio.run(law())
+
+
+_ASKS: Final = [
+    {
+        "id": "two-eyes",
+        "hook": "PRE_TOOL_CALL",
+        "when": 'tool_name == "pay"',
+        "action": "REQUIRE_APPROVAL",
+        "timeout": "1s",
+    },
+    {"id": "mails", "hook": "PRE_TOOL_CALL", "action": "REQUIRE_APPROVAL", "pattern": "email", "timeout": "1s"},
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", ["/deny {}", "", "ten"])
+async def test_no_read_up_by_what_people_answer(answer: str) -> None:
+    """What is told of a call that nobody approved is the same whether a rule found something in what it refers to."""
+    told = list[str]()
+    for text in ("a@example.com", "nothing"):
+        with TemporaryDirectory() as folder:
+            told.append(await _unapproved(Path(folder), text, answer))
+    assert told[0] == told[1]
+    assert {"/deny {}": "a person refused", "": "nobody answered", "ten": "was not asked about"}[answer] in told[0]
+
+
+async def _unapproved(folder: Path, text: str, answer: str) -> str:
+    """Return all that a model reads of calls that pass a text on, about which people are asked and answer so."""
+    pay = Probe("pay", Declared(clearance=TOP), Result("done"), Effect.SEND)
+    probe = Probe(declared=Declared(result=PUBLIC), result=Result(text, CONFIDENTIAL))
+    model = Scripted([proposed("probe", {"_hold": True})], "held")
+    people = {name: {"role": "owner", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("owner", "ada")}
+    config = policy(principals=people, rules=_ASKS)
+    async with running(folder, config, parts=parts(probe, pay, model=model)) as owner:
+        await owner.say("hold it")
+        (held,) = [str(event.body["ref"]) for event in await owner.events() if event.type == "item.held"]
+        many: list[Use] = [("pay", {"text": "$"})] * (11 if answer == "ten" else 1)
+        model.then(_calls(many, held, ""), "done", *([one] for one in _calls([_LOG], held, "")), "done")
+        await owner.say("use it")
+        questions = [question.id for _, question in await owner.app.store.questions()]
+        if answer.startswith("/"):
+            await owner.say(answer.format(questions[0]))
+
+        async def over() -> bool:
+            return not (await owner.state()).turn
+
+        await eventually(over)
+        await owner.say("look at the log")
+        read = re.sub(r'"(at|expires_at)": [0-9]+', '"at": 0', model.read().replace(owner.sid, "own"))
+        return re.sub("|".join((*questions, "held-[a-z0-9]{16}")), "id", read)
+
+
+@pytest.mark.anyio
+async def test_no_read_up_by_where_a_held_page_leads() -> None:
+    """A held page whose server sends the reader on to what a rule refuses leaves what any page leaves."""
+    left = list[list[tuple[str, str]]]()
+    for onward in (True, False):
+
+        async def goes_on(_: TextArguments, here: Scene, onward: bool = onward) -> Result | None:  # noqa: FBT001
+            if onward:
+                assert not await here.onward({"text": "a@example.com"})
+            return None
+
+        page = Probe("page", Declared(result=PUBLIC), Result("x", CONFIDENTIAL), does=goes_on)
+        rules = [{"id": "no-mail", "hook": "PRE_TOOL_CALL", "action": "BLOCK", "pattern": "email"}]
+        model = Scripted([proposed("page", {"_hold": True})], "held")
+        with TemporaryDirectory() as folder:
+            async with running(Path(folder), policy(rules=rules), parts=parts(page, model=model)) as owner:
+                await owner.say("hold it")
+                left.append([(event.type.value, str(event.label)) for event in await owner.events()])
+                audited = [row.body.get("onward") for row in await owner.app.store.records(owner.sid)]
+                assert (True in audited) is onward
+    assert left[0] == left[1]

@@ -34,6 +34,7 @@ class Fault:
     delay: float = 0
     error: str = ""
     cut: str = ""
+    answer: Json | None = None
 
     def meets(self, method: str, args: Json) -> bool:
         """Tell whether a call is one that it is for, and count it."""
@@ -108,6 +109,8 @@ class Http:
             answer = {"ok": True, **self._run(method, request.headers, args, fault.error)}
         except SlackError as refused:
             answer = {"ok": False, "error": refused.code, **refused.more}
+        if fault.answer is not None:
+            answer = {"ok": True, **fault.answer}
         self.calls.append(Called(method, args, answer))
         await self._notify()
         return _cut(request) if fault.cut == "after" else web.json_response(answer, headers=self._headers(request))

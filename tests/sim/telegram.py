@@ -43,6 +43,7 @@ class Fault:
     lost: bool = False
     delay: float = 0.0
     times: int = 1
+    answer: tuple[Any, ...] = ()
 
     def meets(self, method: str, args: Args) -> bool:
         """Tell whether a call runs into it."""
@@ -93,6 +94,10 @@ class Telegram(World):
         """Do what the next calls ask, and answer late."""
         return self._fault(Fault(method, chat, delay=seconds, times=times))
 
+    def answers(self, method: str, answer: object, *, times: int = 1) -> Fault:
+        """Do what the next calls ask, and answer something else."""
+        return self._fault(Fault(method, times=times, answer=(answer,)))
+
     def _fault(self, fault: Fault) -> Fault:
         self.faults.append(fault)
         return fault
@@ -119,7 +124,7 @@ class Telegram(World):
         await asyncio.sleep(fault.delay)
         if fault.lost and request.transport is not None:
             request.transport.abort()
-        return web.json_response({"ok": True, "result": result})
+        return web.json_response({"ok": True, "result": fault.answer[0] if fault.answer else result})
 
     async def _does(self, method: str, args: Args) -> Any:  # noqa: ANN401 - each method has its own answer
         if method.lower() == "getupdates":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot import audit
 from bot.audit import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
-from bot.errors import OperatorError
+from bot.errors import DiskError, OperatorError
 from bot.sessions.records import AuditRow
 from tests.store.world import KEY
 
@@ -124,3 +124,23 @@ def test_anchors_that_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OperatorError, match="cannot read or write"):
         AnchorFile(tmp_path / "file" / "anchors", KEY).record({"a": (1, "x")})
+
+
+def test_anchors_that_could_not_be_kept_are_kept_once_they_can(tmp_path: Path) -> None:
+    anchors, file = AnchorFile(tmp_path / "anchors", KEY), tmp_path / "anchors"
+    anchors.record({"a": (1, "x")})
+    draft = tmp_path / ".anchors.draft"
+    draft.mkdir()
+    with pytest.raises(DiskError, match="cannot read or write"):
+        # Most of it is stale by then, so it is written anew beside itself.
+        _record(anchors, *range(2, 100))
+    lost = anchors.heads()["a"][0]
+    assert lost == AnchorFile(file, KEY).heads()["a"][0]
+    draft.rmdir()
+    anchors.record({"a": (100, "x")})
+    assert AnchorFile(file, KEY).heads() == {"a": (100, "x")}
+
+
+def _record(anchors: AnchorFile, *numbers: int) -> None:
+    for n in numbers:
+        anchors.record({"a": (n, "x")})

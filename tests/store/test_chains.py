@@ -3,17 +3,23 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from bot.audit import EMPTY, AnchorFile, Broken, Head, Intact, verify
+from bot.chains import ANCHORED, UNANCHORED, Chains
 from bot.errors import SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.values import Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from bot.store.link import Arg, Reply
+from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
+from tests.bot.kit import eventually
 from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, row, started, suspended
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +85,55 @@ async def test_two_writers_of_one_chain(store: RedisStore, other: RedisStore) ->
         await (store, other)[n % 2].append((row(str(n)),))
     n, _ = await store.head(AUDIT)
     assert [one.body["what"] for one in await store.records(AUDIT, after=n - 6)] == list("012345")
+
+
+async def test_many_writers_in_several_processes_lose_no_row(own: RedisStore) -> None:
+    assert own.server is not None
+    stores = [own, *[await open_store(audit_key=KEY, url=own.server.url) for _ in range(3)]]
+    try:
+        async with anyio.create_task_group() as tasks:
+            for n, store in enumerate(stores * 16):
+                tasks.start_soon(_append_some, store, n)
+    finally:
+        for store in stores[1:]:
+            await store.close()
+    told = [record.body["what"] for record in await own.records(AUDIT, limit=10_000)]
+    assert sorted(map(str, told)) == sorted(f"{n}.{part}" for n in range(64) for part in range(5))
+    assert isinstance(await check(own, AUDIT), Intact)
+
+
+async def _append_some(store: RedisStore, n: int) -> None:
+    for part in range(5):
+        await store.append((row(f"{n}.{part}"),))
+
+
+async def test_who_is_cancelled_takes_no_rows_of_others_along(own: RedisStore) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(own.append, (row("first"),))
+        await anyio.lowlevel.checkpoint()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as inner:
+                inner.start_soon(own.append, (row("dropped"),))
+                await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        tasks.start_soon(own.append, (row("last"),))
+    assert [record.body["what"] for record in await own.records(AUDIT)] == ["first", "last"]
+
+
+async def test_what_goes_wrong_is_told_to_each(own: RedisStore) -> None:
+    failed = list[int]()
+
+    async def write(n: int) -> None:
+        try:
+            await own.append((row(str(n)),))
+        except StoreError:
+            failed.append(n)
+
+    await command(own, "SET", AUDIT_HEAD, "no record")
+    async with anyio.create_task_group() as tasks:
+        for n in range(5):
+            tasks.start_soon(write, n)
+    assert sorted(failed) == [0, 1, 2, 3, 4]
 
 
 async def test_a_stale_fence_leaves_no_audit(store: RedisStore) -> None:
@@ -169,3 +224,24 @@ async def test_heads_of_very_many_sessions_are_not_all_remembered(store: RedisSt
         store._saw_head(str(n), (n, ""))
     assert len(store._heads) == 4096
     assert "0" not in store._heads
+
+
+async def test_anchoring_goes_on_when_the_disk_does_not_take_it(
+    own: RedisStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await own.append((row(),))
+    chains = Chains(own, tmp_path / "anchors", KEY)
+    (tmp_path / "anchors").mkdir()
+
+    async def told(line: str) -> bool:
+        return line in caplog.messages
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(chains.anchoring, 0.02)
+        await eventually(partial(told, UNANCHORED))
+        await anyio.sleep(0.2)
+        (tmp_path / "anchors").rmdir()
+        await eventually(partial(told, ANCHORED))
+        tasks.cancel_scope.cancel()
+    assert [caplog.messages.count(line) for line in (UNANCHORED, ANCHORED)] == [1, 1]
+    assert (await chains.anchored())["audit"][0] == 1

@@ -10,7 +10,7 @@ import pytest
 
 from bot.errors import BusyError, NotFoundError
 from bot.post import TAKEN
-from bot.sessions.deliveries import OURS, RISEN, Delivery, NewDelivery, risen_key
+from bot.sessions.deliveries import OURS, RISEN, Delivery, DeliveryState, NewDelivery, risen_key
 from bot.sessions.kin import MOST_HOPS, Arrival, Caps
 from bot.sessions.values import ItemStatus, NewItem, Outcome, Status, Turn, Write
 from bot.store.keys import READY, list_key, slots_key
@@ -546,3 +546,76 @@ async def test_how_long_a_slot_is_known_does_not_depend_on_when_it_was_freed(sto
     assert known == [reserved.deadline + 24 * 60 * 60 * 1000]
     await store.free(principal, await store.slots(principal))
     assert await command(store, "HPEXPIRETIME", key, "FIELDS", "1", "r") == known
+
+
+INTERNAL = parse("INTERNAL")
+
+
+async def finished(store: RedisStore, *said: Label) -> str:
+    """Have a background session that was let know what is INTERNAL say something of each of these labels, and end."""
+    new = child("p", label=INTERNAL)
+    await store.accept(new)
+    claim = await claimed(store, new.sid)
+    written = await store.record(claim, opening(claim, dedupe="task"))
+    out = tuple(NewDelivery(f"k{n}", f"console::{n}:", "x", label, "message", "t") for n, label in enumerate(said))
+    await store.commit(claim, ending(written.seq, 1, deliver=out))
+    return new.sid
+
+
+async def status(store: RedisStore, sid: str) -> Status:
+    state = await store.state(sid)
+    assert state is not None
+    return state.status
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (),
+        (PUBLIC,),
+        (parse("INTERNAL~"),),
+        (parse("CONFIDENTIAL"),),
+        (parse("INTERNAL{acme}"),),
+        (SECRET, parse("RESTRICTED")),
+        (SECRET, INTERNAL),
+        (PUBLIC, SECRET),
+    ],
+)
+async def test_no_read_up_what_is_said_above_a_session_keeps_it_from_no_archive(
+    store: RedisStore, said: tuple[Label, ...]
+) -> None:
+    """It is archived once all is settled that may be known where the session may: what else it says tells nothing."""
+    sid = await finished(store, *said)
+    waits = [label for label in said if label.flows_to(INTERNAL)]
+    assert await status(store, sid) is (Status.IDLE if waits else Status.ARCHIVED)
+    taken = await store.take(sid, "me", ("console",))
+    assert len(taken) == len(said), "it is said all the same"
+    for entry in taken:
+        await store.settle(entry, "me", DeliveryState.SENT)
+        waits = waits if not entry.label.flows_to(INTERNAL) else waits[1:]
+        assert await status(store, sid) is (Status.IDLE if waits else Status.ARCHIVED)
+
+
+async def test_no_read_up_a_stop_archives_though_something_above_waits(store: RedisStore) -> None:
+    for label, ended in ((SECRET, Status.ARCHIVED), (PUBLIC, Status.IDLE)):
+        new = child("p")
+        await store.accept(new)
+        claim = await claimed(store, new.sid)
+        await store.put(new.sid, NewDelivery("k", "console::0:", "x", label, "message", "t"))
+        await store.release(claim)
+        await store.stop(new.sid, actor="ann")
+        assert await status(store, new.sid) is ended
+
+
+async def test_one_whose_last_word_is_in_doubt_is_archived(server: Supervisor) -> None:
+    gone = await open_store(audit_key=KEY, url=server.url)
+    sid = await finished(gone, PUBLIC)
+    await gone.take(sid, gone.process, ("console",))
+    await gone.close()
+    own = await open_store(audit_key=KEY, url=server.url)
+    for _ in range(2):
+        await own.sweep()
+    (back,) = await own.take(sid, own.process, ("console",))
+    assert back.state is DeliveryState.AMBIGUOUS
+    assert await status(own, sid) is Status.ARCHIVED
+    await own.close()

@@ -9,7 +9,8 @@ from bot.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
 from bot.sessions.kin import Lineage
 from bot.sessions.listing import Listed, Page
 from bot.sessions.values import Kind, Title, Write
-from bot.store.keys import labels_key, list_key, past_key
+from bot.store import wire
+from bot.store.keys import labels_key, list_key, past_key, turned_key
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Label, parse
 from tests.store.world import SECRET, TOP, claimed, command, ending, event, fresh, item, keys, opening, started
@@ -96,7 +97,7 @@ async def test_a_cursor_is_good_for_one_principal_and_one_level(store: RedisStor
     asked = Listed(who, PUBLIC, limit=1)
     cursor = (await store.listed(asked)).cursor
     whole = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-    moved = base64.urlsafe_b64encode(whole[:-1] + b"z").decode().rstrip("=")
+    moved = base64.urlsafe_b64encode(whole[:-1] + bytes([whole[-1] ^ 1])).decode().rstrip("=")
     for wrong in (
         Listed(fresh(), PUBLIC, cursor),
         Listed(who, INTERNAL, cursor),
@@ -262,3 +263,93 @@ async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore)
     await command(store, "HSET", keys(gone).state, "status", "idle")
     assert sids(await store.listed(Listed(who, TOP, archived=True))) == [gone, kept]
     assert sids(await store.listed(Listed(who, TOP))) == [gone, kept]
+
+
+PAGE = parse("PUBLIC~")
+HIGH_PAGE = parse("CONFIDENTIAL~")
+
+
+async def turned(store: RedisStore, who: str, *labels: Label, lineage: Lineage | None = None) -> str:
+    """Begin a session that reads what has these labels, one after another, and ends its turn; return its id."""
+    claim = await claimed(store, await begun(store, who, lineage=lineage))
+    written = await store.record(claim, opening(claim))
+    for label in labels:
+        written = await store.record(claim, Write(fresh(), written.seq, events=(event(label),)))
+    await store.commit(claim, ending(written.seq, 1))
+    return claim.sid
+
+
+async def test_a_page_is_as_trusted_as_every_session_that_could_be_on_it(store: RedisStore) -> None:
+    who = fresh()
+    await begun(store, who)
+    await turned(store, who, SECRET)
+    assert (await store.listed(Listed(who, PUBLIC))).label == PUBLIC, "it rose while it was TRUSTED"
+    sid = await turned(store, who, PAGE, HIGH_PAGE)
+    page = await store.listed(Listed(who, PUBLIC))
+    assert sid not in sids(page)
+    assert page.label == PAGE
+    # Somebody cleared for none of what it was is told of none of it.
+    assert (await store.listed(Listed(fresh(), PUBLIC))).label == PUBLIC
+
+
+async def test_one_that_nobody_below_could_see_while_untrusted_is_not_told_of(store: RedisStore) -> None:
+    who = fresh()
+    sid = await turned(store, who, SECRET, PAGE)
+    state = await store.state(sid)
+    assert state is not None
+    assert state.turned == SECRET.join(PAGE)
+    assert (await store.listed(Listed(who, INTERNAL))).label == PUBLIC
+
+
+async def test_one_on_another_page_or_of_another_kind_counts(store: RedisStore) -> None:
+    who = fresh()
+    await turned(store, who, PAGE)
+    await begun(store, who, PUBLIC, 2**45)
+    for asked in (Listed(who, PUBLIC, limit=1), Listed(who, PUBLIC, kind=Kind.TASK), Listed(who, PUBLIC, since=2**44)):
+        page = await store.listed(asked)
+        assert all(state.visibility == PUBLIC for state in page.sessions)
+        assert page.label == PAGE
+
+
+async def test_a_reset_makes_a_list_trusted_again(store: RedisStore) -> None:
+    who = fresh()
+    for label in (PAGE, PAGE.join(INTERNAL)):
+        sid = await turned(store, who, PAGE, label)
+        assert (await store.listed(Listed(who, PUBLIC))).label == PAGE
+        state = await store.reset(sid, op=fresh(), actor="ann", audit=())
+        assert state.turned is None
+    assert (await store.listed(Listed(who, INTERNAL))).label == PUBLIC
+    # One that UNTRUSTED data had begun is as it was.
+    other = fresh()
+    await store.accept(replace(item(other, creation=PAGE), principal=who))
+    assert (await store.reset(other, op=fresh(), actor="ann", audit=())).turned == PAGE
+
+
+async def test_a_background_session_counts_until_it_had_to_end(store: RedisStore) -> None:
+    who = fresh()
+    tasks = [await turned(store, who, PAGE, HIGH_PAGE, lineage=Lineage("p", 1, "r", 1, 2**50)) for _ in range(10)]
+    assert (await store.listed(Listed(who, PUBLIC))).label == PAGE
+    past = wire.lineage(Lineage("p", 1, "r", 1, 1))
+    for sid in tasks:
+        await command(store, "HSET", keys(sid).state, "kin", past)
+    assert (await store.listed(Listed(who, PUBLIC))).label == PUBLIC
+    assert await command(store, "ZCARD", turned_key(who, str(PAGE))) == 0
+    # For those above it counts as long as it is not archived.
+    asked = Listed(who, parse("CONFIDENTIAL"), kind=Kind.CHAT)
+    assert (await store.listed(asked)).label == HIGH_PAGE
+    for sid in tasks:
+        await command(store, "HSET", keys(sid).state, "status", "archived")
+    assert (await store.listed(asked)).label == PUBLIC
+
+
+async def test_the_sweep_notes_what_turned_and_what_nobody_can_read_counts(own: RedisStore) -> None:
+    sid = await turned(own, "ann", PAGE, HIGH_PAGE)
+    await command(own, "DEL", turned_key("ann", str(PAGE)))
+    await command(own, "DEL", labels_key("ann"))
+    assert (await own.listed(Listed("ann", PUBLIC))).label == PUBLIC
+    await own.sweep()
+    assert (await own.listed(Listed("ann", PUBLIC))).label == PAGE
+    await command(own, "HSET", keys(sid).state, "v", 99)
+    assert (await own.listed(Listed("ann", PUBLIC))).label == PAGE
+    await command(own, "DEL", keys(sid).state)
+    assert (await own.listed(Listed("ann", PUBLIC))).label == PUBLIC

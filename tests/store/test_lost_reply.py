@@ -24,6 +24,7 @@ from bot.sessions.offers import Way
 from bot.sessions.pace import Hush, Rate
 from bot.sessions.pace import Turn as Place
 from bot.sessions.pairings import Answered
+from bot.sessions.quarantine import Doing
 from bot.sessions.queueing import QueueMode
 from bot.sessions.values import Claim, Title, Turn, Write
 from bot.store.keys import AUDIT
@@ -485,6 +486,22 @@ async def observing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return lambda store: store.observe(sid, NewObserved("d1", "chat:ann", SECRET, "lunch?"), 5)
 
 
+async def quarantining(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+
+    async def act(store: RedisStore) -> object:
+        one, new = await store.quarantine(sid, Doing.WORK, "SchemaError", "wire.py:1", (row(),))
+        return one.tries, new
+
+    return act
+
+
+async def letting_out(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.quarantine(sid, Doing.INTAKE, "SchemaError", "wire.py:1", (row(),))
+    return lambda store: store.unquarantine(sid, Doing.INTAKE, (row(),))
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ACCEPT, accepting),
     (Script.ACCEPT, interrupting),
@@ -532,6 +549,8 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.OBSERVE, observing),
     (Script.BUDGET, setting_tokens_aside),
     (Script.BUDGET, settling_tokens),
+    (Script.QUARANTINE, quarantining),
+    (Script.UNQUARANTINE, letting_out),
 )
 
 

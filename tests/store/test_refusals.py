@@ -3,10 +3,19 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
+import re
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from bot.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.sessions.values import Status, Write
@@ -14,6 +23,8 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
+from tests.bot.kit import bang
+from tests.harness import running
 from tests.store.world import KEY, answer, command, dump, ending, event, fresh, item, kill, pid_of, row, started
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +124,15 @@ async def test_a_user_without_permission(own: RedisStore) -> None:
     await command(own, "ACL", "SETUSER", "guest", "on", ">right", "~lg:*", "+ping", "+info", "+client")
     path = own.server.files.socket
     store = await open_store(audit_key=KEY, url=f"unix://guest:right@{path}")
-    with pytest.raises(StoreRefusedError, match="may not run"):
+    with pytest.raises(StoreRefusedError, match="may not run `EVALSHA`") as caught:
+        await store.accept(item(fresh()))
+    assert "docs/operating.md" in caught.value.next_step
+    assert [str(one) for one in await store.complaints()] == [str(caught.value)]
+    await command(own, "ACL", "SETUSER", "guest", "+@all", "resetkeys", "~other:*")
+    with pytest.raises(StoreRefusedError, match="may not use the keys `lg:\\*`"):
+        await store.accept(item(fresh()))
+    await command(own, "ACL", "SETUSER", "guest", "~lg:*", "-hset")
+    with pytest.raises(StoreRefusedError, match="may not run `HSET`"):
         await store.accept(item(fresh()))
     await store.close()
     with pytest.raises(StoreRefusedError, match="refused the password"):
@@ -180,3 +199,69 @@ async def test_a_cancelled_call_leaves_no_reply_behind(own: RedisStore) -> None:
             await own.accept(item("cancelled"))
     for n in range(20):
         assert (await own.accept(item("other", f"d{n}"))).position == n + 1
+
+
+async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, tmp_path: Path) -> None:
+    """A conversation with a tool, a background session and a question runs on them."""
+    assert own.server is not None
+    listed = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    (words,) = re.findall(r"^user lockgate on >PASSWORD (.+)$", listed, re.MULTILINE)
+    await command(own, "ACL", "SETUSER", "lockgate", "on", ">right", *words.split())
+    url = f"unix://lockgate:right@{own.server.files.socket}"
+    async with running(tmp_path, environment={"LOCKGATE_STORE_URL": url}) as owner:
+        assert "You said: hello" in await owner.say("hello")
+        await owner.say(bang("sessions_spawn", task="hello"))
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        assert "May `write_file` run" in await owner.say(bang("write_file", path="internal/x.md", text="x"))
+        assert "stopped" in await owner.say("/stop")
+        assert await owner.app.store.complaints() == []
+        await owner.app.store.sweep()
+    denied = await command(own, "ACL", "LOG")
+    assert denied == []
+
+
+async def test_doctor_proves_that_the_store_can_be_written(own: RedisStore) -> None:
+    assert await own.complaints() == []
+    await command(own, "CONFIG", "SET", "maxmemory", 1)
+    assert ["memory limit" in str(one) for one in await own.complaints()] == [True]
+    await command(own, "CONFIG", "SET", "maxmemory", 0)
+    await command(own, "REPLICAOF", "127.0.0.1", 1)
+    assert ["read-only replica" in str(one) for one in await own.complaints()] == [True]
+    await command(own, "REPLICAOF", "NO", "ONE")
+
+
+async def test_a_certificate_that_is_not_trusted_is_named(tmp_path: Path) -> None:
+    context = await asyncio.to_thread(_self_signed, tmp_path)
+    async with await asyncio.start_server(_silent, "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(StoreRefusedError, match="certificate is not trusted: self-signed") as caught:
+            await open_store(audit_key=KEY, url=f"rediss://127.0.0.1:{port}/0", options=HURRIED)
+        assert "ssl_ca_certs" in caught.value.next_step
+        # With its authority named it is trusted, and it says nothing.
+        url = f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={tmp_path}/ca.pem"
+        with pytest.raises(StoreGoneError):
+            await open_store(audit_key=KEY, url=url, options=HURRIED)
+
+
+async def _silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+def _self_signed(folder: Path) -> ssl.SSLContext:
+    """Return what a server needs that is its own authority; `ca.pem` in the folder is what its clients need."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    day = timedelta(days=1)
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "key.pem").write_bytes(private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return context

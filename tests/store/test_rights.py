@@ -12,7 +12,7 @@ from tests.store.world import KEY, command, fresh
 
 pytestmark = pytest.mark.anyio
 
-SHORT = StoreOptions(lease_ms=300)
+SHORT = StoreOptions(right_ms=300)
 
 
 async def test_one_process_has_it_at_a_time(store: RedisStore, server: Supervisor) -> None:

@@ -42,10 +42,10 @@ asyncio.run(main())
 """
 
 
-def owner(data: Path) -> subprocess.Popen[str]:
+def owner(data: Path, program: str = OWNER) -> subprocess.Popen[str]:
     """Start a process that opens the store, says its server's pid, and leaves when it is told to."""
     return subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(data)],
+        [sys.executable, "-c", program, str(data)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -95,6 +95,89 @@ async def test_an_owner_that_is_killed_leaves_its_server_and_its_data(data: Path
     assert await store.state("kept") is not None
     await store.close()
     assert not lives(pid)
+
+
+USER = """
+import asyncio, sys
+from pathlib import Path
+from bot.store.opening import open_store
+from bot.store.supervisor import Supervisor
+from tests.store.world import KEY, item
+
+async def main():
+    server = Supervisor(Path(sys.argv[1]), look_seconds=0.3)
+    await server.attach()
+    store = await open_store(audit_key=KEY, url=server.url)
+    await store.accept(item("kept"))
+    print(server.files.pid.read_text().strip(), flush=True)
+    sys.stdin.readline()
+    await store.close()
+    await server.detach()
+
+asyncio.run(main())
+"""
+
+
+async def ended(pid: int, seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while lives(pid):  # noqa: ASYNC110 - a process of nobody here
+            await asyncio.sleep(0.05)
+
+
+def janitors(data: Path) -> list[str]:
+    listed = subprocess.run(["ps", "-axww", "-o", "command"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if "janitor.py" in line and str(data) in line]
+
+
+async def test_a_server_that_nobody_uses_any_more_ends_and_loses_nothing(data: Path) -> None:
+    first, second = [await asyncio.to_thread(owner, data, USER) for _ in range(2)]
+    pids = {int(await asyncio.to_thread(said, one)) for one in (first, second)}
+    (pid,) = pids
+    first.kill()
+    await asyncio.to_thread(first.communicate)
+    # As long as one uses it, it stays.
+    await asyncio.sleep(1.5)
+    assert lives(pid)
+    second.kill()
+    await asyncio.to_thread(second.communicate)
+    await ended(pid)
+    store = await open_store(audit_key=KEY, data=data)
+    assert pid_of(store) != pid
+    assert await store.state("kept") is not None
+    await store.close()
+
+
+async def test_a_server_whose_folder_is_gone_ends(data: Path) -> None:
+    first = await asyncio.to_thread(owner, data, USER)
+    pid = int(await asyncio.to_thread(said, first))
+    first.kill()
+    await asyncio.to_thread(first.communicate)
+    await asyncio.to_thread(shutil.rmtree, data)
+    await ended(pid)
+
+
+async def test_whoever_starts_while_it_ends_has_a_server(data: Path) -> None:
+    for _ in range(3):
+        first = await asyncio.to_thread(owner, data, USER)
+        pid = int(await asyncio.to_thread(said, first))
+        first.kill()
+        await asyncio.to_thread(first.communicate)
+        # Somewhere between the second look and the end.
+        await asyncio.sleep(0.55)
+        store = await open_store(audit_key=KEY, data=data)
+        assert await store.state("kept") is not None
+        await store.close()
+        await ended(pid)
+
+
+async def test_no_janitor_outlives_its_server(data: Path) -> None:
+    first = await asyncio.to_thread(owner, data, USER)
+    await asyncio.to_thread(said, first)
+    assert len(await asyncio.to_thread(janitors, data)) == 1
+    await asyncio.to_thread(leave, first)
+    async with asyncio.timeout(10):
+        while await asyncio.to_thread(janitors, data):  # noqa: ASYNC110 - a process of nobody here
+            await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_is_killed_comes_back_with_its_data(data: Path) -> None:

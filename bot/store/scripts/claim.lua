@@ -1,9 +1,10 @@
 -- Take a session with a lease and read what a turn needs.
 -- KEYS: state, log, inbox, approvals
--- ARGV: owner, cursor, idle, lease ms, most items, most events, debounce ms, channels served (none: all)…
--- Answers: ok now state items events approvals · none · elsewhere · unsettled ms
+-- ARGV: owner, cursor, idle, lease ms, most items, most events, debounce ms, most claims in vain (0: any number),
+--       channels served (none: all)…
+-- Answers: ok now state items events approvals · none · elsewhere · unsettled ms · worn claims
 
-local owner, cursor, idle, lease, items, events, debounce = arg(), num(), arg(), num(), num(), num(), num()
+local owner, cursor, idle, lease, items, events, debounce, most = arg(), num(), arg(), num(), num(), num(), num(), num()
 
 -- For how many ms what waits is left, as more may come that belongs to it: what comes while a turn runs is collected,
 -- all of one sender. What another one sent behind it, or as many as a claim takes, end that.
@@ -25,9 +26,14 @@ local mine = held(now) and S.owner == owner
 if not mine then
   if held(now) or S.status == 'archived' then return {'none'} end
   if not ripe(KEYS[4], now) and idle ~= '1' then return {'none'} end
-  if not lives_on(served(8)) then return {'elsewhere'} end
+  if not lives_on(served(9)) then return {'elsewhere'} end
   local early = idle == '1' and 0 or unsettled_ms(now)
   if early > 0 then return {'unsettled', early} end
+  -- Whoever takes it and writes nothing may have been ended by it.
+  if idle ~= '1' then
+    if most > 0 and count('tries') >= most then return {'worn', count('tries')} end
+    set('tries', count('tries') + 1)
+  end
   set('fence', count('fence') + 1)
   set('owner', owner)
   set('until', now + lease)

@@ -44,11 +44,6 @@ local function drop(field)
   end
 end
 
-local function save(key)
-  if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
-  if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
-end
-
 local function count(field)
   return tonumber(S[field] or 0)
 end
@@ -101,6 +96,23 @@ end
 -- Whether two labels are of one pool: level and compartments alike, whatever their integrity.
 local function pooled(a, b)
   return flows(a, b) and flows(b, a)
+end
+
+-- What a reader must be cleared for to learn that the session exists.
+local function visibility()
+  return join(join(S.taint or 'PUBLIC', S.made or 'PUBLIC'), S.typed or 'PUBLIC')
+end
+
+-- Write what changed of the session's record. Every script that raises a label comes by here, so here is noted to whom the
+-- session was visible when it first became UNTRUSTED: from then on what is told of it, and that it is gone, may be chosen
+-- by UNTRUSTED data.
+local function save(key)
+  if not S.turned then
+    local seen = visibility()
+    if string.sub(seen, -1) == '~' then set('turned', seen) end
+  end
+  if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
+  if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
 end
 
 -- Log --------------------------------------------------------------------------------------------------
@@ -485,12 +497,6 @@ local function unsettled(d)
   return d.state == 'pending' or d.state == 'sending'
 end
 
--- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
--- own visibility covers decides that. The caller saves.
-local function archive_heard()
-  if S.kin and S.done and not S.turn and count('wait') == 0 and count('out') == 0 then set('status', 'archived') end
-end
-
 -- Let a background session that has ended take the report of one that it spawned; the caller saves.
 local function wake_ended()
   drop('done')
@@ -509,6 +515,28 @@ end
 
 local function address_of(d)
   return string.match(d.tail, '^%["([^"]*)"')
+end
+
+local function label_of(d)
+  return string.match(d.tail, '^%["[^"]*",%s*"([^"]*)"')
+end
+
+-- Whether something is unsettled that whoever may know of the session may know of. What it passed on unread may be above
+-- that, and so is what its person is told of what it sent.
+local function unheard(key)
+  if count('out') == 0 then return false end
+  local seen, flat = visibility(), redis.call('HVALS', key)
+  for _, record in ipairs(flat) do
+    local d = delivery(record)
+    if unsettled(d) and flows(label_of(d), seen) then return true end
+  end
+  return false
+end
+
+-- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
+-- own visibility covers decides that. The caller has written down what is unsettled, and saves.
+local function archive_heard(outbox)
+  if S.kin and S.done and not S.turn and count('wait') == 0 and not unheard(outbox) then set('status', 'archived') end
 end
 
 -- All deliveries, oldest first, each with its key and record.
@@ -545,11 +573,6 @@ local function forget_deliveries(key, keep, keep_dead)
 end
 
 -- Background sessions ----------------------------------------------------------------------------------
-
--- What a reader must be cleared for to learn that the session exists.
-local function visibility()
-  return join(join(S.taint or 'PUBLIC', S.made or 'PUBLIC'), S.typed or 'PUBLIC')
-end
 
 -- Tell the parent of a background session, once, if that rises above it here: what the parent had read at the spawn does
 -- not cover what this session has read from now on. The notice is as high as the session was `before`; `asker` is who

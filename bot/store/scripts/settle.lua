@@ -27,7 +27,7 @@ if d.state ~= state then
     if state ~= 'ambiguous' then forget(KEYS[2], key, DEAD[state] and keep_dead or keep) end
     forget_deliveries(KEYS[2], keep, keep_dead)
   end
-  archive_heard()
+  archive_heard(KEYS[2])
   append_audit(KEYS[3], rows)
   save(KEYS[1])
 end

@@ -1,6 +1,6 @@
 -- Ask the open turn to stop and cancel what waits. A suspended turn's questions are cancelled, so that a
 -- worker can end it.
--- KEYS: state, inbox, idem, approvals, op
+-- KEYS: state, inbox, idem, approvals, op, outbox
 -- ARGV: actor, keep ms, label of who hears how many were cancelled, or '' for all
 -- Answers: ok open cancelled ready position …; of those cancelled as many as may be told, and where those stood that
 --       people wrote
@@ -23,7 +23,7 @@ elseif S.status == 'queued' then
   set('status', 'idle')
 end
 if S.kin and not S.turn then set('done', S.done or now) end
-archive_heard()
+archive_heard(KEYS[6])
 save(KEYS[1])
 table.insert(reply, 3, told)
 table.insert(reply, 4, wakes(KEYS[4], now))

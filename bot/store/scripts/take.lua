@@ -27,6 +27,9 @@ for _, d in ipairs(deliveries(KEYS[2])) do
     behind[d.address] = true
   end
 end
-if waiting ~= count('out') then set('out', waiting) end
+if waiting ~= count('out') then
+  set('out', waiting)
+  archive_heard(KEYS[2])
+end
 save(KEYS[1])
 return reply

@@ -152,7 +152,7 @@ local function move_turn(w, now)
   if w.wait == 0 then drop('late') end
   -- A background session ends with its last turn and takes nothing any more.
   if S.kin and w.wait == 0 then set('done', now) end
-  archive_heard()
+  archive_heard(KEYS[5])
 end
 
 -- Add what was used; a session that never used anything has no such field.
@@ -195,6 +195,7 @@ local function write(release)
   move_turn(w, now)
   choose_model(w)
   add_usage(w)
+  drop('tries')
   set('moved', now)
   if release or w.release then
     drop('owner')

@@ -8,6 +8,7 @@ import pytest
 
 from bot.agent.calls import Calls
 from bot.agent.context import Context
+from bot.agent.room import Room
 from bot.errors import StoreGoneError
 from bot.ids import Ids
 from bot.sessions.approvals import ApprovalState
@@ -342,5 +343,7 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
         store = cast("SessionStore", Gone(owner.app.store))
         lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, owner.app.outbox)
         calls = tuple(call("current_time", name=name) for name in "ab")
+        room = Room((await owner.app.mind.thinking()).chain, owner.app.gate)
+        runs = Calls(owner.app.gate, room, owner.app.outbox, owner.app.offers)
         with pytest.raises(StoreGoneError):
-            await Calls(owner.app.gate, owner.app.outbox, owner.app.offers).run(lost, Context(), calls)
+            await runs.run(lost, Context(), calls)

@@ -56,7 +56,53 @@ def test_a_model_that_its_library_refuses_is_the_operators_to_mend(monkeypatch: 
     with pytest.raises(ConfigError) as caught:
         seats(ModelSettings(name="deepseek:x"), {})
     assert "deepseek:x" in str(caught.value)
+    assert caught.value.next_step == "set DEEPSEEK_API_KEY in the environment"
+
+
+@pytest.mark.parametrize(
+    "name,variable",
+    [
+        ("ollama:llama3", "OLLAMA_BASE_URL"),
+        ("openrouter:openai/gpt-5", "OPENROUTER_API_KEY"),
+        ("deepseek:x", "DEEPSEEK_API_KEY"),
+        ("openai:x", "OPENAI_API_KEY"),
+        ("anthropic:x", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_model_without_its_variable_names_it(name: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigError) as caught:
+        seats(ModelSettings(name=name), {})
+    assert caught.value.next_step == f"set {variable} in the environment"
+    assert name in str(caught.value)
+
+
+def test_a_model_that_is_named_wrongly_names_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-hunter2")
+    with pytest.raises(ConfigError) as caught:
+        seats(ModelSettings(name="openrouter:gpt"), {"OPENROUTER_API_KEY": "sk-hunter2"})
     assert caught.value.next_step == "check its name and that its key is in the environment"
+
+
+@pytest.mark.parametrize("name,package", [("groq:x", "pydantic-ai-slim[groq]")])
+def test_a_package_that_is_not_there_is_named(name: str, package: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        seats(ModelSettings(name=name), {})
+    assert caught.value.next_step == f"install `{package}`"
+
+
+@pytest.mark.parametrize(
+    "model,said,told",
+    [
+        ("openai:x", {}, "the environment variable OPENAI_API_KEY"),
+        ("openai:x", {"key": "MINE", "base_url": "http://127.0.0.1:1/v1"}, "the environment variable MINE"),
+        ("openai:x", {"base_url": "http://127.0.0.1:1/v1"}, "its name into `key` beside `base_url`"),
+        ("deepseek:x", {}, "the environment"),
+    ],
+)
+def test_where_a_key_belongs_is_told(model: str, said: dict[str, str], told: str) -> None:
+    named = Seat(model, Scripted("hi"), ProviderSettings.model_validate(said))
+    assert told in named.key
 
 
 async def test_only_our_own_tools_are_offered_and_never_a_native_one(tmp_path: Path) -> None:

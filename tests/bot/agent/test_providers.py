@@ -11,6 +11,7 @@ import pytest
 from pydantic_ai import models
 
 from bot.agent.loop import TOO_LARGE
+from bot.agent.models import UNUSABLE
 from bot.errors import ConfigError
 from bot.sessions.values import Usage
 from policy.labels import parse
@@ -96,7 +97,7 @@ async def test_a_key_comes_from_the_environment_and_goes_nowhere_else(name: str,
         told = str([event.body for event in await person.events()]) + person.shown
         chain = [str(record.body) async for record in person.app.chains.records(person.sid)]
         assert KEY not in told + str(chain)
-        assert "the model's provider answered with status 401" in person.shown
+        assert "it does not accept the key (status 401)" in person.shown
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -244,11 +245,52 @@ async def test_a_stream_that_only_says_it_is_there_has_not_begun(name: str, tmp_
             assert "the model did not answer in time; try again" in await person.say("hello")
 
 
+@pytest.mark.parametrize(
+    "act,cause",
+    [
+        (Act(status=400), "it does not take the request (status 400)"),
+        (Act(status=401), "it does not accept the key (status 401)"),
+        (Act(status=402), "the quota of its account is used up (status 402)"),
+        (Act(status=403), "it does not let this key use the model (status 403)"),
+        (Act(status=404, code="model_not_found"), "it does not know the model or the address (status 404)"),
+        (Act(status=429, code="insufficient_quota"), "the quota of its account is used up (status 429)"),
+    ],
+)
+async def test_what_the_operator_mends_is_not_asked_again(act: Act, cause: str, tmp_path: Path) -> None:
+    async with provider(act) as played:
+        async with talking(tmp_path, configured({KINDS[0]: played}, retries=2)) as person:
+            told = await person.say("hello")
+        assert len(played.seen) == 1
+    assert f"  {UNUSABLE}\n  model `{KINDS[0]}` at 127.0.0.1:{played.port}: {cause}; " in told
+    assert "try again" not in told
+
+
+async def test_trying_again_is_said_where_one_of_several_may_answer_then(tmp_path: Path) -> None:
+    async with provider(Act(status=401)) as first, provider(Act(status=503)) as second:
+        blocks = configured({KINDS[0]: first, KINDS[1]: second}, retries=0)
+        async with talking(tmp_path, blocks) as person:
+            told = await person.say("hello")
+    assert "the model's provider answered with status 503; try again" in told
+    assert f"model `{KINDS[0]}` at 127.0.0.1:{first.port}: it does not accept the key" in told
+
+
+async def test_the_owner_learns_of_a_model_in_whose_place_another_answers(tmp_path: Path) -> None:
+    async with provider(Act(status=401)) as first, provider("good morning") as second:
+        blocks = configured({KINDS[0]: first, KINDS[1]: second}, retries=0)
+        async with talking(tmp_path, blocks) as person:
+            assert "good morning" in await person.say("hello")
+            assert f"seen  model `{KINDS[0]}`" in await person.say("/doctor")
+            assert [one.cause for one in person.app.failures.to_tell() or person.app.failures.newest()]
+
+
 async def test_nobody_listening_is_an_error_in_words(tmp_path: Path) -> None:
     async with provider() as played:
         pass
     async with talking(tmp_path, configured({KINDS[0]: played}, retries=1)) as person:
-        assert "the model did not answer; try again" in await person.say("hello")
+        told = await person.say("hello")
+    assert UNUSABLE in told
+    assert f"model `{KINDS[0]}` at 127.0.0.1:{played.port}: nothing listens there; start the server" in told
+    assert "try again" not in told
 
 
 async def test_an_endless_answer_is_given_up(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, User
 from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent import pictures
+from bot.agent.models import UNUSABLE
 from bot.agent.window import estimated
 from policy.labels import parse
 from tests.bot.intake.courier import PNG, configured, sending
@@ -81,7 +82,7 @@ async def test_a_refusal_without_pictures_is_one(tmp_path: Path) -> None:
     model = Scripted(ModelHTTPError(400, "scripted", {"error": "no"}))
     async with sending(tmp_path, parts=parts(model=model)) as ann:
         (told,) = await ann.says("hello")
-        assert "status 400" in told
+        assert told == UNUSABLE
         assert len(model.asked) == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bot.config.files import TranscriberSettings
 from bot.errors import ConfigError
-from bot.intake.files import NOT_HEARD, NOT_WRITTEN
+from bot.intake.files import NOT_HEARD, NOT_POSSIBLE, NOT_WRITTEN
 from bot.intake.kinds import Nature, nature
 from bot.intake.transcriber import HttpTranscriber, TranscriptionError
 from bot.intake.transcriber import transcriber as configured_one
@@ -103,6 +103,19 @@ async def test_without_a_transcriber_a_recording_is_kept_and_a_line_tells(tmp_pa
     async with sending(tmp_path) as ann:
         (answer,) = await ann.sends(("voice.ogg", OGG))
         assert "kept as workspace/incoming/1-1-voice.ogg; nobody wrote down what is said in it]" in answer
+
+
+async def test_a_transcriber_that_the_operator_mends_is_not_asked_for_again(
+    tmp_path: Path, played: Transcriber, caplog: pytest.LogCaptureFixture
+) -> None:
+    played.status = 401
+    async with sending(tmp_path, hearing(played)) as ann:
+        told, _answer = await ann.sends(("a.ogg", OGG), text="listen")
+        assert told == f"`a.ogg`: {NOT_POSSIBLE}"
+    (line,) = [vars(one) for one in caplog.records if one.msg == "a recording was not written down"]
+    assert (line["cause"], line["alert"]) == ("it does not accept the key (status 401)", True)
+    assert line["subject"] == "transcriber `scribe`"
+    assert line["label"] is not None
 
 
 async def test_a_transcriber_that_fails_is_told_and_the_message_counts(tmp_path: Path, played: Transcriber) -> None:

@@ -1,6 +1,8 @@
 """Recaps: their label, who writes them, where they are kept, and what becomes of a context that is too large."""
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +174,7 @@ async def test_a_context_that_outgrows_the_window_goes_on_from_a_recap(tmp_path:
 
 
 async def test_no_call_is_parted_from_its_result(tmp_path: Path) -> None:
-    long = Probe("long", result=_long())
-    script = Scripted(*[[proposed("long")]] * 4, "RECAP", "done", "done")
-    async with running(tmp_path, await room(tmp_path, 3600), parts=parts(long, model=script)) as owner:
+    async with _long_reads(tmp_path) as (owner, script):
         await owner.say("work")
         assert len(await summaries(owner)) == 1
         for asked in script.asked:
@@ -184,6 +184,15 @@ async def test_no_call_is_parted_from_its_result(tmp_path: Path) -> None:
         assert not unanswered(await owner.events())
 
 
+@asynccontextmanager
+async def _long_reads(folder: Path) -> AsyncGenerator[tuple[Person, Scripted]]:
+    """Let a model call a tool of long results four times, in a window that has no room for all of them."""
+    long = Probe("long", result=_long())
+    script = Scripted(*[[proposed("long")]] * 4, "RECAP", "done", "done")
+    async with running(folder, await room(folder, 3600), parts=parts(long, model=script)) as owner:
+        yield owner, script
+
+
 def _long() -> Any:  # noqa: ANN401 - a result
     from bot.tools.base import Result  # noqa: PLC0415 - beside its only use
 
@@ -191,9 +200,7 @@ def _long() -> Any:  # noqa: ANN401 - a result
 
 
 async def test_the_task_of_a_turn_is_not_summarized_away(tmp_path: Path) -> None:
-    long = Probe("long", result=_long())
-    script = Scripted(*[[proposed("long")]] * 4, "RECAP", "done", "done")
-    async with running(tmp_path, await room(tmp_path, 3600), parts=parts(long, model=script)) as owner:
+    async with _long_reads(tmp_path) as (owner, script):
         await owner.say("read all of it, then write the word HERON")
         assert len(await summaries(owner)) == 1
         last = str(script.asked[-1])

@@ -10,7 +10,7 @@ from channels.message import Address, Event
 from channels.slack.adapter import Slack
 from channels.slack.requests import Listening
 from channels.slack.timing import Timing
-from tests.channels.contract import Kept, Stage
+from tests.channels.contract import Kept, Leases, Stage
 from tests.sim.slack import Slack as Server
 from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
@@ -29,6 +29,7 @@ class SlackStage(Stage):
         self.server = server
         server.reach.within = 0.8
         self.vault = Kept()
+        self.leases = Leases()
         self.skew = 0
         self.channel = self.adapter = self.another(**settings)
         self.alice = server.user("alice")
@@ -39,7 +40,8 @@ class SlackStage(Stage):
         self.pauses: list[float] = []
 
     def another(self, *, token: str = "", listen: str | Listening = "", **settings: Any) -> Slack:  # noqa: ANN401
-        more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, "vault": self.vault, **settings}
+        more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, "vault": self.vault, "lease": self.leases}
+        more |= settings
         more |= {"now_ms": lambda: int(1000 * (self.server.state.now() + self.skew))}
         return Slack(token or self.server.bot.value, listen or self.server.app_token, server=self.server.api, **more)
 

@@ -24,6 +24,7 @@ from channels.slack.clients import Clients
 from channels.slack.install import Installer, OAuth
 from channels.slack.installed import Installation, Installations
 from channels.slack.manifest import SCOPES
+from tests.channels.contract import Leases
 from tests.channels.slack.kit import FAST, at
 from tests.sim.ports import free_port
 from tests.sim.slack import Slack as Played
@@ -327,6 +328,7 @@ def elsewhere(stage: Stage) -> Slack:
     return Slack(
         "",
         stage.played.app_token,
+        lease=Leases(),
         vault=stage.store.vault([KEY]),
         now_ms=SystemClock().wall_ms,
         installer=Installer(oauth, stage.store.vault([KEY]), stage.played.api),
@@ -348,7 +350,7 @@ async def test_what_is_wrong_in_workspaces_is_told(stage: Stage) -> None:
     await stage.played.uninstalls(team)
     (ended,) = await adapter.troubles()
     assert ended.problem.startswith(f"in workspace {team.id} Slack does not accept")
-    assert [one.label for one in await channel(adapter)] == [CONFIGURED]
+    assert [one.label for one in await channel(adapter, CONFIGURED)] == [CONFIGURED]
     await stage.store.vault([bytes(32)]).put(f"slack/installed/{team.id}", b"{}")
     (unreadable,) = await adapter.troubles()
     assert "cannot be read" in unreadable.problem

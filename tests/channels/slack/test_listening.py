@@ -80,7 +80,7 @@ async def test_a_command_is_done_by_one_process(played: SlackStage) -> None:
 
 
 async def test_what_cannot_be_kept_is_told_again(listened: SlackStage) -> None:
-    listened.refusals = 2
+    listened.refusals, listened.vault.full = 2, True
     await listened.alice.says(listened.alice.dm(), "!status")
     assert [bool(one.failed) for one in listened.server.reach.attempts] == [True, True, False]
     assert inbound(listened).text == "/status"
@@ -110,7 +110,7 @@ async def test_a_command_that_takes_longer_than_slack_waits_is_acknowledged_and_
 async def test_a_command_that_could_not_be_done_after_all_is_nobodys(ends: str) -> None:
     async with staged(timing=replace(FAST, patience=0.1)) as played:
         async with played.serving():
-            played.pauses, played.refusals = [0.5 if ends == "it fails" else 30], 1
+            played.pauses, played.refusals, played.vault.full = [0.5 if ends == "it fails" else 30], 1, True
             await played.alice.says(played.alice.dm(), "!status")
             assert played.vault.values
             if ends == "it fails":

@@ -76,7 +76,7 @@ async def test_a_press_is_kept_and_acknowledged(played: SlackStage) -> None:
 
 
 async def test_what_cannot_be_kept_is_told_again(played: SlackStage) -> None:
-    played.refusals = 2
+    played.refusals, played.vault.full = 2, True
     await played.alice.says(played.alice.dm(), "hello")
     assert [one.failed for one in played.server.reach.attempts] == ["http_error", "http_error", ""]
     assert len(played.got) == 1

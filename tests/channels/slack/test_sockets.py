@@ -139,7 +139,7 @@ async def test_what_is_told_when_socket_mode_is_off() -> None:
 
 async def test_what_cannot_be_kept_is_told_as_long_as_it_cannot() -> None:
     async with staged() as played, played.serving():
-        played.refusals = 100
+        played.refusals, played.vault.full = 100, True
         played.server.reach.again = ()
         await played.alice.says(played.alice.dm(), "lost")
         (found,) = await played.adapter.troubles()

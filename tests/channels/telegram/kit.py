@@ -1,9 +1,7 @@
 """The Telegram adapter with its platform played on loopback."""
 
-import asyncio
 import time
-from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,30 +11,12 @@ from channels.base import Receive
 from channels.message import Address, Event
 from channels.telegram.adapter import Telegram
 from channels.telegram.poll import Timing
-from tests.channels.contract import Kept, Stage
+from tests.channels.contract import Kept, Leases, Stage
 from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
 
 FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1)
-
-
-class Leases:
-    """Rights that one holder of this loop has at a time; `lost` takes them away, `broken` refuses them."""
-
-    def __init__(self) -> None:
-        self.lost = False
-        self.broken = False
-        self.asked: list[str] = []
-        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    @asynccontextmanager
-    async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
-        self.asked.append(name)
-        if self.broken:
-            raise OSError("the store is away")
-        async with self._locks[name]:
-            yield lambda: not self.lost
 
 
 class TelegramStage(Stage):

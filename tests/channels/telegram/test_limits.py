@@ -26,6 +26,7 @@ def test_offsets_count_a_pair_as_two() -> None:
         ("tab\tstays\nline", "tab\tstays\nline"),
         ("left\u202eright\u2066x", "leftrightx"),
         ("half \ud83d pair", "half \ufffd pair"),
+        ("1\u20652\ufff83\U000e01f0", "123"),
     ],
 )
 def test_clean_takes_out_what_telegram_takes_out(given: str, cleaned: str) -> None:

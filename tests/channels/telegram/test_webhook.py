@@ -58,7 +58,7 @@ async def test_what_is_posted_is_handed_on_and_nobody_polls(played: TelegramStag
 
 
 async def test_what_could_not_be_kept_is_told_again(played: TelegramStage) -> None:
-    played.refusals = 2
+    played.refusals, played.vault.full = 2, True
     async with played.serving():
         played.alice.says(None, "one")
         await until(lambda: played.refusals < 2)
@@ -84,7 +84,7 @@ async def test_whoever_does_not_know_the_secret_is_told_nothing(played: Telegram
 
 
 async def test_what_is_wrong_with_a_webhook_is_told(played: TelegramStage) -> None:
-    played.refusals = 1_000_000
+    played.refusals, played.vault.full = 1_000_000, True
     async with played.serving():
         played.alice.says(None, "one")
         await until(lambda: played.server.state.webhook.error)

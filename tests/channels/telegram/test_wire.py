@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from channels.base import Reader, ReaderKind
 from channels.message import Address, Attachment, How, Inbound, Membership, Moved
+from channels.telegram import wire
 from channels.telegram.wire import FILE_UNREAD, Identity, Met, events, met
 
 ME = Identity("70", "lock_bot", frozenset({"status"}))
@@ -315,3 +316,22 @@ def test_a_mention_is_taken_out_wherever_it_stands(before: str, after: str) -> N
     told = events(update(GROUP, text=text, entities=entities), ME)
     rest = f"{before}{after}".strip()
     assert [event.text for event in told if isinstance(event, Inbound)] == ([rest] if rest else [])
+
+
+@pytest.mark.parametrize(
+    "update, lane",
+    [
+        ({"message": {"chat": {"id": 5}}}, "5"),
+        ({"edited_message": {"chat": {"id": 5}}}, "5"),
+        ({"callback_query": {"message": {"chat": {"id": -5}}}}, "-5"),
+        ({"my_chat_member": {"chat": {"id": -5}}}, "-5"),
+        # What is told of the group that it becomes stands behind that it does.
+        ({"message": {"chat": {"id": -5}, "migrate_to_chat_id": -1005}}, "-1005"),
+        ({"message": {"chat": {"id": -1005}, "migrate_from_chat_id": -5}}, "-1005"),
+        ({"message": 7}, ""),
+        ({"message": {"chat": 7}}, ""),
+        ({"poll": {}}, ""),
+    ],
+)
+def test_what_is_told_of_one_chat_is_told_one_after_the_other(update: wire.Json, lane: str) -> None:
+    assert wire.lane(update) == lane

@@ -1,0 +1,49 @@
+"""How much room a session has for what its model reads next, with the tools that it is offered."""
+
+from pydantic_ai.models import ModelRequestParameters
+
+from bot.agent.chain import Chain
+from bot.agent.context import Context
+from bot.agent.models import toolset
+from bot.agent.window import estimated
+from bot.gate.gate import Gate
+from bot.standing import Standing
+from bot.tools.references import ADMIT
+
+
+class Room:
+    """The room in the window of the model that a session asks first."""
+
+    def __init__(self, chain: Chain, gate: Gate) -> None:
+        self._chain = chain
+        self._gate = gate
+        self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
+
+    def parameters(self, standing: Standing) -> ModelRequestParameters:
+        """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
+        offered = self._gate.offered(standing)
+        names = tuple(tool.name for tool in offered)
+        if names not in self._toolsets:
+            self._toolsets[names] = toolset(offered)
+        return self._toolsets[names]
+
+    def holds(self, standing: Standing, context: Context) -> bool:
+        """Say whether a context fits."""
+        return self._chain.window(standing).holds(context.messages, self.parameters(standing))
+
+    def half(self, standing: Standing, context: Context) -> bool:
+        """Say whether a context leaves half of the window free, for a recap and what comes."""
+        tokens = self._chain.window(standing).tokens
+        return tokens is None or estimated(context.messages, self.parameters(standing)) <= tokens // 2
+
+    def reads_on(self, standing: Standing) -> bool:
+        """Say whether a session can read what is held, from any place in it."""
+        return any(tool.name == ADMIT for tool in self._gate.offered(standing))
+
+    def share(self, standing: Standing, results: int) -> int | None:
+        """Return how many characters each of `results` of one step may always have, None if nobody knows."""
+        return self._chain.window(standing).share(results)
+
+    def left(self, standing: Standing, context: Context, results: int) -> int | None:
+        """Return how many characters each of the next `results` of a step may have, None if nobody knows."""
+        return self._chain.window(standing).room(context.messages, self.parameters(standing), results)

@@ -1,0 +1,74 @@
+"""Telling the owner in private what they alone can mend: a key that a model's provider refuses, a name that is wrong.
+
+The person who asked in a chat reads one sentence that names nothing. What the owner is told has the label of the
+session that met with it, so it is said where that may be known, and each label is counted by itself: once an hour for
+each thing. At the console nobody may be sitting; there the turn's own notice tells it.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from bot import labelling, principals
+from bot.authorize import Caller, Ingress
+from bot.clock import Clock
+from bot.errors import StoreError
+from bot.failures import HOUR, Failure, Failures
+from bot.gate.gate import Gate
+from bot.outbox import Outbox
+from bot.sessions.counts import CountStore
+from bot.standing import Standing
+from policy.labels import Label
+from policy.request import Role
+
+TOLD: Final = "{where}: {cause}; {step}"
+
+_SECONDS: Final = 1.0
+_HOUR_MS: Final = round(HOUR * 1000)
+
+
+class Alerts:
+    """Tells owners of failures, and keeps what failed where other processes find it."""
+
+    def __init__(self, failures: Failures, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock) -> None:
+        self._failures = failures
+        self._store = store
+        self._gate = gate
+        self._outbox = outbox
+        self._clock = clock
+
+    async def serve(self) -> None:
+        """Run until cancelled."""
+        while True:
+            await asyncio.sleep(_SECONDS)
+            await self._failures.share()
+            for failure in self._failures.to_tell():
+                with suppress(StoreError):
+                    await self._tell(failure)
+
+    async def _tell(self, failure: Failure) -> None:
+        """Tell the owners of a failure, unless they were told of it within the hour."""
+        label = self._gate.document.top if failure.label is None else failure.label.join(labelling.CONFIGURED)
+        name = f"mend/{failure.where}/{failure.cause}/{label}"
+        if await self._store.count(name, _HOUR_MS) > 1:
+            return
+        text = TOLD.format(where=failure.where, cause=failure.cause, step=failure.step)
+        told = False
+        for owner, person in self._gate.document.principals.items():
+            if person.role is Role.OWNER:
+                told |= await self._told(Caller(owner, person.role, person.clearance, Ingress.COMMAND), text, label)
+        if not told:
+            await self._store.keep(name, 0)
+
+    async def _told(self, owner: Caller, text: str, label: Label) -> bool:
+        """Tell one owner at the first place where that may be said; return whether it was."""
+        for home in labelling.private_places(self._gate.document, owner.principal, label):
+            if home.channel == principals.CONSOLE or home.channel not in self._outbox.channels:
+                continue
+            destination = await self._gate.destination(home)
+            if destination.shared:
+                continue
+            standing = Standing.of_caller(owner, home, destination, self._clock.wall_ms())
+            if await self._outbox.tell(standing, text, (), label):
+                return True
+        return False

@@ -1,0 +1,164 @@
+"""What failed in the last hour, for `/doctor`: models, platforms, servers and the store, in all processes of a store.
+
+It is taken from the warnings that are logged, those that name a `subject`. What one tells has a label: that of the
+session it failed for, or of the configuration where no session is concerned; where neither is known, the highest. How
+often something failed is not told. Processes keep what they know in the vault, for as long as it counts.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
+
+from bot.clock import Clock
+from bot.labelling import CONFIGURED
+from bot.logs import OURS, in_session
+from channels.base import Vault, VaultError
+from policy.errors import LabelTextError
+from policy.labels import Label, parse
+
+HOUR: Final = 3600.0
+"""Seconds that a failure is told for."""
+
+_MOST: Final = 100
+_PREFIX: Final = "failures/"
+_OPEN: Final = ("channels.", "bot.store.")
+"""Loggers of what fails for everybody, unless it does so within a session."""
+
+
+_Kind: TypeAlias = tuple[str, str, Label | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that failed: its name, why, where it was asked, how the operator mends it if they have to.
+
+    `label` is None where it is not known. `at` is in seconds since 1970.
+    """
+
+    subject: str
+    cause: str
+    address: str
+    step: str
+    label: Label | None
+    at: float
+
+    @property
+    def where(self) -> str:
+        """What failed, and where it was asked."""
+        return f"{self.subject} at {self.address}" if self.address else self.subject
+
+    @property
+    def kind(self) -> _Kind:
+        """What another failure is told as one with, the newest of them."""
+        return self.where, self.cause, self.label
+
+
+class Failures(logging.Handler):
+    """Takes failures from the log. `name` is this process's at the store."""
+
+    def __init__(self, vault: Callable[[], Vault], clock: Clock, name: str) -> None:
+        super().__init__(logging.WARNING)
+        self._vault = vault
+        self._clock = clock
+        self._key = f"{_PREFIX}{name}"
+        self._known: dict[_Kind, Failure] = {}
+        self._to_tell: dict[_Kind, Failure] = {}
+        self._shared = 0
+        self._taken = 0
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Take what is logged in a block."""
+        loggers = [logging.getLogger(name) for name in OURS]
+        for logger in loggers:
+            logger.addHandler(self)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a failure."""
+        given = record.__dict__
+        subject, cause = given.get("subject", ""), given.get("cause") or str(record.msg)
+        if not subject:
+            return
+        label = given.get("label")
+        if label is None and record.name.startswith(_OPEN) and not in_session():
+            label = CONFIGURED
+        failure = Failure(
+            subject,
+            cause,
+            given.get("address", ""),
+            given.get("step", ""),
+            label,
+            record.created,
+        )
+        self._known.pop(failure.kind, None)
+        self._known[failure.kind] = failure
+        if len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        self._taken += 1
+        if given.get("alert"):
+            self._to_tell[failure.kind] = failure
+
+    def newest(self) -> tuple[Failure, ...]:
+        """Return what failed in this process within the last hour, newest last."""
+        since = self._clock.wall_ms() / 1000 - HOUR
+        return tuple(one for one in tuple(self._known.values()) if one.at >= since)
+
+    def to_tell(self) -> tuple[Failure, ...]:
+        """Return what the owner is to be told of, once: what was logged as an `alert`."""
+        told, self._to_tell = self._to_tell, {}
+        return tuple(told.values())
+
+    async def share(self) -> None:
+        """Let other processes know of what failed here, if anything did since the last time."""
+        taken = self._taken
+        if taken == self._shared:
+            return
+        written = json.dumps([_written(one) for one in self.newest()]).encode()
+        with suppress(VaultError):
+            await self._vault().put(self._key, written, HOUR)
+            self._shared = taken
+
+    async def all(self) -> tuple[Failure, ...]:
+        """Return what failed within the last hour in any process, the newest of each kind, newest first."""
+        found = {one.kind: one for one in await self.elsewhere()}
+        for one in self.newest():
+            if one.kind not in found or found[one.kind].at < one.at:
+                found[one.kind] = one
+        return tuple(sorted(found.values(), key=lambda one: -one.at))
+
+    async def elsewhere(self) -> list[Failure]:
+        """Return what failed in other processes, oldest first; nothing while the store is away."""
+        vault, found, since = self._vault(), list[Failure](), self._clock.wall_ms() / 1000 - HOUR
+        with suppress(VaultError):
+            for name in await vault.names(_PREFIX):
+                written = None if name == self._key else await vault.get(name)
+                found += _read(written or b"[]")
+        return sorted((one for one in found if one.at >= since), key=lambda one: one.at)
+
+
+def _written(failure: Failure) -> dict[str, str | float]:
+    return {
+        "subject": failure.subject,
+        "cause": failure.cause,
+        "address": failure.address,
+        "step": failure.step,
+        "label": "" if failure.label is None else str(failure.label),
+        "at": failure.at,
+    }
+
+
+def _read(written: bytes) -> Iterator[Failure]:
+    """Yield what another process wrote, as far as this one understands it."""
+    found: object = json.loads(written)
+    for one in cast("list[dict[str, str]]", found if isinstance(found, list) else []):
+        with suppress(KeyError, TypeError, ValueError, LabelTextError):
+            label = parse(one["label"]) if one["label"] else None
+            yield Failure(one["subject"], one["cause"], one["address"], one["step"], label, float(one["at"]))

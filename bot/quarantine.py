@@ -1,0 +1,94 @@
+"""Sessions that cannot be worked, or that take nothing in: left alone for a growing pause, so that no other notices.
+
+Operators are told once, by one row of the audit and one line of the log, and by `lockgate doctor` for as long as it
+lasts. It ends when the session can be worked again, or when an operator lets it out. Nobody else is told: a record
+that cannot be read may be of a session that read anything.
+"""
+
+import logging
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from bot.logs import bound
+from bot.sessions.quarantine import Doing, Quarantined, QuarantineStore
+from bot.sessions.records import AuditRow
+from bot.sessions.values import SCHEMA
+
+QUARANTINED: Final = "a session is in quarantine"
+RELEASED: Final = "a session is out of quarantine"
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class Quarantine:
+    """Knows which sessions are in quarantine, as of a moment ago."""
+
+    def __init__(self, store: QuarantineStore) -> None:
+        self._store = store
+        self._known: dict[tuple[str, Doing], tuple[Quarantined, float]] = {}
+
+    def rests(self, sid: str) -> bool:
+        """Say whether a session is not to be worked now; a newer program than the one that failed may try."""
+        known, until = self._known.get((sid, Doing.WORK), (None, 0.0))
+        return known is not None and known.schema >= SCHEMA and anyio.current_time() < until
+
+    def tries(self, sid: str) -> int:
+        """Return how often a session could not be worked since it is in quarantine."""
+        known, _ = self._known.get((sid, Doing.WORK), (None, 0.0))
+        return 0 if known is None else known.tries
+
+    def due(self) -> tuple[str, ...]:
+        """Return the sessions that are to be looked at, as their pause is over: there may be nothing else to do."""
+        return tuple(sid for sid, doing in self._known if doing is Doing.WORK and not self.rests(sid))
+
+    async def refresh(self) -> None:
+        """Learn what other processes put there or let out. Raises StoreError."""
+        self._known = {(one.sid, one.doing): _until(one) for one in await self._store.quarantined()}
+
+    async def put(self, sid: str, doing: Doing, error: Exception) -> None:
+        """Note that something could not be done with a session. Raises StoreError."""
+        kind, where = type(error).__name__, _where(error)
+        body: dict[str, str] = {"session": sid, "doing": doing.value, "error": kind, "where": where}
+        one, new = await self._store.quarantine(
+            sid, doing, kind, where, (AuditRow("quarantined", doing.value, {**body}),)
+        )
+        self._known[sid, doing] = _until(one)
+        if new:
+            with bound(session=sid):
+                _LOGGER.error(QUARANTINED, exc_info=error, extra={"subject": doing.value, "kind": kind, "where": where})
+
+    async def done(self, sid: str, doing: Doing) -> None:
+        """Note that something could be done with a session; only one that was in quarantine costs anything.
+
+        Raises StoreError.
+        """
+        if self._known.pop((sid, doing), None) is not None:
+            row = AuditRow("released", doing.value, {"session": sid, "doing": doing.value})
+            if await self._store.unquarantine(sid, doing, (row,)):
+                with bound(session=sid):
+                    _LOGGER.warning(RELEASED, extra={"subject": doing.value})
+
+    async def release(self, sid: str, actor: str) -> bool:
+        """Let a session out, so that it is tried at once; return whether it was in. Raises StoreError."""
+        released = False
+        for doing in Doing:
+            row = AuditRow("released", actor, {"session": sid, "doing": doing.value})
+            released |= await self._store.unquarantine(sid, doing, (row,))
+        return released
+
+    async def all(self) -> Sequence[Quarantined]:
+        """Return all sessions in quarantine. Raises StoreError."""
+        return await self._store.quarantined()
+
+
+def _until(one: Quarantined) -> tuple[Quarantined, float]:
+    return one, anyio.current_time() + one.rest / 1000
+
+
+def _where(error: Exception) -> str:
+    """Return where in the program an error came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
