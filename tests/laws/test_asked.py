@@ -64,12 +64,21 @@ _TASK: Final = "the task"
 
 
 class _Mind(Scripted):
-    """A model that holds a text, passes it on, and reads its log back; in `sent` is all that it was ever sent."""
+    """A model that holds a text, passes it on, and reads its log back.
+
+    In `sent` is all that it was ever sent: first what reached the session that asks, then what reached its parent. The
+    two sessions work beside each other, so the order between them tells nothing.
+    """
 
     def __init__(self, calls: int, *, background: bool) -> None:
         super().__init__()
         self.calls, self.background = calls, background
-        self.sent: list[str] = []
+        self._asking: list[str] = []
+        self._others: list[str] = []
+
+    @property
+    def sent(self) -> list[str]:
+        return [*self._asking, *self._others]
 
     async def request(
         self,
@@ -81,8 +90,8 @@ class _Mind(Scripted):
         said = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
         prompts = [str(part.content) for part in said if isinstance(part, UserPromptPart)]
         results = [str(part.content) for part in said if isinstance(part, ToolReturnPart)]
-        self.sent.append(json.dumps([prompts, results]))
         works = not self.background or _TASK in prompts[0]
+        (self._asking if works else self._others).append(json.dumps([prompts, results]))
         steps = self._steps(results) if works else [[proposed("sessions_spawn", {"task": _TASK}, name="s1")]]
         made = sum(isinstance(message, ModelResponse) for message in messages)
         parts = steps[made] if made < len(steps) else [TextPart(f"heard {results[-1]}")]
