@@ -7,6 +7,7 @@ number of workers may run, and a turn that a crashed one left goes on in another
 import asyncio
 import logging
 import traceback
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -61,7 +62,7 @@ _SOON: Final = 0.5
 """Seconds that a turn takes before it is shown that it goes on: most are over by then, and a signal is a request."""
 
 _MOMENT: Final = 0.2
-"""Seconds within which whoever waits for hints takes one."""
+"""Seconds within which whoever waits for hints takes one, and how long a crowded pool waits for a turn to end."""
 
 
 class Worker:
@@ -109,6 +110,7 @@ class Worker:
         self._soon = soon
         self._slots = asyncio.Semaphore(parallel)
         self._pools = dict[str, tuple[str, Label]]()
+        self._crowded = deque[asyncio.Event]()
         self._busy = set[str]()
         self._again = set[str]()
         self._turns: dict[str, OpenTurn] = {}
@@ -218,10 +220,17 @@ class Worker:
             yield
         finally:
             del self._pools[claim.sid]
+            if self._crowded:
+                self._crowded.popleft().set()
 
     async def _give_back(self, claim: Claim) -> None:
-        """Keep a session of a crowded pool for a moment, and leave it to this worker or another then."""
-        await asyncio.sleep(_MOMENT)
+        """Keep a session of a crowded pool until a turn ends, a moment at most; then leave it to whatever worker."""
+        over = asyncio.Event()
+        self._crowded.append(over)
+        with anyio.move_on_after(_MOMENT):
+            await over.wait()
+        with suppress(ValueError):
+            self._crowded.remove(over)
         with suppress(StoreError):
             await self._store.release(claim)
 

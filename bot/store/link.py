@@ -13,7 +13,8 @@ from ssl import SSLCertVerificationError
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
-from redis.asyncio import BlockingConnectionPool
+import hiredis
+from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -40,6 +41,9 @@ Arg: TypeAlias = bytes | str | int
 Command: TypeAlias = Sequence[Arg]
 # What a server answers has no static type; `wire` gives it one.
 Reply: TypeAlias = Any
+
+# The library's signature is of a tuple of one.
+_packed: Final = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis.pack_command)
 
 _LOGGER: Final = logging.getLogger(__name__)
 _TRIES: Final = 2
@@ -69,7 +73,7 @@ class Link:
 
     def __init__(
         self,
-        pool: BlockingConnectionPool,
+        pool: ConnectionPool,
         scripts: dict[Script, ScriptText],
         *,
         timeout: float,
@@ -89,6 +93,8 @@ class Link:
         self._timeout = timeout
         self._revive = revive
         self._reviving = asyncio.Lock()
+        self._room = asyncio.Semaphore(pool.max_connections)
+        self._idle = list["AbstractConnection"]()
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         """Run a script and return its reply; `hints` go along in the same round trip, their replies are dropped.
@@ -187,26 +193,29 @@ class Link:
         _LOGGER.warning(event, extra=facts)
 
     async def _once(self, commands: Sequence[Command]) -> list[Reply]:
-        # The library leaves its signatures untyped.
+        # The library leaves its signatures untyped. Its pool takes longer to hand a connection out than a server
+        # takes to answer on it, so what was once had is kept here.
         pool = cast("Any", self._pool)
-        connection: AbstractConnection = await pool.get_connection()
-        try:
-            packed = connection.pack_command(*commands[0]) if len(commands) == 1 else connection.pack_commands(commands)
-            await connection.send_packed_command(packed, check_health=False)
-            replies: list[Reply] = []
-            for _ in commands:
-                try:
-                    replies.append(await connection.read_response())
-                except ResponseError as error:
-                    replies.append(error)
-        except BaseException:
-            # Cancelled or broken between question and answer: what still arrives belongs to nobody.
-            await connection.disconnect(nowait=True)
-            raise
-        else:
-            return replies
-        finally:
-            await pool.release(connection)
+        async with self._room:
+            connection: AbstractConnection = self._idle.pop() if self._idle else await pool.get_connection()
+            try:
+                await pool.ensure_connection(connection)
+                packed = b"".join([_packed(tuple(command)) for command in commands])
+                await connection.send_packed_command(packed, check_health=False)
+                replies: list[Reply] = []
+                for _ in commands:
+                    try:
+                        replies.append(await connection.read_response())
+                    except ResponseError as error:
+                        replies.append(error)
+            except BaseException:
+                # Cancelled or broken between question and answer: what still arrives belongs to nobody.
+                await connection.disconnect(nowait=True)
+                raise
+            else:
+                return replies
+            finally:
+                self._idle.append(connection)
 
     async def _restore(self) -> None:
         if self._revive is not None:
@@ -214,17 +223,16 @@ class Link:
                 await self._revive()
 
 
-def make_pool(url: str, *, connections: int, timeout: float, name: str) -> BlockingConnectionPool:
+def make_pool(url: str, *, connections: int, timeout: float, name: str) -> ConnectionPool:
     """Return a pool for `redis://`, `rediss://` or `unix://`; nothing is connected yet.
 
-    `timeout` in seconds is how long a caller waits for a free connection, `name` what the server calls each.
+    `timeout` in seconds is how long connecting may take, `name` what the server calls each connection.
     Raises StoreError: not such an address.
     """
     try:
-        return cast("Any", BlockingConnectionPool).from_url(
+        return cast("Any", ConnectionPool).from_url(
             url,
             max_connections=connections,
-            timeout=timeout,
             socket_timeout=None,
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),

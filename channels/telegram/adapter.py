@@ -6,15 +6,14 @@ called, so the libraries that log those are kept quiet, and no error carries a s
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
 from telegram.error import BadRequest, InvalidToken, TelegramError
-from telegram.request import HTTPXRequest
 
 from channels.base import Answer, Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
 from channels.download import download
@@ -31,6 +30,7 @@ from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.presses import Presses
+from channels.telegram.requests import Requests
 from channels.telegram.seen import Seen
 from channels.telegram.speak import Speaker
 from channels.telegram.webhook import Endpoint, Webhook
@@ -48,15 +48,6 @@ _HANDED_OUT: Final = 20_000_000
 """Bytes of the largest file that Telegram hands out."""
 _FETCHED_CALLS: Final = 4
 """How many calls' time a file may take."""
-
-
-class _Answer(Protocol):
-    """What is used of an HTTP response."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Its headers, by names in whatever case."""
-        ...
 
 
 class Telegram:
@@ -93,7 +84,8 @@ class Telegram:
         os.environ.setdefault("PTB_TIMEDELTA", "true")
         quiet()
         self._timing = timing or Timing()
-        self._request, self._polling = (_request(number, self._timing, self._heard) for number in (_CONNECTIONS, 1))
+        self._request = Requests(_CONNECTIONS, self._timing.call, self._heard)
+        self._polling = Requests(1, self._timing.call, self._heard)
         self._now_ms, self._skew = now_ms, tuple[Trouble, ...]()
         api = server.rstrip("/")
         self._bot = Calls(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
@@ -223,9 +215,9 @@ class Telegram:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
 
-    async def _heard(self, answer: _Answer) -> None:
+    async def _heard(self, headers: Mapping[str, str]) -> None:
         """Compare the clock with the one of an answer."""
-        self._skew = skewed(answer.headers, self._now_ms(), "what is to happen at a time happens at another")
+        self._skew = skewed(headers, self._now_ms(), "what is to happen at a time happens at another")
 
     async def _misnamed(self) -> list[Trouble]:
         """Tell of groups that the policy names by an id that they have at Telegram alone."""
@@ -342,15 +334,3 @@ class Telegram:
             except Exception:
                 _LOGGER.warning(poll.NOT_KEPT, extra={"subject": poll.SUBJECT}, exc_info=True)
         return True
-
-
-def _request(connections: int, timing: Timing, heard: Callable[[_Answer], Awaitable[None]]) -> HTTPXRequest:
-    return HTTPXRequest(
-        connections,
-        read_timeout=timing.call,
-        write_timeout=timing.call,
-        connect_timeout=timing.call,
-        pool_timeout=timing.call,
-        media_write_timeout=4 * timing.call,
-        httpx_kwargs={"event_hooks": {"response": [heard]}},
-    )

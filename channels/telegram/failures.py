@@ -9,11 +9,8 @@ from typing import Final
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
 
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
+from channels.telegram.requests import UnsentError
 
-# As the library names them: the connection was never made, so nothing was sent on it.
-_UNSENT: Final = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}
-)
 _REFUSED: Final = ("request entity too large", "too many requests")
 _GONE: Final = (
     *("chat not found", "user not found", "message thread not found", "topic_deleted", "peer_id_invalid"),
@@ -69,4 +66,4 @@ def by_webhook(error: Conflict) -> bool:
 
 
 def _unsent(error: NetworkError) -> bool:
-    return type(error.__cause__).__name__ in _UNSENT or any(error.message.lower().startswith(one) for one in _REFUSED)
+    return isinstance(error, UnsentError) or any(error.message.lower().startswith(one) for one in _REFUSED)

@@ -22,7 +22,7 @@ from channels.telegram.calls import read
 from channels.telegram.failures import by_webhook, seconds
 
 if TYPE_CHECKING:
-    from telegram.request import HTTPXRequest
+    from telegram.request import BaseRequest
 
 _LOGGER: Final = logging.getLogger(__name__)
 _BATCH: Final = 100
@@ -72,7 +72,7 @@ class Timing:
 class Poll:
     """Polls under a lease. `url` is the Bot API's with the token, `request` belongs to the polls alone."""
 
-    def __init__(self, url: str, request: "HTTPXRequest", lease: Lease, right: str, timing: Timing) -> None:
+    def __init__(self, url: str, request: "BaseRequest", lease: Lease, right: str, timing: Timing) -> None:
         self._url = url
         self._request = request
         self._lease = lease

@@ -122,11 +122,14 @@ class Bench:
 
 
 def crowd_config(folder: Path, channels: dict[str, object], accounts: list[str], **more: object) -> Config:
-    """Return a configuration for people of these accounts on these channels; `more` are sections besides."""
-    crowd = {"role": "member", "clearance": "INTERNAL", "accounts": accounts}
+    """Return a configuration for people with an account each on these channels; `more` are sections besides."""
     owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    crowd = {
+        f"person{number}": {"role": "member", "clearance": "INTERNAL", "accounts": [account]}
+        for number, account in enumerate(accounts)
+    }
     policy = {
-        "principals": {"owner": owner, "crowd": crowd},
+        "principals": {"owner": owner, **crowd},
         "channels": {name: {"classification": "INTERNAL"} for name in ("console", *channels)},
         "recipients": {},
     }

@@ -6,11 +6,11 @@ from itertools import count
 import anyio
 import pytest
 from aiohttp import web
-from telegram.request import HTTPXRequest
 
 from channels.message import Event, Inbound
 from channels.telegram.menu import Menu
 from channels.telegram.poll import Poll, Timing
+from channels.telegram.requests import Requests
 from channels.telegram.wire import Json
 from tests.channels.contract import Leases, until
 from tests.channels.telegram.kit import TelegramStage, staged
@@ -209,7 +209,7 @@ async def test_a_poll_whose_answer_drips_is_begun_anew() -> None:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    request = HTTPXRequest(1)
+    request = Requests(1, 0.2)
     timing = Timing(poll=0, call=0.2, pause=0.01, longest=0.02)
     poll = Poll(f"http://127.0.0.1:{runner.addresses[0][1]}/bot1:x", request, Leases(), "right", timing)
     async with anyio.create_task_group() as tasks:
