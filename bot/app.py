@@ -6,8 +6,9 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +74,10 @@ _SWEEP_SECONDS: Final = 2.0
 
 async def _nobody(_line: str) -> None:
     """Tell nobody: a process without a console is asked by the doctor."""
+
+
+def _untold(_name: str) -> None:
+    """Tell nobody which platform is listened to."""
 
 
 class App:
@@ -202,11 +207,14 @@ class App:
             tasks.create_task(self._alerts().serve())
             tasks.create_task(self._courier().serve())
 
-    async def listen(self) -> None:
-        """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`."""
+    async def listen(self, began: Callable[[str], None] = _untold) -> None:
+        """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
+
+        `began` is told the name of each when it is listened to.
+        """
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
-                tasks.create_task(adapter.serve(self.receive))
+                tasks.create_task(adapter.serve(self.receive, partial(began, adapter.name)))
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
