@@ -65,6 +65,7 @@ from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
     from bot.agent.thinking import Thinking
+    from bot.endings import Endings
     from bot.intake.transcriber import Transcriber
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
@@ -311,7 +312,6 @@ class App:
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
         from bot.agent.room import Room
-        from bot.endings import Endings
         from bot.intake.admission import Admission
         from bot.intake.files import Files
         from bot.worker import Worker
@@ -347,7 +347,7 @@ class App:
             gate=self.gate,
             admission=admission,
             agent=agent,
-            endings=Endings(self.gate, self.ids, self.offers, limits.approval_minutes * 60_000),
+            endings=self._endings(),
             outbox=self.outbox,
             copies=self.copies,
             policy=self.reloader,
@@ -356,6 +356,14 @@ class App:
             spawner=self.spawner,
             interval=_SWEEP_SECONDS,
         )
+
+    def _endings(self) -> "Endings":
+        from bot.endings import Endings
+        from bot.undelivered import Undelivered
+
+        limits = self.config.limits
+        undelivered = Undelivered(self.store, self.gate, limits.delivery_hours)
+        return Endings(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
 
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.
