@@ -6,8 +6,9 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +65,7 @@ from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
     from bot.agent.thinking import Thinking
+    from bot.endings import Endings
     from bot.intake.transcriber import Transcriber
     from bot.store.redis_store import RedisStore
     from bot.worker import Worker
@@ -73,6 +75,10 @@ _SWEEP_SECONDS: Final = 2.0
 
 async def _nobody(_line: str) -> None:
     """Tell nobody: a process without a console is asked by the doctor."""
+
+
+def _untold(_name: str) -> None:
+    """Tell nobody which platform is listened to."""
 
 
 class App:
@@ -202,11 +208,14 @@ class App:
             tasks.create_task(self._alerts().serve())
             tasks.create_task(self._courier().serve())
 
-    async def listen(self) -> None:
-        """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`."""
+    async def listen(self, began: Callable[[str], None] = _untold) -> None:
+        """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
+
+        `began` is told the name of each when it is listened to.
+        """
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
-                tasks.create_task(adapter.serve(self.receive))
+                tasks.create_task(adapter.serve(self.receive, partial(began, adapter.name)))
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -303,7 +312,6 @@ class App:
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
         from bot.agent.room import Room
-        from bot.endings import Endings
         from bot.intake.admission import Admission
         from bot.intake.files import Files
         from bot.worker import Worker
@@ -339,7 +347,7 @@ class App:
             gate=self.gate,
             admission=admission,
             agent=agent,
-            endings=Endings(self.gate, self.ids, self.offers, limits.approval_minutes * 60_000),
+            endings=self._endings(),
             outbox=self.outbox,
             copies=self.copies,
             policy=self.reloader,
@@ -348,6 +356,14 @@ class App:
             spawner=self.spawner,
             interval=_SWEEP_SECONDS,
         )
+
+    def _endings(self) -> "Endings":
+        from bot.endings import Endings
+        from bot.undelivered import Undelivered
+
+        limits = self.config.limits
+        undelivered = Undelivered(self.store, self.gate, limits.delivery_hours)
+        return Endings(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
 
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.

@@ -27,6 +27,7 @@ from bot.sessions.records import AuditRow
 from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
 from bot.standing import Call, Standing
 from bot.turn import OpenTurn
+from bot.undelivered import Undelivered
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
@@ -55,12 +56,16 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class Endings:
-    """Ends turns. `approval_life` is how long a question to people stands, in milliseconds."""
+    """Ends turns. `approval_life` is how long a question to people stands, in milliseconds.
 
-    def __init__(self, gate: Gate, ids: Ids, offers: Offers, approval_life: int) -> None:
+    `undelivered` tells of what did not reach those who asked before.
+    """
+
+    def __init__(self, gate: Gate, ids: Ids, offers: Offers, undelivered: Undelivered, approval_life: int) -> None:
         self._gate = gate
         self._ids = ids
         self._offers = offers
+        self._undelivered = undelivered
         self._asking = Asking(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
@@ -268,6 +273,7 @@ class Endings:
         if record.attempt > 1:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
+        before = await self._undelivered.before(turn)
         last = LastTurn(
             record.id,
             ended.reason,
@@ -279,12 +285,12 @@ class Endings:
         )
         return await turn.end(
             events=(*ended.events, events.turn_completed(standing, ended.reason.value)),
-            audit=audit,
+            audit=(*before.audit, *audit),
             take=ended.taken,
             settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
             end=last,
             status=Status.IDLE,
-            deliver=tuple(new for new in deliver if new is not None),
+            deliver=(*before.deliver, *(new for new in deliver if new is not None)),
             use=use,
         )
 

@@ -38,6 +38,14 @@ class LargeFileError(ChannelError):
         self.most = most
 
 
+class ListenError(ChannelError):
+    """A platform cannot be listened to until an operator mends it; `next_step` tells how."""
+
+    def __init__(self, problem: str, next_step: str) -> None:
+        super().__init__(problem)
+        self.next_step = next_step
+
+
 class VaultError(ChannelError):
     """What an adapter keeps cannot be read or written now, so what needs it was not done either."""
 
@@ -133,6 +141,14 @@ Returns what is left to be said of it. Raises an exception: it could not be kept
 """
 
 
+Began = Callable[[], None]
+"""Is told when what a platform tells can come: its first answer, its greeting, or the address that it is told."""
+
+
+def untold() -> None:
+    """Tell nobody that listening began."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """What is wrong with an adapter's connection: a sentence, and how to mend it.
@@ -163,8 +179,13 @@ class FileSource(Protocol):
 class Platform(Channel, FileSource, Protocol):
     """An adapter that listens by itself, as all do but the console."""
 
-    async def serve(self, receive: Receive) -> None:
-        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`."""
+    async def serve(self, receive: Receive, began: Began = untold) -> None:
+        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`.
+
+        `began` is told once, when listening has begun.
+
+        Raises ListenError: an operator has to mend it first. OSError: an address of this machine cannot be listened at.
+        """
         ...
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ from bot.cli.reloading import reloading
 from bot.cli.roles import Role
 from bot.config.model import Config
 from bot.errors import ConfigError, OperatorError, StoreGoneError
+from channels.base import ListenError
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
 WAITING: Final = "there is no store yet, waiting for it"
+_PORTS: Final = "see what listens at which port under `channels` in config.yaml"
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -45,13 +47,12 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
         app = await _opened(stack, config)
         try:
             await _until_ended(app, role)
-        except* OSError as broken:
-            unbound = broken
+        except* (OSError, ListenError) as broken:
+            error = _first(broken)
         else:
             return
-    raise OperatorError(
-        f"cannot listen, {_first(unbound)}", next_step="see what listens at which port under `channels` in config.yaml"
-    )
+    step = error.next_step if isinstance(error, ListenError) else _PORTS
+    raise OperatorError(f"cannot listen, {error}", next_step=step)
 
 
 async def _opened(stack: AsyncExitStack, config: Config) -> "App":
@@ -70,7 +71,7 @@ async def _opened(stack: AsyncExitStack, config: Config) -> "App":
         await asyncio.sleep(_PAUSE)
 
 
-def _first(broken: "BaseExceptionGroup[OSError]") -> OSError:
+def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | ListenError:
     """Return the first error of a group, however deep it is in it."""
     first = broken.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
@@ -83,12 +84,16 @@ async def _until_ended(app: "App", role: Role) -> None:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.deliver(_tell) if role is Role.CHANNELS else app.serve(_tell)))
             if role is not Role.WORKER:
-                work.append(tasks.create_task(app.listen()))
-            told = WORKING if role is Role.WORKER else LISTENING
-            await _tell(told.format(", ".join(app.config.channels.listened)))
+                work.append(tasks.create_task(app.listen(_began)))
+            else:
+                await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()
             for task in work:
                 task.cancel()
+
+
+def _began(platform: str) -> None:
+    _LOGGER.info(LISTENING.format(platform))
 
 
 async def _tell(line: str) -> None:

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot import events, labelling, principals, receipts
+from bot import events, labelling, principals, receipts, undelivered
 from bot.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.places import NOT_CLASSIFIED
@@ -66,15 +66,24 @@ async def status(context: CommandContext, argument: str) -> Reply:
     record = describe(state, context.caller.clearance)
     last = state.last_turn
     length = state.seq - state.generation_seq + 1
+    missed, label = await _undelivered(context, state)
     ended = "none" if last is None else f"{last.reason} ({last.error})" if last.error else str(last.reason)
     return Reply(
         f"session {state.sid} of {state.principal} on {record['channel']}\n"
         f"status {state.status}, taint {state.taint}, clearance {context.caller.clearance}\n"
         f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
         f"last turn {ended}\n"
-        f"usage {described(state.usage)}{observed}",
-        state.visibility,
+        f"usage {described(state.usage)}{observed}{missed}",
+        state.visibility.join(label),
     )
+
+
+async def _undelivered(context: CommandContext, state: SessionState) -> tuple[str, Label]:
+    """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
+    if not state.unsaid:
+        return "", PUBLIC
+    every, reader = await context.store.deliveries(state.sid), (await context.standing(None)).reader
+    return undelivered.lines(every, state.generation, Address.parse(state.home), context.caller.principal, reader)
 
 
 async def stop(context: CommandContext, argument: str) -> Reply:

@@ -213,6 +213,7 @@ class SessionState:
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
+    `unsaid` hints that there may be something that could not be delivered.
     """
 
     sid: str
@@ -239,6 +240,7 @@ class SessionState:
     model: str = ""
     mode: QueueMode = QueueMode.COLLECT
     turned: Label | None = None
+    unsaid: bool = False
 
     @property
     def title(self) -> Title | None:

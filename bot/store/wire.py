@@ -183,6 +183,7 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         model=text(got.get(b"model", b"")),
         mode=mode(got.get(b"mode", b"")),
         turned=labelled(b"turned") if b"turned" in got else None,
+        unsaid=b"dead" in got,
     )
 
 

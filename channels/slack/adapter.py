@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from slack_bolt.response import BoltResponse
 
-from channels.base import Audience, ChannelError, GoneError, Lease, Receive, Trouble, Vault, VaultError
+from channels.base import Audience, Began, ChannelError, GoneError, Lease, Receive, Trouble, Vault, VaultError, untold
 from channels.intake import Intake, Json, Kept
 from channels.lanes import Lanes
 from channels.message import Address, Attachment, Event, Moved, Outbound, Signal
@@ -97,8 +97,10 @@ class Slack:
         self._receive: Receive | None = None
         self._unread = 0
 
-    async def serve(self, receive: Receive) -> None:
+    async def serve(self, receive: Receive, began: Began = untold) -> None:
         """Listen until cancelled.
+
+        `began` is told once, when Slack greeted on a socket, or when its requests can come.
 
         Raises OSError: the address for Slack's requests, or for whoever installs the bot, cannot be listened at.
         """
@@ -122,9 +124,9 @@ class Slack:
         try:
             async with self._once.running(), self._intake.running(self._lease), self._installing():
                 if self._sockets is not None:
-                    await self._sockets.run(opened)
+                    await self._sockets.run(opened, began)
                 if self._listening is not None:
-                    await Endpoint(self._listening, self._timing.call).run(requested)
+                    await Endpoint(self._listening, self._timing.call).run(requested, began)
         finally:
             self._receive = None
 

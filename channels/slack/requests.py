@@ -15,6 +15,7 @@ from aiohttp import web
 from slack_bolt.response import BoltResponse
 from slack_sdk.signature import SignatureVerifier
 
+from channels.base import Began, untold
 from channels.listening import listening
 
 PATH: Final = "/slack/events"
@@ -54,8 +55,8 @@ class Endpoint:
         self._longest = longest
         self._verifier = SignatureVerifier(listening.secret)
 
-    async def run(self, answer: Answer) -> None:
-        """Hand on every request until cancelled.
+    async def run(self, answer: Answer, began: Began = untold) -> None:
+        """Hand on every request until cancelled; `began` is told when they can come.
 
         Raises OSError: the address cannot be listened at.
         """
@@ -66,6 +67,7 @@ class Endpoint:
         app = web.Application(client_max_size=LONGEST)
         app.router.add_post(PATH, post)
         async with listening(app, self._listening.host, self._listening.port, self._longest):
+            began()
             await asyncio.Event().wait()
 
     async def _response(self, request: web.Request, answer: Answer) -> web.Response:

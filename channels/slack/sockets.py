@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from anyio import current_time
 
-from channels.base import BusyChannelError, ChannelError, Trouble
+from channels.base import Began, BusyChannelError, ChannelError, Trouble, untold
 from channels.slack.clients import Clients
 from channels.slack.failures import FAILURES, code, failure, told
 from channels.slack.timing import Timing
@@ -49,13 +49,17 @@ class Sockets:
         self._token = token
         self._timing = timing
         self._running = False
+        self._began: Began = untold
         self._open = 0
         self._problem: Trouble | None = None
         self._kept: Trouble | None = None
 
-    async def run(self, answer: Answer) -> None:
-        """Hand on what comes until cancelled; connections are opened again for ever."""
-        self._running = True
+    async def run(self, answer: Answer, began: Began = untold) -> None:
+        """Hand on what comes until cancelled; connections are opened again for ever.
+
+        `began` is told of the first greeting.
+        """
+        self._running, self._began = True, began
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._timing.sockets):
@@ -148,6 +152,8 @@ class Sockets:
                     case "hello" if not greeted:
                         greeted, self._problem = True, None
                         self._open += 1
+                        self._began()
+                        self._began = untold
                     case "disconnect":
                         if not leaving.done():
                             leaving.set_result(0.0)

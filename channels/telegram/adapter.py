@@ -13,9 +13,22 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
-from telegram.error import BadRequest, InvalidToken, TelegramError
+from telegram.error import BadRequest, InvalidToken, RetryAfter, TelegramError
 
-from channels.base import Answer, Audience, ChannelError, LargeFileError, Lease, Receive, Trouble, Vault, VaultError
+from channels.base import (
+    Answer,
+    Audience,
+    Began,
+    ChannelError,
+    LargeFileError,
+    Lease,
+    ListenError,
+    Receive,
+    Trouble,
+    Vault,
+    VaultError,
+    untold,
+)
 from channels.download import download
 from channels.intake import Intake, Kept
 from channels.lanes import Lanes
@@ -24,19 +37,20 @@ from channels.skew import skewed
 from channels.telegram import poll, wire
 from channels.telegram.calls import Calls, UnreadableError
 from channels.telegram.crowd import Crowd
-from channels.telegram.failures import MovedError, failure
+from channels.telegram.failures import MovedError, failure, seconds
 from channels.telegram.logs import quiet
 from channels.telegram.menu import Menu, show
 from channels.telegram.moves import Moves
 from channels.telegram.poll import Poll, Timing
 from channels.telegram.presses import Presses
+from channels.telegram.registration import Registration, refused
 from channels.telegram.requests import Requests
 from channels.telegram.seen import Seen
 from channels.telegram.speak import Speaker
 from channels.telegram.webhook import Endpoint, Webhook
 
 if TYPE_CHECKING:
-    from telegram import User, WebhookInfo
+    from telegram import User
 
 SERVER: Final = "https://api.telegram.org"
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
@@ -97,12 +111,14 @@ class Telegram:
         self._moves = Moves(self._bot, vault, own)
         self._speaker = Speaker(self._bot, self._timing.typing)
         self._presses = Presses(self._bot, self._timing.press)
-        self._poll = Poll(self._bot.base_url, self._polling, lease, f"{wire.NAME}/{own}", self._timing)
         self._webhook = webhook
         self._lease = lease
+        here = f"{wire.NAME}/{own}"
+        self._registration = hooks = Registration(self._bot, vault, lease, here, self._timing)
+        self._poll = Poll(self._bot.base_url, self._polling, lease, here, self._timing, unhook=hooks.take_off)
         self._intake = Intake(
             vault,
-            f"{wire.NAME}/{own}/parked/",
+            hooks.right,
             self._take,
             beside=lambda update: wire.commands(update, self._me),
             pause=self._timing.pause,
@@ -119,22 +135,38 @@ class Telegram:
         """The bot's own account."""
         return f"{wire.NAME}:{self._me.id}"
 
-    async def serve(self, receive: Receive) -> None:
+    async def serve(self, receive: Receive, began: Began = untold) -> None:
         """Listen until cancelled.
 
-        Raises OSError: the webhook's address cannot be listened at.
+        `began` is told once, when a poll was answered, or when Telegram took the webhook.
+
+        Raises OSError: the webhook's address cannot be listened at. ListenError: Telegram refuses the webhook.
         """
         self._receive = receive
         try:
-            await self._introduce()
             if self._webhook is None:
+                await self._answered(self._learn)
+                await self._show_menus()
                 async with self._intake.running():
-                    await self._poll.run(self._came, self._intake.adopt)
+                    await self._poll.run(self._came, self._intake.adopt, began)
             else:
-                async with self._intake.running(self._lease):
-                    await Endpoint(self._webhook, self._timing.call).run(self._came)
+                await self._by_webhook(self._webhook, began)
         finally:
             self._receive = None
+
+    async def _by_webhook(self, webhook: Webhook, began: Began) -> None:
+        """Listen by a webhook: bound before Telegram is told, taken off where it cannot begin and nobody else does."""
+        endpoint = Endpoint(webhook, self._timing.call, lambda: bool(self._me.username))
+        try:
+            async with self._intake.running(self._lease), endpoint.open(self._came):
+                await self._answered(self._learn)
+                await self._answered(lambda: self._registration.register(webhook))
+                began()
+                await self._show_menus()
+                await self._registration.watch(webhook)
+        except (OSError, ListenError):
+            await self._registration.give_up()
+            raise
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes; Telegram hands out 20 MB at most.
@@ -206,7 +238,7 @@ class Telegram:
         except TelegramError:
             found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
         else:
-            found += self._hooked(hook)
+            found += await self._registration.troubles(hook, self._webhook)
             found += self._skew
             found += self._privacy(me)
         found += await self._misnamed()
@@ -230,16 +262,6 @@ class Telegram:
                     found.append(Trouble(told, f"write `{first}` in its place in config.yaml", names=True))
         return found
 
-    def _hooked(self, hook: "WebhookInfo") -> list[Trouble]:
-        if self._webhook is None:
-            return [poll.WEBHOOK] if hook.url else []
-        if hook.url != self._webhook.url:
-            return [Trouble("Telegram has another webhook for this bot", "start this one again, and only this one")]
-        if not hook.pending_update_count or not hook.last_error_message:
-            return []
-        waiting = f"{hook.pending_update_count} updates wait, as the webhook could not be reached or refused them"
-        return [Trouble(waiting, "look at the address, its certificate, and the store")]
-
     def _privacy(self, me: "User") -> list[Trouble]:
         if me.can_read_all_group_messages:
             return []
@@ -249,25 +271,35 @@ class Telegram:
             return [Trouble(f"{sees}, so it cannot observe them", step)]
         return [Trouble(sees, f"nothing to do if it is to be addressed there; otherwise {step}", remark=True)]
 
-    async def _introduce(self) -> None:
-        """Learn the bot's name, set its webhook and its menu; try until Telegram answers."""
-        pause = self._timing.pause
-        while not self._me.username:
+    async def _answered(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Ask Telegram something until it answers.
+
+        Raises ListenError: it refuses a webhook, or the token of a bot that has one.
+        """
+        pause, unanswered = self._timing.pause, "the bot could not begin to listen, it tries again"
+        while True:
+            asked = 0.0
             try:
-                me = await self._bot.get_me()
-                if not me.username:
-                    # A bot has one, and without it none of its commands is known for its own.
-                    raise UnreadableError
-                if self._webhook is not None:
-                    hook = self._webhook
-                    await self._bot.set_webhook(hook.url, allowed_updates=wire.UPDATES, secret_token=hook.secret)
+                return await call()
+            except VaultError as error:
+                _LOGGER.warning(unanswered, extra={"subject": poll.SUBJECT, "cause": str(error)})
             except TelegramError as error:
-                self._log_failed("the bot could not begin to listen, it tries again", error)
-                await anyio.sleep(self._timing.longest if isinstance(error, InvalidToken) else pause)
-                pause = min(2 * pause, self._timing.longest)
-            else:
-                self._me = replace(self._me, id=str(me.id), username=me.username or "")
-        await self._show_menus()
+                if self._webhook is not None and (reason := refused(error)) is not None:
+                    raise reason from None
+                self._log_failed(unanswered, error)
+                asked = self._timing.longest if isinstance(error, InvalidToken) else 0.0
+                asked = seconds(error) if isinstance(error, RetryAfter) else asked
+            await anyio.sleep(max(asked, pause))
+            pause = min(2 * pause, self._timing.longest)
+
+    async def _learn(self) -> None:
+        """Learn the bot's name. Raises TelegramError."""
+        if not self._me.username:
+            me = await self._bot.get_me()
+            if not me.username:
+                # A bot has one, and without it none of its commands is known for its own.
+                raise UnreadableError
+            self._me = replace(self._me, id=str(me.id), username=me.username)
 
     async def _show_menus(self) -> None:
         """Show the menus to whom they are meant for by now."""

@@ -52,6 +52,7 @@ class Calls(Bot):
     get_file = read(Bot.get_file)
     get_webhook_info = read(Bot.get_webhook_info)
     set_webhook = read(Bot.set_webhook)
+    delete_webhook = read(Bot.delete_webhook)
     get_chat_administrators = read(Bot.get_chat_administrators)
     set_my_commands = read(Bot.set_my_commands)
     delete_my_commands = read(Bot.delete_my_commands)

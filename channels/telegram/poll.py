@@ -2,6 +2,7 @@
 
 An update is confirmed by asking for the next, so a batch is handed on first, all at once, and what could not be kept
 comes again without what could. Whatever goes wrong is waited for, a little longer every time, and told by `troubles`.
+A webhook that this bot set itself is taken off; one of another program is not, and owners are told of it.
 """
 
 import json
@@ -16,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError, TimedOut
 
-from channels.base import Lease, Trouble, VaultError
+from channels.base import Began, Lease, Trouble, VaultError, untold
 from channels.telegram import wire
 from channels.telegram.calls import read
 from channels.telegram.failures import by_webhook, seconds
@@ -56,7 +57,8 @@ class Timing:
     `poll` is how long Telegram keeps a poll open without news, and `call` how long any call may take besides that.
     `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept,
     `press` how long a button that was pressed shows that it waits. After `typing` it is shown again that the bot is
-    typing, which Telegram shows for five seconds. A poll waits `patience` at most for what takes long to be kept.
+    typing, which Telegram shows for five seconds. A poll waits `patience` at most for what takes long to be kept, and
+    `free` for a right that nobody may have any more.
     """
 
     poll: float = 30.0
@@ -67,17 +69,37 @@ class Timing:
     press: float = 1.5
     typing: float = 4.0
     patience: float = 0.2
+    free: float = 4.0
+
+
+async def _left() -> Trouble | None:
+    """Leave a webhook as it is."""
+    return WEBHOOK
 
 
 class Poll:
-    """Polls under a lease. `url` is the Bot API's with the token, `request` belongs to the polls alone."""
+    """Polls under a lease. `url` is the Bot API's with the token, `request` belongs to the polls alone.
 
-    def __init__(self, url: str, request: "BaseRequest", lease: Lease, right: str, timing: Timing) -> None:
+    `unhook` takes off a webhook that is in the way if it may, and returns what still is.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        request: "BaseRequest",
+        lease: Lease,
+        right: str,
+        timing: Timing,
+        *,
+        unhook: Callable[[], Awaitable[Trouble | None]] = _left,
+    ) -> None:
         self._url = url
         self._request = request
         self._lease = lease
         self._right = right
         self._timing = timing
+        self._unhook = unhook
+        self._began: Began = untold
         self._offset = 0
         self._taken = set[int]()
         self._adopted = False
@@ -85,8 +107,12 @@ class Poll:
         self._problem: Trouble | None = None
         self.stalls = 0
 
-    async def run(self, take: Take, adopt: Adopt) -> None:
-        """Hand on every update until cancelled; what `take` fails with is tried again."""
+    async def run(self, take: Take, adopt: Adopt, began: Began = untold) -> None:
+        """Hand on every update until cancelled; what `take` fails with is tried again.
+
+        `began` is told of the first answer.
+        """
+        self._began = began
         while True:
             try:
                 async with self._lease.hold(self._right) as held:
@@ -177,14 +203,18 @@ class Poll:
             asked = f"{self._url}/getUpdates?{urlencode(wanted)}"
             found = await read(self._request.post)(asked, read_timeout=longest)
         self._answered = anyio.current_time()
+        self._began()
+        self._began = untold
         # What has no number could neither be confirmed nor kept apart from what has.
         return [one for one in found if _is_update(one)] if isinstance(found, list) else []
 
     async def _failed(self, error: TelegramError | TimeoutError) -> float:
         """Note what is wrong, and return how long to wait at least."""
         match error:
+            case Conflict() if by_webhook(error):
+                self._problem = await self._unhook()
             case Conflict():
-                self._problem = WEBHOOK if by_webhook(error) else _ANOTHER
+                self._problem = _ANOTHER
             case InvalidToken():
                 self._problem = NOT_ACCEPTED
                 return self._timing.longest
@@ -202,9 +232,13 @@ class Poll:
     def _log_failed(self, error: TelegramError | TimeoutError) -> None:
         """Log why a poll failed; the library's own words may hold the token."""
         problem = self._problem
-        facts = {"subject": SUBJECT, "cause": problem and problem.problem, "step": problem and problem.next_step}
+        if problem is None:
+            return
+        facts = {"subject": SUBJECT, "cause": problem.problem, "step": problem.next_step}
+        # Of what keeps the bot deaf until somebody acts, owners can still be told by the bot itself.
+        alert = {"alert": True} if problem is WEBHOOK else {}
         address = urlsplit(self._url).netloc
-        _LOGGER.warning("a poll failed", extra={**facts, "address": address, "kind": type(error).__name__})
+        _LOGGER.warning("a poll failed", extra={**facts, **alert, "address": address, "kind": type(error).__name__})
 
     async def _rebuilt(self) -> None:
         """Begin with new connections, whatever the old ones hang on."""

@@ -1,7 +1,8 @@
 """Being told of updates by Telegram itself, at an address of this machine.
 
 Telegram is answered 200 when an update is kept, and not before: any other answer makes it tell it again. Whoever knows
-the address but not the secret is told nothing, and what is too long is not read.
+the address but not the secret is told nothing, and what is too long is not read. Until the bot knows its own name an
+update cannot be understood, so it is to be told again.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import hmac
 import json
 import logging
 import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -50,14 +53,19 @@ class Webhook:
 
 
 class Endpoint:
-    """Listens for a webhook. `longest` is how long, in seconds, reading an update may take."""
+    """Listens for a webhook. `longest` is how long, in seconds, reading an update may take.
 
-    def __init__(self, webhook: Webhook, longest: float) -> None:
+    `ready` tells whether updates can be taken in by now.
+    """
+
+    def __init__(self, webhook: Webhook, longest: float, ready: Callable[[], bool]) -> None:
         self._webhook = webhook
         self._longest = longest
+        self._ready = ready
 
-    async def run(self, take: "Take") -> None:
-        """Hand on every update until cancelled; one that `take` fails with is told again.
+    @asynccontextmanager
+    async def open(self, take: "Take") -> AsyncGenerator[None]:
+        """Hand on every update while the block runs; one that `take` fails with is told again.
 
         Raises OSError: the address cannot be listened at.
         """
@@ -68,12 +76,13 @@ class Endpoint:
         app = web.Application(client_max_size=LONGEST)
         app.router.add_post(urlsplit(self._webhook.url).path or "/", post)
         async with listening(app, self._webhook.host, self._webhook.port, self._longest):
-            await asyncio.Event().wait()
+            yield
 
     async def _status(self, request: web.Request, take: "Take") -> HTTPStatus:
         given = request.headers.get(_HEADER, "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, self._webhook.secret.encode()):
-            return HTTPStatus.FORBIDDEN
+        genuine = hmac.compare_digest(given, self._webhook.secret.encode())
+        if not genuine or not self._ready():
+            return HTTPStatus.SERVICE_UNAVAILABLE if genuine else HTTPStatus.FORBIDDEN
         try:
             async with asyncio.timeout(self._longest):
                 update: wire.Json | None = json.loads(await request.read())

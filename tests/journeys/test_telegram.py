@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.journeys.machine import Machine, policy
+from tests.sim.ports import free_port
 from tests.sim.telegram import Telegram, telegram
 from tests.sim.telegram_state import Chat
 from tests.sim.telegram_world import Person
@@ -229,6 +230,8 @@ async def test_a_port_that_is_taken_is_told_in_one_sentence(tmp_path: Path) -> N
         assert ended.code == 2
         assert "cannot listen" in ended.err
         assert f"{server.port}" in ended.err
+        assert "listening to" not in ended.err
+        assert server.asked("setWebhook") == []
         assert "Traceback" not in ended.err
 
 
@@ -236,3 +239,44 @@ def test_there_must_be_something_to_listen_to(machine: Machine) -> None:
     """Nothing is listened to as shipped, and the operator is told so."""
     ended = machine.run("run")
     assert (ended.code, "no platform is configured" in ended.err) == (2, True)
+
+
+async def test_from_polling_to_a_webhook_and_back_nobody_calls_telegram_by_hand(tmp_path: Path) -> None:
+    """An operator changes the configuration, and each time the bot hears; also after a webhook that was killed."""
+    async with telegram() as server:
+        ann, machine = server.user("Ann"), Machine(tmp_path)
+        polls = config(server, ann)
+        hooked, port = json.loads(polls), free_port()
+        hooked["channels"]["telegram"]["webhook"] = {"url": "https://bot.example/hook", "secret": "HOOK", "port": port}
+        more = {"BOT_TOKEN": server.token, "HOOK": "s" * 20}
+        async with machine.listening(polls, more):
+            ann.says(None, "/whoami")
+            await hears(server, ann.private, "you are ann")
+        async with machine.listening(json.dumps(hooked), more):
+            await server.until(lambda: server.state.webhook.url, PATIENCE)
+        (machine.folder / "config.yaml").write_text(json.dumps(hooked))
+        process = await asyncio.to_thread(lambda: machine.start("run", **more))
+        await server.until(lambda: len(server.asked("setWebhook")) == 2, PATIENCE)
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+        assert server.state.webhook.url == "https://bot.example/hook"
+        async with machine.listening(polls, more):
+            ann.says(None, "are you there?")
+            await hears(server, ann.private, "are you there?")
+        assert server.asked("deleteWebhook") == [{}]
+
+
+async def test_a_webhook_that_telegram_refuses_is_told_in_one_sentence(tmp_path: Path) -> None:
+    """An operator learns that the address is wrong and where it is written; nothing is left at Telegram."""
+    async with telegram() as server:
+        machine, text = Machine(tmp_path), json.loads(config(server, server.user("Ann")))
+        hook = {"url": "https://bot.example:7777/hook", "secret": "HOOK", "port": free_port()}
+        text["channels"]["telegram"]["webhook"] = hook
+        (machine.folder / "config.yaml").write_text(json.dumps(text))
+        ended = await asyncio.to_thread(lambda: machine.run("run", BOT_TOKEN=server.token, HOOK="s" * 20))
+        assert ended.code == 2
+        assert "Telegram does not take the webhook: it must be at port 443, 80, 88 or 8443" in ended.err
+        assert "channels.telegram.webhook.url" in ended.err
+        assert "listening to" not in ended.err
+        assert "Traceback" not in ended.err
+        assert server.state.webhook.url == ""

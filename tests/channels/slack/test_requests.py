@@ -123,3 +123,17 @@ def test_an_empty_secret_is_none() -> None:
     with pytest.raises(ValueError, match="signing secret"):
         Listening("127.0.0.1", 1, " ")
     assert "s3cret" not in repr(Listening("127.0.0.1", 1, "s3cret"))
+
+
+async def test_listening_is_told_when_requests_can_come_and_not_where_the_port_is_taken() -> None:
+    port, began = free_port(), list[str]()
+    listen = Listening("127.0.0.1", port, "signing-secret")
+    async with staged(listen=listen) as played, anyio.create_task_group() as tasks:
+        tasks.start_soon(played.adapter.serve, played.receive, lambda: began.append("first"))
+        await opened(port)
+        unable = played.another(listen=listen)
+        with pytest.raises(OSError, match=str(port)):
+            await unable.serve(played.receive, lambda: began.append("second"))
+        await unable.close()
+        tasks.cancel_scope.cancel()
+    assert began == ["first"]

@@ -160,3 +160,17 @@ async def test_what_is_no_envelope_or_holds_nothing_of_slacks_does_no_harm() -> 
         await first.stream.send_str("{")
         await until(lambda: first not in played.server.sockets.open and played.server.sockets.open)
         await hears(played, "and after")
+
+
+async def test_listening_is_told_when_slack_greeted_and_once() -> None:
+    async with staged(timing=replace(FAST, sockets=2)) as played:
+        began: list[int] = []
+        fault = played.server.fails("apps.connections.open", status=500, times=3)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(played.adapter.serve, played.receive, lambda: began.append(fault.times))
+            await played.server.sockets.connected(2)
+            await until(lambda: began)
+            await played.server.sockets.disconnect("refresh_requested")
+            await hears(played, "after")
+            tasks.cancel_scope.cancel()
+        assert began == [0]

@@ -16,7 +16,7 @@ from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
 
-FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1)
+FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1, free=0.2)
 
 
 class TelegramStage(Stage):
