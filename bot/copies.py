@@ -3,22 +3,27 @@
 Each copy that can be edited loses its buttons and gets one line. That line goes the way of all that is said, through
 the session's outbox, where its readers are asked for again; the store knows which copies there are, so that another
 process edits what this one left. Those are questions, and notices that something is held. Who answered is told in
-private chats alone: they are of people who were asked, or who asked.
+private chats alone: they are of people who were asked, or who asked. A question that could not be delivered is asked
+again where it came up as soon as somebody writes there: else they would wait behind what they never saw.
 """
 
 from collections import Counter
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from bot.errors import NotFoundError, SchemaError
 from bot.gate.gate import Gate
 from bot.outbox import Outbox
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.copies import Copy, CopyStore
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery
-from bot.sessions.port import OutboxStore
+from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
+from bot.sessions.port import OutboxStore, SessionStore
+from bot.sessions.records import AuditRow
 from channels.message import Address, OutboundKind
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 GONE: Final = "not asked any more"
 NOT_HELD: Final = "not held any more"
@@ -36,7 +41,7 @@ _WORDS: Final = MappingProxyType(
 )
 
 
-class Store(CopyStore, OutboxStore, Protocol):
+class Store(CopyStore, OutboxStore, SessionStore, Protocol):
     """What is asked of the store."""
 
 
@@ -65,6 +70,23 @@ class Copies:
             await self._close(copy)
         if copies:
             await self._outbox.collect(sid)
+
+    async def ask_again(self, sid: str) -> None:
+        """Put back what a session asks at its home and could not deliver, if somebody wrote there since it was put.
+
+        Raises StoreError.
+        """
+        state = await self._store.state(sid)
+        if state is None or state.turn is None or not (state.asks and state.unsaid and state.waiting_items):
+            return
+        newest = max((one.accepted_at for one in await self._store.waiting(sid)), default=0)
+        for one in await self._store.deliveries(sid):
+            here = (one.address, one.kind, one.turn) == (state.home, OutboundKind.QUESTION, state.turn.id)
+            if here and one.state is DeliveryState.FAILED and one.created_at < newest:
+                body: dict[str, JsonValue] = {"what": "retry", "key": one.key, "destination": one.address}
+                # Somebody may have let it go, or another process was faster.
+                with suppress(NotFoundError):
+                    await self._store.decide_dead(one, again=True, audit=(AuditRow("deadletter", "worker", body),))
 
     async def _close(self, copy: Copy) -> None:
         question, asked = await self._store.copied(copy)

@@ -253,6 +253,8 @@ class Worker:
             return
         # The claim read it along, so no turn begins by a policy that was replaced a moment ago.
         current = await self._policy.current()
+        if current and claim is None:
+            await self._copies.ask_again(sid)
         if current and (claim is None or claim.state.undelivered):
             await self._outbox.collect(sid)
         if claim is None:

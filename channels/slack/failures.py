@@ -30,6 +30,13 @@ _GONE: Final = frozenset(
     }
 )
 _TOKEN: Final = frozenset({"invalid_auth", "not_authed", "token_expired"})
+_NO_FILES: Final = frozenset(
+    {
+        *("file_type_not_allowed", "file_upload_size_restricted", "file_uploads_disabled"),
+        *("file_uploads_except_images_disabled", "storage_limit_reached", "access_denied", "no_permission"),
+    }
+)
+_TOO_LARGE: Final = 413
 # The connection was never made, so nothing was sent on it.
 _UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 
@@ -63,6 +70,12 @@ def failure(error: Exception) -> ChannelError:
     if told == "missing_scope":
         return ChannelError("the app lacks a scope; install it again with the manifest")
     return ChannelError("Slack refused the message" if told else "Slack cannot be reached")
+
+
+def refuses_file(error: Exception) -> bool:
+    """Tell whether a file is refused for good, where a text may still be taken."""
+    too_large = isinstance(error, aiohttp.ClientResponseError) and error.status == _TOO_LARGE
+    return too_large or code(error) in _NO_FILES
 
 
 def _unanswered(error: Exception) -> bool:

@@ -14,6 +14,9 @@ from channels.slack.render import Part, escaped, render
 REPEATED: Final = "(may have been shown before)"
 EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
+LEFT_OUT: Final = f"(the rest is left out: this workspace does not take the file {FILE})"
+"""What ends a text that was to be a file and is longer than what can be shown instead."""
+
 ACTION: Final = "lockgate.command"
 """What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
 
@@ -21,6 +24,8 @@ _TOLD: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER})
 """What holds nothing but the program's own words."""
 _LONGEST: Final = limits.PARTS * limits.TEXT
 """Of the characters that can be shown as messages at all."""
+_MOST: Final = 2 * limits.PARTS
+"""As how many messages a text is shown, at most, whose file is refused."""
 _LEAD: Final = 200
 _COMMAND: Final = re.compile(r"(?<![\w/.~-])/(\w+)(?![\w/-]|\.\w)")
 
@@ -48,16 +53,34 @@ def compose(outbound: Outbound, commands: Collection[str] = ()) -> Letter:
     In what the program tells, `commands` are written as they are typed on Slack, which takes what begins with a slash
     for a command of its own. What it asks is shown as it is: it may hold what others wrote.
     """
-    fitting, others = _sorted(outbound.buttons)
-    mark = f"{REPEATED}\n\n" if outbound.repeated else ""
-    said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
-    text = f"{mark}{said}{_typed(others)}"
+    text, mark, said, fitting = _whole(outbound, commands)
     verbatim = outbound.kind.verbatim
     rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
     if rendered is None or rendered.as_file:
         lead = render(f"{mark}{_first_line(said)}", links=outbound.links, verbatim=verbatim).parts
         return Letter(_sheets(lead[:1], fitting), clean(text).encode())
     return Letter(_sheets(rendered.parts, fitting))
+
+
+def spelled(outbound: Outbound, commands: Collection[str] = ()) -> Letter:
+    """Return the messages of a text whose file is refused: all of it, or its beginning and that the rest is left out.
+
+    Rendering it takes a while.
+    """
+    text, _, _, fitting = _whole(outbound, commands)
+    begun = text[: (_MOST + 1) * limits.TEXT]
+    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim or len(begun) > _LONGEST).parts
+    if len(parts) > _MOST or begun != text:
+        parts = (*parts[:_MOST], *render(LEFT_OUT, links=True).parts)
+    return Letter(_sheets(parts, fitting))
+
+
+def _whole(outbound: Outbound, commands: Collection[str]) -> tuple[str, str, str, list[Button]]:
+    """Return the text with what is written around it, its mark, what is said, and the buttons that can be pressed."""
+    fitting, others = _sorted(outbound.buttons)
+    mark = f"{REPEATED}\n\n" if outbound.repeated else ""
+    said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
+    return f"{mark}{said}{_typed(others)}", mark, said, fitting
 
 
 def _sheets(parts: tuple[Part, ...], buttons: list[Button]) -> tuple[Sheet, ...]:

@@ -13,7 +13,7 @@ from slack_sdk.errors import SlackApiError
 from channels.base import AmbiguousSendError, ChannelError, GoneError
 from channels.slack import traces
 from channels.slack.clients import Clients
-from channels.slack.failures import FAILURES, UNREADABLE, code, failure, told
+from channels.slack.failures import FAILURES, UNREADABLE, code, failure, refuses_file, told
 from channels.slack.letter import FILE, Sheet
 from channels.slack.place import Place
 from channels.slack.render import QUIET
@@ -30,6 +30,13 @@ V = TypeVar("V")
 
 class FixedError(ChannelError):
     """A message cannot be changed any more."""
+
+
+class FileRefusedError(ChannelError):
+    """A file is refused for good, where a text may still be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("Slack does not take the file there")
 
 
 class Post:
@@ -100,6 +107,8 @@ class Post:
                 pass
             return told(answer, "file_id")
         except FAILURES as error:
+            if refuses_file(error):
+                raise FileRefusedError from None
             raise _certain(failure(error), "Slack did not take the file") from None
 
     async def share(self, place: Place, file: str) -> None:
@@ -109,7 +118,7 @@ class Post:
         try:
             await client.files_completeUploadExternal(files=[{"id": file, "title": FILE}], **where)
         except FAILURES as error:
-            raise failure(error) from None
+            raise FileRefusedError() if refuses_file(error) else failure(error) from None
 
     async def publish(self, place: Place, blocks: list[dict[str, Any]]) -> None:
         """Show blocks as somebody's Home."""

@@ -2,7 +2,7 @@
 
 Nothing is said twice by itself: what Slack may have taken is reported as ambiguous where it is not found. What is for
 a thread never appears outside it. A text in several messages that Slack stops in the middle with a wait goes on where
-it was stopped, when it is sent again.
+it was stopped, when it is sent again. A text whose file Slack does not take is said in messages.
 
 A preview is a message that is edited. Slack's own streams are not used: they take Markdown to append, in which Slack
 itself reads mentions and makes links, with no way to tell it not to; and nothing appended can be taken back.
@@ -19,14 +19,15 @@ import anyio
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, Outbound, OutboundKind, Signal
 from channels.slack.clients import Clients
-from channels.slack.letter import CUT, Letter, Sheet, compose
+from channels.slack.letter import CUT, Letter, Sheet, compose, spelled
 from channels.slack.place import Place, place_of
-from channels.slack.post import FixedError, Post, remember
+from channels.slack.post import FileRefusedError, FixedError, Post, remember
 from channels.slack.status import RENEWED, Status
 from channels.slack.traces import Mark, key_of
 
 _AT_ONCE: Final = 2_000
 """Up to this many characters are rendered on the spot, which takes less than a switch of threads is worth."""
+_SPELLED: Final = " in messages"
 PACE: Final = 1.3
 """Seconds between two edits of previews in a workspace, where Slack takes fifty a minute and answers need some."""
 
@@ -189,7 +190,15 @@ class Speaker:
             raise ChannelError("whom it is for cannot be spoken to in private") from None
 
     async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> str:
-        mark = (outbound.address, outbound.key, outbound.repeated)
+        try:
+            return await self._in_order(outbound, letter, place, outbound.key)
+        except FileRefusedError:
+            text = await asyncio.to_thread(spelled, outbound, self._commands)
+            # Another key: where it was stopped is counted in its own messages.
+            return await self._in_order(outbound, text, place, f"{outbound.key}{_SPELLED}")
+
+    async def _in_order(self, outbound: Outbound, letter: Letter, place: Place, key: str) -> str:
+        mark = (outbound.address, key, outbound.repeated)
         steps = len(letter.sheets) + bool(letter.file)
         # Before the line above it, so that a file that Slack does not take is not announced.
         file = await self._post.upload(place.team, letter.file) if letter.file else ""
@@ -204,7 +213,7 @@ class Speaker:
             except BusyChannelError:
                 remember(self._done, mark, (number, receipt))
                 raise
-            except (AmbiguousSendError, GoneError):
+            except (AmbiguousSendError, GoneError, FileRefusedError):
                 raise
             except ChannelError:
                 if number:

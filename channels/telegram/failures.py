@@ -26,6 +26,13 @@ class MovedError(ChannelError):
         self.chat = chat
 
 
+class FileRefusedError(ChannelError):
+    """A file is refused for good, where a text may still be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("the chat does not take the file")
+
+
 def failure(error: TelegramError) -> ChannelError:
     """Return the error of ours for one of the library's."""
     match error:
@@ -58,6 +65,14 @@ def seconds(error: RetryAfter) -> float:
     """Return how long Telegram asks to wait."""
     asked = error.retry_after
     return asked.total_seconds() if isinstance(asked, timedelta) else float(asked)
+
+
+def refuses_file(error: TelegramError) -> bool:
+    """Tell whether a file is refused for good, where a text may still be taken."""
+    told = error.message.lower()
+    if isinstance(error, BadRequest):
+        return not any(sentence in told for sentence in _GONE)
+    return isinstance(error, NetworkError) and told.startswith("request entity too large")
 
 
 def by_webhook(error: Conflict) -> bool:

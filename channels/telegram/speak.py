@@ -1,7 +1,8 @@
 """Saying things in chats: messages in order, edited previews of what is still being written, and what is for one alone.
 
 Nothing is said twice by itself: what Telegram may have taken is reported as ambiguous. A text in several messages that
-Telegram stops in the middle with a wait goes on where it was stopped, when it is sent again.
+Telegram stops in the middle with a wait goes on where it was stopped, when it is sent again. A text whose file a chat
+does not take is said in messages.
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, Outbound, Signal
 from channels.telegram import wire
-from channels.telegram.failures import MovedError, failure, seconds
-from channels.telegram.letter import FILE, Letter, compose
+from channels.telegram.failures import FileRefusedError, MovedError, failure, refuses_file, seconds
+from channels.telegram.letter import FILE, Letter, compose, spelled
 
 if TYPE_CHECKING:
     from telegram import Bot, Message
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
 _REMEMBERED: Final = 256
+_SPELLED: Final = " in messages"
 _AT_ONCE: Final = 2_000
 """Up to this many characters are rendered on the spot, which takes less than a switch of threads is worth."""
 
@@ -177,6 +179,14 @@ class Speaker:
         return self._knows_ephemeral
 
     async def _say(self, outbound: Outbound, letter: Letter, place: Place) -> str:
+        try:
+            return await self._in_order(outbound, letter, place)
+        except FileRefusedError:
+            text = await asyncio.to_thread(spelled, outbound)
+            # Another key: where it was stopped is counted in its own messages.
+            return await self._in_order(replace(outbound, key=f"{outbound.key}{_SPELLED}"), text, place)
+
+    async def _in_order(self, outbound: Outbound, letter: Letter, place: Place) -> str:
         address, mark = outbound.address, (outbound.address, outbound.key, outbound.repeated)
         shown = self._previews.get(address)
         begun = self._done.pop(mark, 0)
@@ -266,8 +276,11 @@ class Speaker:
     async def _document(self, place: Place, letter: Letter, lead: "Part") -> int:
         try:
             return await self._upload(place, letter, lead.text, lead.entities)
-        except BadRequest as error:
-            if not lead.entities or "entit" not in error.message.lower():
+        except TelegramError as error:
+            unreadable = isinstance(error, BadRequest) and lead.entities and "entit" in error.message.lower()
+            if not unreadable and refuses_file(error):
+                raise FileRefusedError from None
+            if not unreadable:
                 raise
         return await self._upload(place, letter, lead.plain, ())
 

@@ -261,3 +261,44 @@ async def test_it_has_the_label_of_what_was_not_delivered_and_its_decision_is_in
         assert failed.label.level is CONFIDENTIAL.level
         *_, notice, answer = [row for row in await store.records(sid) if row.body.get("destination") == str(TEAM)]
         assert (notice.body["verdict"], answer.body["verdict"]) == ("ALLOW", "ALLOW")
+
+
+async def test_a_question_that_was_not_delivered_is_asked_again_when_somebody_writes(tmp_path: Path) -> None:
+    rule = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+    async with talking(tmp_path, failing(), rules=[rule]) as people:
+        rooms, store, sid = people.rooms, people.app.store, people.app.session_id(MEL)
+        assert isinstance(rooms, Failing)
+        rooms.fails = GoneError("blocked")
+        await people.send("mel", bang("current_time"), MEL)
+
+        async def unasked() -> bool:
+            here = [one for one in await store.deliveries(sid) if one.address == str(MEL)]
+            found = [one for one in here if one.kind == OutboundKind.QUESTION]
+            return bool(found) and all(one.state is DeliveryState.FAILED for one in found)
+
+        await eventually(unasked)
+        # Written while nothing can be said yet, it is tried once and no more.
+        await people.send("mel", "hello?", MEL)
+
+        async def tried() -> bool:
+            return "retry" in [row.body.get("what") for row in await store.records(sid)] and await unasked()
+
+        await eventually(tried)
+        assert [row.kind for row in await store.records(sid)].count("deadletter") == 1
+        rooms.fails = None
+        await people.send("mel", "are you there?", MEL)
+
+        async def asked() -> bool:
+            return bool(rooms.heard(MEL))
+
+        await eventually(asked)
+        (question,) = [one for one in rooms.sent if one.address == MEL]
+        assert question.kind is OutboundKind.QUESTION
+        await people.send("mel", "and now?", MEL)
+
+        async def looked() -> bool:
+            return any("wait" in text for text in rooms.heard(MEL)[1:])
+
+        await people.send("mel", "/queue", MEL)
+        await eventually(looked)
+        assert [one.kind for one in rooms.sent if one.address == MEL].count(OutboundKind.QUESTION) == 1

@@ -37,6 +37,10 @@ class Stage(ABC):
     def vanish(self) -> None:
         """Make the platform unable to take anything."""
 
+    @abstractmethod
+    def refuse_files(self) -> None:
+        """Make the platform take texts and no files, where it takes files at all."""
+
 
 class Leases:
     """Rights that one holder of this loop has at a time; `lost` takes them away, `broken` refuses them."""
@@ -155,6 +159,18 @@ class ChannelContract(ABC):
         elif stage.channel.marks_repeats:
             assert "once" in again
             assert again.strip() != "once"
+
+    @pytest.mark.parametrize("lines", [8_000, 60_000])
+    async def test_a_text_that_may_not_be_a_file_is_said_all_the_same(self, stage: Stage, lines: int) -> None:
+        stage.refuse_files()
+        words = [f"w{number:05}" for number in range(lines)]
+        await stage.channel.send(Outbound(stage.home, "\n".join(words), "k1"))
+        shown = stage.shown()
+        said = [word for word in words if word in shown]
+        assert said == words[: len(said)]
+        assert len(said) > 8_000 or len(said) == lines
+        # What is left out is said to be.
+        assert (len(said) < lines) == ("the rest is left out" in shown)
 
     async def test_where_it_cannot_speak_it_says_so(self, stage: Stage) -> None:
         before = stage.shown()

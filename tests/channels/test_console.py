@@ -31,6 +31,9 @@ class ConsoleStage(Stage):
     def vanish(self) -> None:
         self.output.close()
 
+    def refuse_files(self) -> None:
+        """A console takes none."""
+
 
 class TestConsole(ChannelContract):
     @pytest.fixture

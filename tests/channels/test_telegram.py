@@ -535,3 +535,55 @@ async def test_the_token_is_nowhere(played: TelegramStage, caplog: pytest.LogCap
     await wrong.close()
     assert "sendMessage" in caplog.text
     assert secret not in "".join(told) + caplog.text
+
+
+FILED = "\n".join(f"w{number:05}" for number in range(8_000))
+
+
+@pytest.mark.parametrize(
+    "status, told",
+    [
+        (400, "Bad Request: not enough rights to send documents to the chat"),
+        (400, "Bad Request: CHAT_SEND_DOCS_FORBIDDEN"),
+        (413, "Request Entity Too Large"),
+    ],
+)
+async def test_a_file_that_a_chat_refuses_is_said_in_messages(played: TelegramStage, status: int, told: str) -> None:
+    played.server.fails("sendDocument", status=status, told=told)
+    group = played.server.group("Team", played.alice)
+    await played.channel.send(says(at(group), FILED, buttons=(Button("Yes", "/yes"),)))
+    assert "\n".join(group.said).split() == FILED.split()
+    assert [len(shown.buttons) for shown in group.shows if shown.by_bot] == [0] * (len(group.said) - 1) + [1]
+    assert played.server.state.files == {}
+
+
+async def test_what_is_said_in_messages_goes_on_after_a_wait_where_it_stopped(played: TelegramStage) -> None:
+    played.refuse_files()
+    fault = played.server.fails("sendMessage", retry_after=7)
+    fault.meets = lambda method, _args: (
+        method == "sendMessage" and len(played.alice.private.said) == 3 and fault.times > 0
+    )  # type: ignore[method-assign]
+    with pytest.raises(BusyChannelError):
+        await played.channel.send(says(played.home, FILED))
+    await played.channel.send(says(played.home, FILED))
+    assert "\n".join(played.alice.private.said).split() == FILED.split()
+
+
+@pytest.mark.parametrize("status, told", [(400, "Bad Request: chat not found"), (502, ""), (429, "")])
+async def test_a_file_that_is_refused_for_another_reason_is_not_said_in_messages(
+    played: TelegramStage, status: int, told: str
+) -> None:
+    played.server.fails("sendDocument", status=status, told=told, retry_after=7 if status == 429 else 0)
+    with pytest.raises(ChannelError):
+        await played.channel.send(says(played.home, FILED))
+    assert played.alice.private.said == []
+
+
+async def test_a_chat_that_takes_neither_file_nor_text_is_an_error(played: TelegramStage) -> None:
+    played.refuse_files()
+    played.server.fails(
+        "sendMessage", status=400, told="Bad Request: not enough rights to send text messages to the chat"
+    )
+    with pytest.raises(ChannelError) as raised:
+        await played.channel.send(says(played.home, FILED))
+    assert not isinstance(raised.value, AmbiguousSendError | GoneError)

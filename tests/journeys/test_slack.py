@@ -311,3 +311,19 @@ def test_the_manifest_needs_no_token(machine: Machine) -> None:
     assert json.loads(made.out)["settings"]["socket_mode_enabled"] is True
     refused = machine.run("slack", "install")
     assert (refused.code, "channels.slack.install" in refused.err) == (2, True)
+
+
+async def test_an_answer_that_did_not_arrive_is_told_before_the_next(tmp_path: Path) -> None:
+    """Slack takes nothing for Ann for a while; she learns what she missed."""
+    async with slack() as server:
+        ann = server.user("ann")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            await ann.says(ann.dm(), "zero")
+            await hears(server, ann.dm(), "You said: zero")
+            lost = server.fails("chat.postMessage", error="is_archived")
+            lost.meets = lambda method, args: method == "chat.postMessage" and "first" in str(args)  # type: ignore[method-assign]
+            await ann.says(ann.dm(), "first")
+            await server.until(lambda: any(one.answer.get("error") == "is_archived" for one in server.calls), PATIENCE)
+            await ann.says(ann.dm(), "second")
+            await hears(server, ann.dm(), "You said: second")
+            assert [text for text in said(ann.dm()) if "could not be delivered" in text and "!history" in text]

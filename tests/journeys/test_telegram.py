@@ -280,3 +280,25 @@ async def test_a_webhook_that_telegram_refuses_is_told_in_one_sentence(tmp_path:
         assert "listening to" not in ended.err
         assert "Traceback" not in ended.err
         assert server.state.webhook.url == ""
+
+
+async def test_an_answer_that_did_not_arrive_is_told_before_the_next(tmp_path: Path) -> None:
+    """Telegram takes nothing for Ann for a while; she learns what she missed, and reads it."""
+    async with telegram() as server:
+        ann = server.user("Ann")
+        async with listening(Machine(tmp_path), server, config(server, ann)):
+            ann.says(None, "zero")
+            await hears(server, ann.private, "You said: zero")
+            lost = server.fails("sendMessage", status=403, told="Forbidden: bot was blocked by the user")
+            lost.meets = lambda method, args: method == "sendMessage" and "first" in args.text("text")  # type: ignore[method-assign]
+            ann.says(None, "first")
+            await server.until(lambda: lost.times < 1, PATIENCE)
+            ann.says(None, "second")
+            await hears(server, ann.private, "You said: second")
+            server.faults.clear()
+            (told,) = [text for text in ann.private.said if "could not be delivered" in text]
+            assert ann.private.said.index(told) == len(ann.private.said) - 2
+            ann.says(None, "/history")
+            await hears(server, ann.private, "You said: first")
+            ann.says(None, "/status")
+            await hears(server, ann.private, "not delivered: answer of")

@@ -65,7 +65,7 @@ class ResponseUrl:
 
 @dataclass
 class Http:
-    """Serves."""
+    """Serves. Of a file it takes `largest` bytes."""
 
     state: State
     sockets: Sockets
@@ -75,6 +75,7 @@ class Http:
     urls: dict[str, ResponseUrl] = field(default_factory=dict[str, ResponseUrl])
     codes: dict[str, slack_oauth.Grant] = field(default_factory=dict[str, slack_oauth.Grant])
     consents: str = ""
+    largest: int = 2**26
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def app(self) -> web.Application:
@@ -154,6 +155,8 @@ class Http:
         file = self.state.uploads.get(request.match_info["id"])
         if file is None:
             raise web.HTTPNotFound
+        if (request.content_length or 0) > self.largest:
+            raise web.HTTPRequestEntityTooLarge(self.largest, request.content_length or 0)
         if request.content_type == "multipart/form-data":
             part = await (await request.multipart()).next()
             file.data = bytes(await part.read()) if isinstance(part, BodyPartReader) else b""

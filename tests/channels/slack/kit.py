@@ -53,6 +53,9 @@ class SlackStage(Stage):
     def vanish(self) -> None:
         self.server.fails(status=500, times=1_000)
 
+    def refuse_files(self) -> None:
+        self.server.fails("files.getUploadURLExternal", error="file_uploads_disabled", times=1_000)
+
     async def receive(self, event: Event) -> None:
         if self.pauses:
             await anyio.sleep(self.pauses.pop(0))

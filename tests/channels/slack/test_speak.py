@@ -532,3 +532,38 @@ def test_what_is_remembered_has_a_bound() -> None:
     for number in range(1_000):
         remember(kept, number, number)
     assert (len(kept), max(kept)) == (256, 999)
+
+
+FILED = "\n".join(f"w{number:05}" for number in range(8_000))
+
+
+def spoken(messages: list[Message]) -> list[str]:
+    """Return the words of messages in order, without what shows them as they are."""
+    return [word for message in messages for word in message.text.split() if word != "```"]
+
+
+@pytest.mark.parametrize("method, lead", [("files.getUploadURLExternal", 0), ("files.completeUploadExternal", 1)])
+async def test_a_file_that_a_workspace_refuses_is_said_in_messages(scene: Scene, method: str, lead: int) -> None:
+    scene.played.fails(method, error="file_uploads_disabled")
+    receipt = await scene.says(scene.home, FILED, buttons=(Button("Yes", "/yes"),))
+    shown = scene.private()
+    assert spoken(shown[lead:]) == FILED.split()
+    assert receipt.partition("/")[2] == shown[-1].ts
+    assert shown[-1].blocks[-1]["type"] == "actions"
+
+
+async def test_a_file_that_is_too_large_is_said_in_messages(scene: Scene) -> None:
+    scene.played.http.largest = 1_000
+    await scene.says(scene.home, FILED)
+    assert spoken(scene.private()) == FILED.split()
+
+
+async def test_what_is_said_in_messages_goes_on_after_a_wait_where_it_stopped(scene: Scene) -> None:
+    scene.played.fails("files.getUploadURLExternal", error="file_uploads_disabled", times=2)
+    fault = scene.played.fails("chat.postMessage", status=429, retry_after=7)
+    fault.meets = lambda asked, _args: asked == "chat.postMessage" and len(scene.private()) == 3 and fault.times > 0  # type: ignore[method-assign]
+    with pytest.raises(BusyChannelError):
+        await scene.says(scene.home, FILED)
+    fault.times = 0
+    await scene.says(scene.home, FILED)
+    assert spoken(scene.private()) == FILED.split()

@@ -51,6 +51,10 @@ class TelegramStage(Stage):
     def vanish(self) -> None:
         self.server.fails(times=1_000)
 
+    def refuse_files(self) -> None:
+        told = "Bad Request: not enough rights to send documents to the chat"
+        self.server.fails("sendDocument", status=400, told=told, times=1_000)
+
     async def receive(self, event: Event) -> None:
         if self.refusals:
             self.refusals -= 1
