@@ -26,7 +26,7 @@ from bot.sessions.json import JsonObject
 from bot.sessions.kin import SESSION, Lineage
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
-from bot.standing import Standing
+from bot.standing import Call, Standing
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
 
@@ -59,11 +59,11 @@ class DeadlinePassedError(Exception):
 class OpenTurn:
     """A turn in progress.
 
-    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the
-    tool calls (id to tool) that have no result yet. `admitted` are the events of the messages let in since it was
-    claimed, and of what was observed before them. `waiting` is how many wait, and `mode` what becomes of them, as of
-    the last write. `left` is the position of one that may not enter this turn. `shows` tells that its address may see
-    that it is going on.
+    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the tool calls
+    by their ids that have no result yet, `begun` the ids of those that were allowed to run. `admitted` are the events
+    of the messages let in since it was claimed, and of what was observed before them. `waiting` is how many wait, and
+    `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter this turn.
+    `shows` tells that its address may see that it is going on.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class OpenTurn:
         self.standing = standing
         self.approvals = claim.approvals
         self.usage = Usage()
-        self.open_calls: dict[str, str] = {}
+        self.open_calls: dict[str, Call] = {}
+        self.begun = set[str]()
         self.admitted: list[NewEvent] = []
         self.waiting = claim.state.waiting_items
         self.mode = claim.state.mode

@@ -237,6 +237,7 @@ class Worker:
         try:
             owner = f"{self._store.process}.{self._ids.owner()}"
             most = ATTEMPTS + self._quarantine.tries(sid)
+            since = anyio.current_time()
             claim = await self._store.claim(sid, owner, channels=self._outbox.channels, most=most)
         except ElsewhereError:
             await self._outbox.collect(sid)
@@ -254,7 +255,7 @@ class Worker:
             if current:
                 # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
                 with self._counted(claim):
-                    await self._turn(tasks, claim)
+                    await self._turn(tasks, claim, since)
                 await self._quarantine.done(sid, Doing.WORK)
                 return
         # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
@@ -274,14 +275,17 @@ class Worker:
             self._left[sid] = now + _MOMENT
             await self._wake.again((sid,))
 
-    async def _turn(self, tasks: "TaskGroup", claim: Claim) -> None:
-        """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
+    async def _turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
+        """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1).
+
+        `since` is when it was claimed, in seconds on the loop's clock.
+        """
         turn, item = await self._open(claim)
         with bound(turn=turn.record.id, request=turn.record.dedupe):
             async with self._shown(tasks, turn) as over:
                 self._turns[claim.sid] = turn
                 try:
-                    with self._keeper.hold(turn):
+                    with self._keeper.hold(turn, since):
                         ending = await self._ending(turn, item)
                         deliveries = await self._end(turn, ending)
                 finally:
@@ -362,7 +366,9 @@ class Worker:
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:
-            turn.open_calls = {call.id: call.tool for call in assemble(claim.events).open_calls}
+            context = assemble(claim.events)
+            turn.open_calls = {call.id: call for call in context.open_calls}
+            turn.begun = context.decided
         return turn, item
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None) -> Ending:
