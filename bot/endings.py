@@ -251,7 +251,7 @@ class Endings:
     def _closed(self, turn: OpenTurn) -> Iterator[NewEvent]:
         """Yield the events that give each open call a result: nobody knows the outcome of one that was begun."""
         for call in turn.open_calls.values():
-            if call.id in turn.begun:
+            if call.id in turn.begun_calls:
                 prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=True)
                 yield from in_doubt(self._gate, turn.standing, prepared)
             else:

@@ -158,8 +158,9 @@ class Worker:
                     await self._quarantine.refresh()
                     # Before what a question held goes on, as it would stand until that is done.
                     await self._copies.sweep()
+                    lost = await self._outbox.catch_up()
                     found = await self._wake.sweep(self._outbox.channels)
-                    await self._start(tasks, tuple(dict.fromkeys((*found, *self._quarantine.due()))))
+                    await self._start(tasks, tuple(dict.fromkeys((*lost, *found, *self._quarantine.due()))))
             for turn in self._lit:
                 tasks.start_soon(self._signal, turn, Signal.STILL)
             await asyncio.sleep(self._interval)
@@ -234,6 +235,8 @@ class Worker:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
         if not await self._policy.current():
             return
+        # What is not written down yet would be taken for what a new attempt puts there under the same key.
+        await self._outbox.settle_owed(sid)
         try:
             owner = f"{self._store.process}.{self._ids.owner()}"
             most = ATTEMPTS + self._quarantine.tries(sid)
@@ -368,7 +371,7 @@ class Worker:
         if item is None:
             context = assemble(claim.events)
             turn.open_calls = {call.id: call for call in context.open_calls}
-            turn.begun = context.decided
+            turn.begun_calls = context.decided
         return turn, item
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None) -> Ending:

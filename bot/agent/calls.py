@@ -60,7 +60,7 @@ class Calls:
         what is returned are the calls in whose place the asker is to be offered something.
         """
         turn.open_calls = {call.id: call for call in calls}
-        turn.begun = context.decided
+        turn.begun_calls = context.decided
         waiting = dict[str, Prepared]()
         left = calls
         while left:
