@@ -171,9 +171,18 @@ class App:
             strangers=self.strangers,
             budget=self._budget,
             trail=Trail(self.store, self.chains, lambda: self.gate.document.top),
-            health=Health(
-                self.config, self._environment, self.store.complaints, self.listened, self.failures, self.store
-            ),
+            health=self._health(),
+        )
+
+    def _health(self) -> Health:
+        return Health(
+            self.config,
+            self._environment,
+            self.store.complaints,
+            self.listened,
+            self.failures,
+            self.store,
+            offered=lambda: self.gate.tools,
         )
 
     async def serve(self, tell: Tell = _nobody) -> None:

@@ -20,6 +20,7 @@ from bot.sessions.kin import SESSION
 from bot.standing import Call, Standing
 from policy.decision import Decision, Verdict
 from policy.document import Document
+from policy.fixed import OUTCOME
 from policy.labels import Label
 from policy.request import Role
 
@@ -32,7 +33,7 @@ WITHHELD: Final = "withheld"
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
-_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS})
+_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, OUTCOME})
 """The fixed rules that askers may lift for themselves; a configured rule needs another person."""
 
 
@@ -66,16 +67,16 @@ def live(
     It counts if it was given for every rule in `asked`, those that ask now, by a person who may still give it: the
     policy in force decides, not the one it was given under (law `deny_overrides`).
     One that was already spent counts for the very call that spent it, so that a crash between the
-    decision and the result does not ask people twice.
+    decision and the result does not ask people twice. It does not if that call's outcome is not known: they are to
+    know that it may have taken effect.
     """
+    counts = {ApprovalState.APPROVED} if OUTCOME in asked else {ApprovalState.APPROVED, ApprovalState.USED}
     for approval in approvals:
         if approval.binding != bound or approval.call != call or not set(asked).issubset(approval.rules):
             continue
         if not may_answer(document, approval, approval.resolved_by):
             continue
-        if approval.state is ApprovalState.USED or (
-            approval.state is ApprovalState.APPROVED and now < approval.expires_at
-        ):
+        if approval.state in counts and (approval.state is ApprovalState.USED or now < approval.expires_at):
             return approval
     return None
 

@@ -13,7 +13,7 @@ from bot import approvals, events, labelling, principals, questions
 from bot.agent.calls import answered
 from bot.authors import named
 from bot.crossings import Prepared
-from bot.gate.calls import nobody
+from bot.gate.calls import MAY_BE_DONE, nobody
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.sessions.approvals import Approval
@@ -26,6 +26,7 @@ from bot.standing import Call
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
+from policy.fixed import OUTCOME
 from policy.labels import join_all
 from policy.request import Destination, Hook
 
@@ -176,6 +177,7 @@ class Asking:
             "arguments": dict(prepared.shown or call.arguments or {}),
             "rules": list(rules),
             **({} if prepared.open is None or prepared.shown else {approvals.WITHHELD: True}),
+            **({"interrupted": MAY_BE_DONE} if OUTCOME in rules else {}),
             **(named(standing.others) if approvals.OTHERS in rules else {}),
         }
         if standing.endorsed:

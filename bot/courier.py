@@ -49,7 +49,8 @@ class Courier:
                     if await self._policy.current():
                         await self._quarantine.refresh()
                         await self._copies.sweep()
-                        for sid in await self._wake.sweep(self._outbox.channels):
+                        lost = await self._outbox.catch_up()
+                        for sid in dict.fromkeys((*lost, *await self._wake.sweep(self._outbox.channels))):
                             if sid not in self._busy and not self._quarantine.rests(sid):
                                 self._busy.add(sid)
                                 tasks.start_soon(self._collect, sid)

@@ -32,6 +32,9 @@ class Prepared:
     refers to something has two decisions: `open` was made without looking at what is referred to, and is all that may
     be told; it is None where `decision` may be. `overshot` tells that it is refused because it could not be told where
     it was asked for, which ends the turn, and `offer` is what its asker may have in its place.
+
+    `begun` tells that an attempt before began it and left no result, so nobody knows its outcome. `outward` tells that
+    it is consequential, and that nothing sees to it that it takes effect only once.
     """
 
     call: Call
@@ -51,6 +54,8 @@ class Prepared:
     overshot: bool = False
     offer: Offer | None = None
     leads: tuple[str, ...] = ()
+    begun: bool = False
+    outward: bool = False
 
     @property
     def told(self) -> Decision:
@@ -69,8 +74,21 @@ class Prepared:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may simply run again after a crash."""
-        return self.accepted is not None and self.accepted[0].repeatable
+        """Whether it may simply run again where nobody knows its outcome."""
+        return self.accepted is not None and self.accepted[0].repeatable and not self.outward
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows its outcome, and it may not simply run again."""
+        return self.begun and not self.repeatable
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether people are asked to make it again, or were.
+
+        Not about what is held: that it was begun, and whether it ended, is told to nobody who may not know of it.
+        """
+        return self.in_doubt and self.outward and not self.hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ usage, the input's terminal status, what is to be said, and the lease given back
 """
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from bot import approvals, bounded, events, labelling, principals, recipients
-from bot.agent.calls import INTERRUPTED
+from bot.agent.calls import in_doubt
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.asking import Asking
@@ -201,7 +202,11 @@ class Endings:
         standing, written, rows = turn.standing, list[NewEvent](), list[AuditRow]()
         for prepared in calls:
             call, text = prepared.call, NOT_MADE
-            written.append(events.tool_call(standing, call))
+            if prepared.in_doubt:
+                written += in_doubt(self._gate, standing, prepared)
+                continue
+            if not prepared.begun:
+                written.append(events.tool_call(standing, call))
             if prepared.overshot:
                 text = self._gate.explained(prepared.decision, standing.taint, call.tool)
                 written.append(events.decided(standing, prepared.hook, prepared.decision, call.tool, text))
@@ -217,10 +222,7 @@ class Endings:
     async def _give_up(self, turn: OpenTurn, ending: GivenUp) -> tuple[Delivery, ...]:
         """End without an answer: open calls get a result, the asker a notice, operators the error."""
         standing = turn.standing
-        written = [
-            events.tool_result(standing, call, tool, INTERRUPTED, "interrupted", standing.taint)
-            for call, tool in turn.open_calls.items()
-        ]
+        written = list(self._closed(turn))
         notice, status, label, reference = ending.notice, ItemStatus.CONSUMED, PUBLIC, ""
         if ending.reason is YieldReason.CANCELED:
             status = ItemStatus.CANCELLED
@@ -250,6 +252,17 @@ class Endings:
             # Whoever stopped it knows, and its parent is not to be set going again.
             deliver = ()
         return await self._completed(turn, ended, deliver, tuple(rows))
+
+    def _closed(self, turn: OpenTurn) -> Iterator[NewEvent]:
+        """Yield the events that give each open call a result: nobody knows the outcome of one that was begun."""
+        for call in turn.open_calls.values():
+            if call.id in turn.begun_calls:
+                prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=True)
+                yield from in_doubt(self._gate, turn.standing, prepared)
+            else:
+                yield events.tool_result(
+                    turn.standing, call.id, call.tool, NOT_MADE, "interrupted", turn.standing.taint
+                )
 
     @staticmethod
     def _may_mend(turn: OpenTurn) -> bool:

@@ -142,6 +142,7 @@ def summarized(standing: Standing, summary: Summary) -> NewEvent:
     It names the people whose words it sums up, but for the one whose session it is.
     """
     told: dict[str, JsonValue] = {"text": summary.text, "upto": summary.upto, "topic": summary.topic}
+    told["messages"] = summary.messages
     body = {**told, **named(standing.authors - {standing.principal})}
     return _admitted(standing, EventType.SUMMARY, "agent", body, standing.taint, Visibility.PROGRESS)
 

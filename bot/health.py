@@ -19,6 +19,7 @@ from bot.labelling import CONFIGURED
 from bot.secrets import Keyring
 from bot.sessions.port import SessionStore
 from bot.sessions.quarantine import Quarantined, QuarantineStore
+from bot.tools.base import Tool
 from channels.base import Platform
 from policy.labels import PUBLIC, Label
 
@@ -49,10 +50,10 @@ class Health:
     """Looks at what a running process needs, with what it has at hand.
 
     `complaints` asks the store what makes it unfit, `listened` are the platforms that this process listens to.
-    `failures` know what failed lately, `sessions` are those of the store.
+    `failures` know what failed lately, `sessions` are those of the store, `offered` tells the tools that models get.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
         config: Config,
         environment: Mapping[str, str],
@@ -60,6 +61,8 @@ class Health:
         listened: Sequence[Platform],
         failures: Failures,
         sessions: "Store",
+        *,
+        offered: Callable[[], Sequence[Tool]],
     ) -> None:
         self._config = config
         self._environment = environment
@@ -67,11 +70,13 @@ class Health:
         self._listened = listened
         self._failures = failures
         self._sessions = sessions
+        self._offered = offered
 
     async def look(self, top: Label) -> list[Finding]:
         """Return what was found, in the order of `lockgate doctor`; `top` is the label of what has none."""
         config, environment = self._config, self._environment
-        found = [await asyncio.to_thread(model, config, environment), web(config)]
+        found = [await asyncio.to_thread(model, config, environment)]
+        found += [await asyncio.to_thread(tools, config, environment, self._offered()), web(config)]
         found.append(await asyncio.to_thread(secrets, config, environment))
         found += store(await self._complaints())
         for adapter in self._listened:
@@ -129,6 +134,33 @@ def model(config: Config, environment: Mapping[str, str]) -> Finding:
         if names := uncleared(config):
             problem, step = f"{_named(names)} has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
     return Finding("model", problem, step, note)
+
+
+def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool]) -> Finding:
+    """Look whether the definitions of the tools leave room in every model's window that is known. It blocks.
+
+    `offered` are all that anybody is offered. Where they take more than half, a recap cannot make room any more.
+    """
+    from bot.agent.models import toolset
+    from bot.agent.providers import seats
+    from bot.agent.window import Window, estimated
+
+    try:
+        made = seats(config.model, environment)
+    except ConfigError:
+        # That is told of the models.
+        return Finding("tools")
+    size = estimated((), toolset(offered))
+    windows = {seat.name: Window.of(seat).tokens for seat in (*made.all, *made.choices)}
+    small = {name: window for name, window in windows.items() if window is not None and size > window // 2}
+    if not small:
+        return Finding("tools")
+    read = ", ".join(f"`{name}` reads {window:,}" for name, window in small.items())
+    told = f"the tools' definitions alone take about {size:,} tokens, {read} at once"
+    step = "list fewer tools under `mcp_servers`, shorten what they say, or choose a model that reads more"
+    if any(size >= window for window in small.values()):
+        return Finding("tools", f"{told}, so it cannot be asked", step)
+    return Finding("tools", note=f"{told}: {step}")
 
 
 def _named(models: tuple[str, ...]) -> str:

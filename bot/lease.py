@@ -1,19 +1,41 @@
 """Keeping leases alive from a thread of its own, which work on the event loop cannot starve.
 
 The thread has an event loop and a store connection of its own and renews every lease each third of its
-life. A lease that was lost, and a stop that a person asked for, interrupt the turn on the main loop.
+life. A lease that was lost, and a stop that a person asked for, interrupt the turn on the main loop. So does one that
+could not be renewed until its life is nearly over, as the store is away or refuses: another worker may have the session
+from then on, so whatever the turn still does outside must have ended by then.
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Final
 
 from bot.errors import LeaseLostError, StoreError
 from bot.sessions.port import SessionStore
 from bot.turn import OpenTurn, StopRequestedError
 
 OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
+
+RAN_OUT: Final = "the lease could not be renewed in time"
+
+_SURE: Final = 0.9
+"""The part of its life in which a lease that was not renewed is still counted on."""
+
+_LOOKS: Final = 30
+"""How often within a lease's life it is looked whether it ran out, or whether a store that was away is back."""
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class _Held:
+    """A turn's lease: the loop that the turn runs on, and until when it surely lasts, on a clock of this process."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        self.loop = loop
+        self.until = until
 
 
 class LeaseKeeper:
@@ -23,21 +45,25 @@ class LeaseKeeper:
         self._open_store = open_store
         self._lease = lease
         # Replaced, never changed, and by the main loop alone: the thread reads it without a lock.
-        self._turns: Mapping[OpenTurn, asyncio.AbstractEventLoop] = {}
+        self._turns: Mapping[OpenTurn, _Held] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(self, turn: OpenTurn) -> Generator[None]:
-        """Renew a turn's lease until the block ends."""
-        self._turns = {**self._turns, turn: asyncio.get_running_loop()}
+    def hold(self, turn: OpenTurn, since: float) -> Generator[None]:
+        """Renew a turn's lease until the block ends.
+
+        `since` is when it was asked for at the latest, in seconds on the running loop's clock.
+        """
+        loop = asyncio.get_running_loop()
+        self._turns = {**self._turns, turn: _Held(loop, since + self._lease * _SURE)}
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, name="lease-keeper", daemon=True)
             self._thread.start()
         try:
             yield
         finally:
-            self._turns = {held: loop for held, loop in self._turns.items() if held is not turn}
+            self._turns = {one: held for one, held in self._turns.items() if one is not turn}
 
     async def close(self) -> None:
         """End the thread."""
@@ -49,26 +75,45 @@ class LeaseKeeper:
         asyncio.run(self._run())
 
     async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch())
+            tasks.create_task(self._renewing())
+
+    async def _watch(self) -> None:
+        """Interrupt the turns whose leases ran out. It asks no store, so it waits for none."""
+        loop = asyncio.get_running_loop()
+        while await self._pause(_LOOKS):
+            for turn, held in self._turns.items():
+                if loop.time() >= held.until:
+                    held.loop.call_soon_threadsafe(turn.interrupt, LeaseLostError(RAN_OUT))
+
+    async def _renewing(self) -> None:
         while not self._ended.is_set():
             try:
                 async with self._open_store() as store:
                     await self._renew_all(store)
             except StoreError:
                 # The store is away: leases run out by themselves and the writes of their turns fail.
-                await self._pause()
+                await self._pause(_LOOKS)
+            except Exception:
+                _LOGGER.exception("leases could not be renewed")
+                await self._pause(_LOOKS)
 
     async def _renew_all(self, store: SessionStore) -> None:
-        while await self._pause():
-            for turn, loop in self._turns.items():
-                await self._renew(store, turn, loop)
+        while not self._ended.is_set():
+            for turn, held in self._turns.items():
+                await self._renew(store, turn, held)
+            await self._pause(3)
 
-    async def _renew(self, store: SessionStore, turn: OpenTurn, loop: asyncio.AbstractEventLoop) -> None:
+    async def _renew(self, store: SessionStore, turn: OpenTurn, held: _Held) -> None:
+        asked = asyncio.get_running_loop().time()
         try:
             if await store.renew(turn.claim):
-                loop.call_soon_threadsafe(turn.interrupt, StopRequestedError())
+                held.loop.call_soon_threadsafe(turn.interrupt, StopRequestedError())
+            held.until = asked + self._lease * _SURE
         except LeaseLostError as error:
-            loop.call_soon_threadsafe(turn.interrupt, error)
+            held.loop.call_soon_threadsafe(turn.interrupt, error)
 
-    async def _pause(self) -> bool:
-        """Wait a third of a lease; return False when the keeper was closed meanwhile."""
-        return not await asyncio.to_thread(self._ended.wait, self._lease / 3)
+    async def _pause(self, parts: int) -> bool:
+        """Wait a part of a lease; return False when the keeper was closed meanwhile."""
+        return not await asyncio.to_thread(self._ended.wait, self._lease / parts)

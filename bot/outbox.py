@@ -19,7 +19,7 @@ import anyio
 
 from bot import principals, questions
 from bot.clock import Clock
-from bot.errors import NotFoundError
+from bot.errors import NotFoundError, StoreError, StoreGoneError, StoreRefusedError
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.holding import Holding, told_of
@@ -100,6 +100,8 @@ class Outbox:
         self._in_force = in_force
         self._pacing = pacing
         self._oldest_ms = hours * 3_600_000
+        self._owed = dict[tuple[str, str], tuple[Delivery, _Fate]]()
+        self._lost = dict[str, str]()
         self.sender = sender
 
     def serves(self, address: str) -> bool:
@@ -112,22 +114,79 @@ class Outbox:
         return (*self._channels, SESSION)
 
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
-        """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does."""
-        patience, waiting = Patience(), set[str]()
+        """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does.
+
+        Raises StoreError: the store failed. What was surely not said goes back and is said later, and what became of
+        the rest is written down, once the store takes writes again.
+        """
+        patience, waiting, failed = Patience(), set[str](), list[Exception]()
         for delivery in deliveries:
             # A stop in mid-send would leave a text of which nobody knows whether it was said.
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), bound(session=delivery.sid, turn=delivery.turn):
                 behind = delivery.address in waiting
-                with bound(session=delivery.sid, turn=delivery.turn):
-                    fate = _back(delivery) if behind else await self._deliver(delivery, patience)
-                    await self._settle(delivery, fate)
+                fate = self._unasked(delivery) if behind else await self._tried(delivery, patience, failed)
                 if fate.state is DeliveryState.PENDING:
                     waiting.add(delivery.address)
+                self._owed[delivery.sid, delivery.key] = (delivery, fate)
+                try:
+                    await self.settle_owed(delivery.sid)
+                except StoreError as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
 
     async def collect(self, sid: str) -> None:
-        """Claim and say what waits in a session's outbox: after a crash, or committed by another process."""
-        if await self._in_force():
-            await self.deliver(await self._store.take(sid, self.sender, self.channels))
+        """Claim and say what waits in a session's outbox: after a crash, or committed by another process.
+
+        Raises StoreError: as `deliver`.
+        """
+        if not await self._in_force():
+            return
+        await self.settle_owed(sid)
+        op = self._lost.pop(sid, "") or self._ids.op()
+        try:
+            taken = await self._store.take(sid, self.sender, self.channels, op=op)
+        except StoreError:
+            # It may have been done, and only the answer was lost: asked again, it gives the same.
+            self._lost[sid] = op
+            raise
+        await self.deliver(taken)
+
+    def unsaid(self, deliveries: tuple[Delivery, ...]) -> None:
+        """Note that deliveries, if the store gave them to this process, are surely not said: it was not told so."""
+        for delivery in deliveries:
+            self._owed[delivery.sid, delivery.key] = (delivery, _Fate(DeliveryState.PENDING))
+
+    async def settle_owed(self, sid: str = "") -> None:
+        """Write down what became of texts, of one session or of all, which the store did not take before.
+
+        Raises StoreError: it does not yet.
+        """
+        for name, owed in tuple(self._owed.items()):
+            if sid and sid != name[0]:
+                continue
+            try:
+                await self._settle(*owed)
+            except (StoreGoneError, StoreRefusedError):
+                raise
+            except StoreError:
+                # Its record cannot be read, and that does not pass.
+                self._pay(name, owed)
+                raise
+            self._pay(name, owed)
+
+    def _pay(self, name: tuple[str, str], owed: "tuple[Delivery, _Fate]") -> None:
+        """Forget what was owed, unless another try of that text owes something else by now."""
+        if self._owed.get(name) is owed:
+            del self._owed[name]
+
+    async def catch_up(self) -> tuple[str, ...]:
+        """Write down what the store did not take before; return the sessions with something this process may hold.
+
+        Raises StoreError: it does not yet.
+        """
+        await self.settle_owed()
+        return tuple(self._lost)
 
     async def reply(
         self, standing: Standing, text: str, label: Label, press: str = "", buttons: tuple[Button, ...] = ()
@@ -228,6 +287,27 @@ class Outbox:
             with suppress(ChannelError):
                 await channel.signal(address, signal)
 
+    async def _tried(self, delivery: Delivery, patience: Patience, failed: list[Exception]) -> "_Fate":
+        """Say something, and return what became of it; what went wrong joins `failed`."""
+        try:
+            return await self._deliver(delivery, patience)
+        except StoreError as error:
+            # Between a text's leaving and its fate the store is asked for nothing.
+            failed.append(error)
+            return self._unasked(delivery)
+        except _BrokenSendError as error:
+            failed.append(error.why)
+            return _Fate(DeliveryState.AMBIGUOUS)
+        except Exception as error:  # noqa: BLE001 - a bug in one text must not leave the others claimed and unsaid
+            failed.append(error)
+            return self._unasked(delivery)
+
+    def _unasked(self, delivery: Delivery) -> "_Fate":
+        """Give back what was surely not said now; whether one in doubt was said before stays in doubt."""
+        channel = Address.parse(delivery.address).channel
+        marks = channel == SESSION or self._channels[channel].marks_repeats
+        return _Fate(DeliveryState.PENDING) if marks else _back(delivery)
+
     async def _deliver(self, delivery: Delivery, patience: Patience) -> "_Fate":
         """Say something, and return what became of it."""
         if not await self._in_force():
@@ -310,6 +390,8 @@ class Outbox:
         except ChannelError as error:
             _log_unsent(turn.address, error, delivery.label, attempt=delivery.failures + 1)
             return await (self._unedited if delivery.replaces else self._failed)(delivery, turn, error)
+        except Exception as error:
+            raise _BrokenSendError(error) from error
         return _Fate(DeliveryState.SENT, receipt=receipt)
 
     async def _failed(self, delivery: Delivery, turn: Turn, error: ChannelError) -> "_Fate":
@@ -401,6 +483,14 @@ def _log_unsent(address: Address | str, error: ChannelError, label: Label, attem
         "label": label,
     }
     _LOGGER.warning("a text was not delivered", extra=facts)
+
+
+class _BrokenSendError(Exception):
+    """An adapter broke in the middle of a send: nobody knows whether it was seen. `why` is its error."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,19 @@ from bot.unseen import spelled
 from channels.message import Address, Button
 from policy import explain
 from policy.document import Document
+from policy.fixed import OUTCOME
 
 OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."
 """Who answers a call that the person who asked may answer, for anybody else."""
 
 NOT_SHOWN: Final = "What it refers to is not shown, so the call is refused even once it is approved."
 """Stands in a question that is asked without what its call refers to."""
+
+MAY_BE_DONE: Final = (
+    "This call was begun before and was interrupted: it may have taken effect already. Look first; if it did, "
+    "approving it makes it happen again."
+)
+"""Stands in a question about a call whose outcome nobody knows."""
 
 _ALONE: Final = "Background session {run} asks you alone, `/agents log {run}` tells its task."
 
@@ -94,12 +101,16 @@ def _call(approval: Approval) -> str:
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"Asked by {_rules(approval)} at {approval.label}.{_others(approval)}{_withheld(approval)}"
+        f"Asked by {_rules(approval)} at {approval.label}.{_begun(approval)}{_others(approval)}{_withheld(approval)}"
     )
 
 
 def _withheld(approval: Approval) -> str:
     return f"\n{NOT_SHOWN}" if WITHHELD in approval.question else ""
+
+
+def _begun(approval: Approval) -> str:
+    return f"\n{MAY_BE_DONE}" if OUTCOME in approval.rules else ""
 
 
 def _others(approval: Approval) -> str:

@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from bot import events, labelling, principals
 from bot.authors import authors
-from bot.errors import LeaseLostError, WithdrawnError
+from bot.errors import LeaseLostError, StoreGoneError, WithdrawnError
 from bot.ids import Ids
 from bot.quoting import addresses, newest, typed
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
@@ -26,7 +26,7 @@ from bot.sessions.json import JsonObject
 from bot.sessions.kin import SESSION, Lineage
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
-from bot.standing import Standing
+from bot.standing import Call, Standing
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
 
@@ -47,6 +47,10 @@ class Sender(Protocol):
         """Say what waits in a session's outbox."""
         ...
 
+    def unsaid(self, deliveries: tuple[Delivery, ...]) -> None:
+        """Note that deliveries, if this process holds them, are surely not said."""
+        ...
+
 
 class StopRequestedError(Exception):
     """A person asked the turn to stop."""
@@ -59,11 +63,11 @@ class DeadlinePassedError(Exception):
 class OpenTurn:
     """A turn in progress.
 
-    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the
-    tool calls (id to tool) that have no result yet. `admitted` are the events of the messages let in since it was
-    claimed, and of what was observed before them. `waiting` is how many wait, and `mode` what becomes of them, as of
-    the last write. `left` is the position of one that may not enter this turn. `shows` tells that its address may see
-    that it is going on.
+    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the tool calls
+    by their ids that have no result yet, `begun_calls` the ids of those that were allowed to run. `admitted` are the
+    events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how many
+    wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter this
+    turn. `shows` tells that its address may see that it is going on.
     """
 
     def __init__(
@@ -75,7 +79,8 @@ class OpenTurn:
         self.standing = standing
         self.approvals = claim.approvals
         self.usage = Usage()
-        self.open_calls: dict[str, str] = {}
+        self.open_calls: dict[str, Call] = {}
+        self.begun_calls = set[str]()
         self.admitted: list[NewEvent] = []
         self.waiting = claim.state.waiting_items
         self.mode = claim.state.mode
@@ -229,6 +234,11 @@ class OpenTurn:
             raise
         except LeaseLostError as error:
             self.interrupt(error)
+            raise
+        except StoreGoneError:
+            # It may have been written, and this process then holds what nobody will have it say.
+            if ours:
+                self._sender.unsaid(tuple(self._claimed(new, self.standing.now) for new in write.deliver))
             raise
         self._noted.clear()
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode

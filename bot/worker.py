@@ -160,8 +160,9 @@ class Worker:
                     await self._quarantine.refresh()
                     # Before what a question held goes on, as it would stand until that is done.
                     await self._copies.sweep()
+                    lost = await self._outbox.catch_up()
                     found = await self._wake.sweep(self._outbox.channels)
-                    await self._start(tasks, tuple(dict.fromkeys((*found, *self._quarantine.due()))))
+                    await self._start(tasks, tuple(dict.fromkeys((*lost, *found, *self._quarantine.due()))))
             for turn in self._lit:
                 tasks.start_soon(self._signal, turn, Signal.STILL)
             await asyncio.sleep(self._interval)
@@ -243,9 +244,12 @@ class Worker:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
         if not await self._policy.current():
             return
+        # What is not written down yet would be taken for what a new attempt puts there under the same key.
+        await self._outbox.settle_owed(sid)
         try:
             owner = f"{self._store.process}.{self._ids.owner()}"
             most = ATTEMPTS + self._quarantine.tries(sid)
+            since = anyio.current_time()
             claim = await self._store.claim(sid, owner, channels=self._outbox.channels, most=most)
         except ElsewhereError:
             await self._outbox.collect(sid)
@@ -265,7 +269,7 @@ class Worker:
             if current:
                 # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
                 with self._counted(claim):
-                    await self._turn(tasks, claim)
+                    await self._turn(tasks, claim, since)
                 await self._quarantine.done(sid, Doing.WORK)
                 return
         # Whoever goes on with it need not wait for the lease; if it is his already, this changes nothing.
@@ -285,14 +289,17 @@ class Worker:
             self._left[sid] = now + _MOMENT
             await self._wake.again((sid,))
 
-    async def _turn(self, tasks: "TaskGroup", claim: Claim) -> None:
-        """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1)."""
+    async def _turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
+        """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1).
+
+        `since` is when it was claimed, in seconds on the loop's clock.
+        """
         turn, item = await self._open(claim)
         with bound(turn=turn.record.id, request=turn.record.dedupe):
             async with self._shown(tasks, turn) as over:
                 self._turns[claim.sid] = turn
                 try:
-                    with self._keeper.hold(turn):
+                    with self._keeper.hold(turn, since):
                         ending = await self._ending(turn, item)
                         deliveries = await self._end(turn, ending)
                 finally:
@@ -373,7 +380,9 @@ class Worker:
         )
         turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
         if item is None:
-            turn.open_calls = {call.id: call.tool for call in assemble(claim.events).open_calls}
+            context = assemble(claim.events)
+            turn.open_calls = {call.id: call for call in context.open_calls}
+            turn.begun_calls = context.decided
         return turn, item
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None) -> Ending:

@@ -305,6 +305,13 @@ NAMES: Final = frozenset(
         "fails_closed",
     },
 )
+"""The names of the rules that the engine knows."""
+
+OUTCOME: Final = "outcome_is_known"
+"""The rule of the gate about a call that was begun and has no result, which no request tells."""
+
+RESERVED: Final = NAMES | {OUTCOME}
+"""The names that no configured rule may have."""
 
 _CALL: FixedLaws = (
     _with_result,

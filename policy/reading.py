@@ -17,7 +17,7 @@ from typing import Final, TypeVar, cast
 from policy import labels
 from policy.decision import Verdict
 from policy.errors import LabelTextError, nearest
-from policy.fixed import NAMES as FIXED_RULES
+from policy.fixed import RESERVED as FIXED_RULES
 from policy.labels import Label, Level
 from policy.patterns import NAMES as BUILT_IN_PATTERNS
 from policy.redact import fault

@@ -32,7 +32,9 @@ from policy.decision import Decision, Verdict
 from policy.request import Hook
 
 HELD: Final = "held"
-INTERRUPTED: Final = "interrupted; nobody knows whether it took effect, so it was not repeated"
+OUTCOME_UNKNOWN: Final = (
+    "outcome unknown: this call was interrupted, and nobody knows whether it took effect; it was not repeated"
+)
 REFUSED: Final = "a person refused this call"
 UNANSWERED: Final = "nobody answered in time, so this call was not made"
 
@@ -57,7 +59,8 @@ class Calls:
         A result that is larger than what is left is put there as far as it fits, with a mark how to read on. Among
         what is returned are the calls in whose place the asker is to be offered something.
         """
-        turn.open_calls = {call.id: call.tool for call in calls}
+        turn.open_calls = {call.id: call for call in calls}
+        turn.begun_calls = context.decided
         waiting = dict[str, Prepared]()
         left = calls
         while left:
@@ -71,7 +74,7 @@ class Calls:
         asked = tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
         for prepared in asked[MOST_ASKED:]:
             async with turn.lock:
-                await self._denied(turn, context, self._unapproved(turn, prepared, NOT_ASKED), NOT_ASKED)
+                await self._refused(turn, context, prepared, NOT_ASKED)
         return asked[:MOST_ASKED]
 
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[Prepared]:
@@ -93,23 +96,10 @@ class Calls:
         """Take one call through; append it to `asked` if it waits for people."""
         await self._gate.read_call(call)
         async with turn.lock:
-            prepared = self._gate.prepare(turn.standing, call, turn.approvals)
+            begun = call.id in context.decided
+            prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared = await self._gate.foresee(turn.standing, prepared)
-            if call.id in context.decided and not prepared.repeatable:
-                await self._interrupted(turn, context, prepared)
-                return
-            overshot, offer = await self._overshot(turn, prepared)
-            if overshot:
-                asked.append(replace(prepared, overshot=True, offer=offer))
-                return
-            refusal = self._refusal(turn, prepared)
-            if refusal is not None:
-                if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
-                    prepared = self._unapproved(turn, prepared, refusal)
-                await self._denied(turn, context, prepared, refusal)
-                return
-            if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
-                asked.append(prepared)
+            if not await self._may_run(turn, context, prepared, asked):
                 return
             standing = turn.standing
             await self._allowed(turn, context, prepared)
@@ -123,6 +113,34 @@ class Calls:
         async with turn.lock:
             response = await self._gate.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
+
+    async def _may_run(self, turn: OpenTurn, context: Context, prepared: Prepared, asked: list[Prepared]) -> bool:
+        """Say whether a call runs now; any other has a result, or is appended to `asked` as it ends the step."""
+        if not prepared.in_doubt:
+            overshot, offer = await self._overshot(turn, prepared)
+            if overshot:
+                asked.append(replace(prepared, overshot=True, offer=offer))
+                return False
+        elif not prepared.asks_again:
+            await self._refused(turn, context, prepared, OUTCOME_UNKNOWN)
+            return False
+        refusal = self._refusal(turn, prepared)
+        if refusal is not None:
+            await self._refused(turn, context, prepared, refusal)
+            return False
+        if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            asked.append(prepared)
+            return False
+        return True
+
+    async def _refused(self, turn: OpenTurn, context: Context, prepared: Prepared, refusal: str) -> None:
+        """Close a call that is not made: one that was begun before may have taken effect all the same."""
+        if prepared.in_doubt:
+            await self._interrupted(turn, context, prepared)
+            return
+        if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            prepared = self._unapproved(turn, prepared, refusal)
+        await self._denied(turn, context, prepared, refusal)
 
     async def _overshot(self, turn: OpenTurn, prepared: Prepared) -> tuple[bool, Offer | None]:
         """Say whether a read that could not be told here ends the turn, and what the asker may have in its place.
@@ -215,12 +233,12 @@ class Calls:
         _settle(turn, context, call, text, outcome)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
-        """Close a call that a crash interrupted and that must not run twice."""
+        """Close a call that was interrupted and that is not made again."""
         call, standing = prepared.call, turn.standing
-        label = prepared.decision.label_after
-        event = events.tool_result(standing, call.id, call.tool, INTERRUPTED, "interrupted", label)
-        await turn.write(events=(event,), audit=(self._invocation(replace(standing, taint=label)),))
-        _settle(turn, context, call, INTERRUPTED, "interrupted")
+        written = in_doubt(self._gate, standing, prepared)
+        result = written[-1]
+        await turn.write(events=written, audit=(self._invocation(standing),))
+        _settle(turn, context, call, str(result.body["text"]), str(result.body["outcome"]))
 
     async def _responded(self, turn: OpenTurn, context: Context, prepared: Prepared, response: Response) -> None:
         """Write a result down with the decision on the model call that will read it, then deliver what it says."""
@@ -257,6 +275,22 @@ class Calls:
 
     def _invocation(self, standing: Standing) -> AuditRow:
         return self._gate.row(standing, Hook.AGENT_INVOCATION, self._gate.invoke(standing))
+
+
+def in_doubt(gate: Gate, standing: Standing, prepared: Prepared) -> tuple[NewEvent, ...]:
+    """Return the events that close a call whose outcome nobody knows, the last of them its result.
+
+    Of a call whose result is held that is held too: what it read may have decided whether it ended, and that one which
+    refers to something was begun tells that nothing in that stopped it (law `no_read_up`).
+    """
+    call, taint = prepared.call, standing.taint
+    if not prepared.hold:
+        # What success would have had is in the taint since the call was allowed.
+        return (events.tool_result(standing, call.id, call.tool, OUTCOME_UNKNOWN, "interrupted", taint),)
+    label = gate.document.top if prepared.accepted is None else prepared.label
+    held = gate.kept(standing, prepared, OUTCOME_UNKNOWN, label)
+    told = notice(held, taint)
+    return (events.item_held(standing, held), events.tool_result(standing, call.id, call.tool, told, HELD, taint))
 
 
 def answered(turn: OpenTurn, call: str) -> str | None:

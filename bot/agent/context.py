@@ -152,7 +152,8 @@ def newest_summary(events: Iterable[Event]) -> Summary | None:
     found: Summary | None = None
     for event in events:
         if event.type is EventType.SUMMARY and not event.body["topic"]:
-            found = Summary(str(event.body["text"]), cast("int", event.body["upto"]))
+            upto, messages = event.body["upto"], event.body.get("messages", 0)
+            found = Summary(str(event.body["text"]), cast("int", upto), messages=cast("int", messages))
     return found
 
 

@@ -30,6 +30,8 @@ from policy.request import Hook
 
 NOTHING: Final = "there is nothing to summarize yet"
 
+_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
+
 _NO_TOOLS: Final = ModelRequestParameters()
 _ALL_AT_ONCE: Final = 400_000
 """Characters that are summarized in one request to a model whose window nobody said."""
@@ -68,9 +70,10 @@ class Recap:
 
         Raises ModelError: no model answered, with what all requests cost.
         """
-        known, text, first, used = newest_summary(events), "", 0, Usage()
+        known, text, first, said, used = newest_summary(events), "", 0, 0, Usage()
         if known is not None and known.upto <= upto and not topic:
-            text, first = known.text, known.upto
+            text, first, said = known.text, known.upto, known.messages
+        said += sum(event.type in _SAID for event in events[first:upto])
         lines = list(_lines(events[first:upto]))
         window = self._chain.window(standing).tokens
         # Half of what the model reads is the part, and a quarter what was summarized before.
@@ -86,7 +89,7 @@ class Recap:
             text = text_of(response)[: size // 2]
         if not text.strip():
             raise ModelError("the model gave no recap", usage=used)
-        return Summary(text, upto, topic), used
+        return Summary(text, upto, topic, said), used
 
 
 async def _append(audit: AuditStore, sid: str, row: AuditRow) -> None:

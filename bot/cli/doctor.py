@@ -31,6 +31,7 @@ async def doctor(config: Config, *, as_json: bool) -> int:
     try:
         async with as_owner(config) as (app, caller):
             found.append(Finding("data directory"))
+            found.append(await asyncio.to_thread(health.tools, config, os.environ, app.gate.tools))
             found.extend(health.store(await app.store.complaints()))
             # Who may run this may read the configuration, and of sessions what they are cleared for.
             cleared = caller.clearance.join(CONFIGURED)

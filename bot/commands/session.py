@@ -7,6 +7,7 @@ from typing import Final
 
 from bot import events, labelling, principals, receipts, undelivered
 from bot.authorize import at_least
+from bot.clock import moment
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.places import NOT_CLASSIFIED
 from bot.commands.usage import described
@@ -73,7 +74,7 @@ async def status(context: CommandContext, argument: str) -> Reply:
         f"status {state.status}, taint {state.taint}, clearance {context.caller.clearance}\n"
         f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
         f"last turn {ended}\n"
-        f"usage {described(state.usage)}{observed}{missed}",
+        f"usage {described(state.usage)}{await _recap(context, state)}{observed}{missed}",
         state.visibility.join(label),
     )
 
@@ -84,6 +85,15 @@ async def _undelivered(context: CommandContext, state: SessionState) -> tuple[st
         return "", PUBLIC
     every, reader = await context.store.deliveries(state.sid), (await context.standing(None)).reader
     return undelivered.lines(every, state.generation, Address.parse(state.home), context.caller.principal, reader)
+
+
+async def _recap(context: CommandContext, state: SessionState) -> str:
+    """Return a line about the newest recap that may stand for what was said before it, empty if there is none."""
+    async for event in backwards(context.store, state):
+        if event.type is EventType.SUMMARY and not event.body["topic"]:
+            count = event.body.get("messages", 0)
+            return f"\nrecap of {moment(event.ts)} UTC, {count} messages summarized"
+    return ""
 
 
 async def stop(context: CommandContext, argument: str) -> Reply:

@@ -25,11 +25,11 @@ from bot.sessions.kin import SESSION, Child, Errand
 from bot.standing import Call, Standing, key
 from bot.tools.arguments import changed, checked, strings
 from bot.tools.base import Arguments, Declared, Foresees, RefusedCallError, Scene, Tool
-from bot.tools.references import Asked, asked
+from bot.tools.references import Asked, asked, mentions
 from policy import explain
-from policy.decision import Decision, Remedy, Verdict, combined
+from policy.decision import Decision, Outcome, Remedy, Verdict, combined
 from policy.errors import nearest
-from policy.fixed import NO_TOOL
+from policy.fixed import NO_TOOL, OUTCOME
 from policy.labels import Label
 from policy.request import Effect, Hook, Request
 from policy.request import Tool as Facts
@@ -45,6 +45,7 @@ ELSEWHERE: Final = "a reference may stand for what is said, not for where it goe
 UNASKED: Final = "what is referred to needs an approval, and to ask for one would tell of it"
 REFERS: Final = "what comes of a call that refers to something is held; `admit` reads it afterwards"
 REFERRED: Final = "what is referred to"
+MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
 
 _LOGGER: Final = logging.getLogger(__name__)
 _DOWN: Final = "no_write_down"
@@ -63,26 +64,31 @@ _DEPENDS: Final = MappingProxyType(
 class Calls(Speech):
     """Decides on tool calls."""
 
-    def prepare(self, standing: Standing, call: Call, approvals: tuple[Approval, ...] = ()) -> Prepared:
+    def prepare(
+        self, standing: Standing, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
+    ) -> Prepared:
         """Decide on a tool call (hooks PRE_TOOL_CALL and MCP_TOOL_CALL) without touching anything.
 
         `approvals` are the session's; one that is live and bound to exactly this call lifts what an
-        approval can lift. A call that names nothing that could run is refused by `fails_closed`.
+        approval can lift. A call that names nothing that could run is refused by `fails_closed`. `begun` tells that the
+        log has the call begun and no result of it: one that is consequential needs an approval to be made again.
         """
         tool = self._tools.get(call.tool)
+        # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
+        hold = begun and (self.document.holds(call.tool) or mentions(call.arguments))
+        made = Prepared(call, self.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
         try:
             if not self._knows(standing):
-                return Prepared(call, self.refused(standing, NOT_KNOWN), "")
+                return replace(made, decision=self.refused(standing, NOT_KNOWN))
             if tool is None:
-                return Prepared(call, self._no_tool(standing, call.tool), "")
-            return self._prepared(standing, call, tool, approvals)
+                return replace(made, decision=self._no_tool(standing, call.tool))
+            return self._prepared(standing, made, tool, approvals)
         except RefusedCallError as refusal:
-            why = str(refusal)
+            return replace(made, decision=self.refused(standing, str(refusal)))
         except Exception:
             # Whatever a tool's declaration or its arguments do, the answer is BLOCK.
             _LOGGER.exception("a call could not be decided")
-            why = UNDECIDED
-        return Prepared(call, self.refused(standing, why), "")
+            return made
 
     async def read_call(self, call: Call) -> None:
         """Read long texts of a call in a thread, before `prepare` decides on them."""
@@ -134,20 +140,13 @@ class Calls(Speech):
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
-    def _prepared(self, standing: Standing, call: Call, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
+    def _prepared(self, standing: Standing, made: Prepared, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
         """Decide on a call of a tool there is: openly first, then with what it refers to.
 
         Raises RefusedCallError: it cannot be made as it stands, or would be another call once redacted.
         """
-        taken = asked(tool, call.arguments, standing.held)
-        made = Prepared(
-            call=call,
-            decision=self.refused(standing, UNDECIDED),
-            binding="",
-            hold=self._holds(tool, taken),
-            carried=taken.floor,
-            known=taken.floor,
-        )
+        taken = asked(tool, made.call.arguments, standing.held)
+        made = replace(made, hold=self._holds(tool, taken), carried=taken.floor, known=taken.floor)
         opened = self._judged(standing, made, tool, taken, approvals)
         if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
             return opened
@@ -222,6 +221,7 @@ class Calls(Speech):
         declared = tool.declare(arguments, scene)
         made = self._bound(standing, made, taken, declared)
         facts = self._facts(tool, declared)
+        made = replace(made, accepted=(tool, arguments), outward=facts.consequential and not declared.once)
         leads = declared.tells if declared.says is None else declared.says[0]
         request = replace(
             self._request(Hook.PRE_TOOL_CALL, standing),
@@ -264,6 +264,8 @@ class Calls(Speech):
     ) -> tuple[Decision, Approval | None]:
         """Return the decision on a call, with the approval that people gave of it if that changes anything."""
         decision = self._crossed(standing, facts, request, declared)
+        if made.asks_again:
+            decision = _in_doubt(decision)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision, None
         approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
@@ -369,6 +371,14 @@ class Calls(Speech):
             visibility=standing.visibility,
             model=standing.model,
         )
+
+
+def _in_doubt(decision: Decision) -> Decision:
+    """Return a decision on a call of which nobody knows whether it took effect: people are asked to make it again."""
+    remedies = (Remedy.APPROVER,)
+    asks = Outcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=MAY_BE_DONE, remedies=remedies)
+    asked = replace(decision, verdict=Verdict.REQUIRE_APPROVAL, outcomes=(asks,), remedies=remedies, redact=())
+    return combined(decision, asked)
 
 
 def nobody(standing: Standing) -> str:

@@ -210,10 +210,11 @@ class OutboxStore(Protocol):
         """
         ...
 
-    async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
+    async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first.
 
-        What stands behind an older one to its address that is not given here is left where it is.
+        What stands behind an older one to its address that is not given here is left where it is. The same `op` again
+        gives what it claimed along with what is pending now.
         An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
         """
         ...

@@ -13,13 +13,14 @@ MOMENT: Final = "what this conversation is about at the moment"
 class Summary:
     """A recap of the first `upto` events of a generation.
 
-    One with a `topic` leaves out what is not about it.
+    One with a `topic` leaves out what is not about it. `messages` is how many messages and answers it stands for.
     It has no label of its own: it is labelled with the session's taint when it is written.
     """
 
     text: str
     upto: int
     topic: str = ""
+    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,10 @@ class Outbox(Part):
         if reply[0] == b"none":
             raise NotFoundError
 
-    async def take(self, sid: str, sender: str, channels: tuple[str, ...]) -> tuple[Delivery, ...]:
+    async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
         keys = session_keys(sid)
-        args = [raw(sender), self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
+        args = [raw(sender), op or self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
         reply, policy = await self._link.script_asking(Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED)
         self._saw_policy(policy)
         taken = await self._read(sid, reply[1:])

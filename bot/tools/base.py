@@ -130,7 +130,8 @@ class Declared:
     sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send, and `tells` the
     address that is told later of what comes of it. `secrets` are
     the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
-    that is 443; empty if it reaches none).
+    that is 443; empty if it reaches none). `once` tells that it takes effect once for its `Scene.key`, however often it
+    runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
     """
 
     result: Label = PUBLIC
@@ -139,6 +140,7 @@ class Declared:
     says: tuple[Address, str] | None = None
     tells: Address | None = None
     secrets: tuple[tuple[str, str], ...] = ()
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ class Foresees(Protocol):
 class Tool(Protocol):
     """What the gate asks of a tool.
 
-    A `repeatable` one is simply run again when a crash interrupted it; any other is reported as interrupted.
+    A call of a `repeatable` one that was interrupted is simply run again, unless it is consequential and not `once`
+    (`Declared`): people are asked about that. Of any other it is reported that nobody knows its outcome.
     """
 
     @property

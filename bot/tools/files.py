@@ -205,7 +205,7 @@ class WriteFile:
         place = self._files.place(arguments.path, scene)
         if not place.name:
             raise RefusedCallError(NO_FILE)
-        return Declared(clearance=_sink(place, scene), consequential=not place.workspace)
+        return Declared(clearance=_sink(place, scene), consequential=not place.workspace, once=True)
 
     async def run(self, arguments: WriteArguments, scene: Scene) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.

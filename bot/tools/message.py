@@ -39,7 +39,7 @@ class Message:
         clearance = labelling.expected(scene.document, address).clearance
         cleared = clearance is not None and scene.taint.flows_to(clearance)
         own = cleared and recipients.stays(scene.document, scene, scene.home, address)
-        return Declared(clearance=clearance, consequential=not own, says=(address, arguments.text))
+        return Declared(clearance=clearance, consequential=not own, says=(address, arguments.text), once=True)
 
     async def run(self, arguments: MessageArguments, scene: Scene) -> Result:
         """Hand the text to the outbox; the key makes a repeated call the same message."""

@@ -116,6 +116,15 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Hel
     return Asked(given, hold, tuple(known[ref] for ref in refs))
 
 
+def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
+    """Say whether a call asks to be held or refers to something, whatever tool it is of, and however wrongly."""
+    given = dict(arguments or {})
+    try:
+        return HOLD in given or any(True for _ in _refs(given, ()))
+    except RefusedCallError:
+        return True
+
+
 def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield the references in a value, each with where it stands."""
     if isinstance(value, dict):

@@ -57,9 +57,9 @@ class SessionsSend:
         if arguments.session_id == PARENT:
             if scene.home.channel != SESSION or not scene.turn:
                 raise RefusedCallError("this session has no parent")
-            return Declared(clearance=scene.ceiling, says=(scene.home, arguments.content))
+            return Declared(clearance=scene.ceiling, says=(scene.home, arguments.content), once=True)
         there = Address(SESSION, arguments.session_id, scene.principal)
-        return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content))
+        return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content), once=True)
 
     async def foresee(self, arguments: SendArguments, scene: Scene) -> list[str]:
         """Tell whether the text would be let in as things are; a target that may not be known of is absent.

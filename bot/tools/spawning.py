@@ -111,11 +111,11 @@ class SessionsSpawn:
         and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
         """
         if not arguments.deliver_to:
-            return Declared(clearance=scene.ceiling)
+            return Declared(clearance=scene.ceiling, once=True)
         to = recipient(scene, arguments.deliver_to)
         others = not recipients.stays(scene.document, scene, scene.home, to)
         known = labelling.expected(scene.document, to).clearance or PUBLIC
-        return Declared(clearance=scene.ceiling.meet(known), consequential=others, tells=to)
+        return Declared(clearance=scene.ceiling.meet(known), consequential=others, tells=to, once=True)
 
     async def run(self, arguments: SpawnArguments, scene: Scene) -> Result:
         """Have it made; what is not to be had is one constant sentence."""

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import JsonValue
 
 from bot.approvals import binding
 from bot.gate.gate import FAILED, Gate
@@ -40,9 +40,6 @@ from tests.bot.kit import (
     standing,
     unrecorded,
 )
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 pytestmark = pytest.mark.anyio
 
@@ -377,3 +374,41 @@ async def test_what_nobody_may_approve_is_blocked_without_offering_an_approver()
 async def test_a_word_to_oneself_at_a_cleared_address_is_not_consequential() -> None:
     keeper = gate([Message()])
     assert keeper.prepare(standing(TOP), send("hi", recipient="owner")).decision.verdict is Verdict.ALLOW
+
+
+# --- a call that was begun and has no result ---------------------------------------------------------
+
+
+def test_only_what_others_notice_and_is_not_ours_to_make_once_is_asked_about_again() -> None:
+    noticed, ours = Declared(clearance=TOP, consequential=True), Declared(clearance=TOP, consequential=True, once=True)
+    for declared, repeatable, again in (
+        (noticed, True, True),
+        (noticed, False, True),
+        (ours, True, False),
+        (Declared(clearance=TOP), True, False),
+        (Declared(clearance=TOP), False, False),
+    ):
+        keeper = gate([Probe(effect=Effect.SEND, declared=declared, repeatable=repeatable)])
+        prepared = keeper.prepare(standing(), call("probe"), begun=True)
+        assert prepared.asks_again is again
+        assert ("outcome_is_known" in prepared.decision.rules) is again
+        assert prepared.repeatable is (repeatable and not again)
+        assert not keeper.prepare(standing(), call("probe")).in_doubt
+
+
+@pytest.mark.parametrize(
+    "arguments,held",
+    [
+        pytest.param({"_hold": True}, True, id="held"),
+        pytest.param({"text": {"$ref": "gone"}}, True, id="refers"),
+        pytest.param({"text": {"$ref": 1}}, True, id="refers wrongly"),
+        pytest.param({"text": "x"}, False, id="neither"),
+        pytest.param(None, False, id="no arguments"),
+    ],
+)
+def test_what_was_begun_and_cannot_be_made_any_more_is_held_if_it_was(
+    arguments: dict[str, JsonValue] | None, *, held: bool
+) -> None:
+    keeper = gate([])
+    assert keeper.prepare(standing(), Call("c1", "gone", arguments), begun=True).hold is held
+    assert not keeper.prepare(standing(), Call("c1", "gone", arguments)).hold

@@ -15,14 +15,14 @@ from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.doctor import NOTHING
 from bot.config.load import load_config
-from bot.health import model
+from bot.health import model, tools
 from bot.labelling import CONFIGURED
 from bot.tools.catalogue import NAMES
 from channels.console import Console
 from channels.slack.manifest import SCOPES
 from policy.labels import PUBLIC, Label
 from policy.request import Role
-from tests.bot.kit import HOME, TOP
+from tests.bot.kit import HOME, TOP, Probe
 from tests.sim.slack import slack
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Webhook
@@ -118,3 +118,40 @@ def test_a_model_whose_window_nobody_knows_is_named(tmp_path: Path, said: dict[s
     assert found.problem == ""
     assert (f"nobody knows how much `{name}` or `{other}` reads at once" in found.note) is noted
     assert "gpt-4o" not in found.note
+
+
+@pytest.mark.parametrize(
+    "said,problem,noted",
+    [
+        pytest.param({"context_tokens": 5000, "output_tokens": 1000}, True, False, id="they fill it"),
+        pytest.param({"context_tokens": 7000, "output_tokens": 1000}, False, True, id="they fill most of it"),
+        pytest.param({"context_tokens": 32_000}, False, False, id="there is room"),
+        pytest.param({}, False, False, id="nobody knows how large it is"),
+    ],
+)
+def test_tools_that_fill_a_window_are_told_of(
+    tmp_path: Path, said: dict[str, int], *, problem: bool, noted: bool
+) -> None:
+    name = "openai-chat:made-here"
+    chain = {"name": name, "providers": {name: said}}
+    models = {name: {"clearance": "PUBLIC"}}
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": chain, "policy": {"models": models}}))
+    config = load_config(tmp_path / "config.yaml", {}, NAMES)
+    found = tools(config, {"OPENAI_API_KEY": "none"}, [Probe(description="x" * 12_000)])
+    assert ("so it cannot be asked" in found.problem, "list fewer tools" in found.next_step) == (problem, problem)
+    told = found.note or found.problem
+    assert ("about 4," in told, f"`{name}` reads" in told) == (problem or noted, problem or noted)
+    assert bool(found.note) is noted
+
+
+def test_a_model_that_cannot_be_made_is_no_matter_of_its_tools(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": {"name": "openai-chat:gpt-4o"}}))
+    found = tools(load_config(tmp_path / "config.yaml", {}, NAMES), {}, [Probe(description="x" * 12_000_000)])
+    assert (found.problem, found.note) == ("", "")
+
+
+async def test_an_admin_is_told_of_tools_that_fill_a_window(tmp_path: Path) -> None:
+    small = {"context_tokens": 1000, "output_tokens": 100}
+    async with opened(tmp_path, {}, model={"providers": {"offline": small}}) as app:
+        assert "mend  tools: the tools' definitions alone take about" in (await asked(app)).text
+        assert "definitions" not in (await asked(app, PUBLIC)).text

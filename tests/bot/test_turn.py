@@ -142,7 +142,7 @@ def keeper(owner: Person, lease: float) -> LeaseKeeper:
 async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> None:
     async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
         keeps = keeper(owner, 2)
-        with keeps.hold(turn):
+        with keeps.hold(turn, anyio.current_time()):
             await asyncio.sleep(0.1)
             end = asyncio.get_running_loop().time() + 3
             while asyncio.get_running_loop().time() < end:
@@ -153,16 +153,16 @@ async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> N
 
 async def test_a_stop_and_a_lost_lease_reach_the_turn_through_the_keeper(tmp_path: Path) -> None:
     async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
-        keeps = keeper(owner, 0.3)
-        with keeps.hold(turn):
+        keeps = keeper(owner, 2)
+        with keeps.hold(turn, anyio.current_time()):
             await owner.app.store.stop(owner.sid, actor="owner")
             with pytest.raises(StopRequestedError), turn.interruptible():
                 await anyio.sleep(20)
         await keeps.close()
     (tmp_path / "again").mkdir()
     async with by_hand(tmp_path / "again") as (owner, turn):
-        keeps = keeper(owner, 0.3)
-        with keeps.hold(turn):
+        keeps = keeper(owner, 2)
+        with keeps.hold(turn, anyio.current_time()):
             await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
             with pytest.raises(ResetError), turn.interruptible():
                 await anyio.sleep(20)

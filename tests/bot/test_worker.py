@@ -114,32 +114,6 @@ async def test_crash_heals_with_some_results_present_and_drops_none(tmp_path: Pa
         assert "all done" in owner.shown
 
 
-async def test_a_call_that_a_person_approved_is_not_asked_again_after_a_crash(tmp_path: Path) -> None:
-    body = Hanging()
-    probe = Probe(
-        "post", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True), does=body, repeatable=False
-    )
-    config = policy(blocks=FAST)
-    async with running(tmp_path, config, parts=parts(probe), serve=False) as owner:
-        serving = asyncio.create_task(owner.app.serve())
-        await owner.say(bang("read_file", path="public/welcome.md"))
-        await owner.say(bang("post"))
-        (asked,) = await owner.app.store.approvals(owner.sid)
-        await owner.send(f"/approve {asked.id}")
-        await asyncio.wait_for(body.started.wait(), 20)
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
-    async with running(tmp_path, config, parts=parts(probe)) as owner:
-        await owner.settled()
-        assert results(await owner.events())[-1] == ("post", "interrupted")
-        assert len(await owner.app.store.approvals(owner.sid)) == 1
-        assert body.times == 1
-        state = await owner.state()
-        assert state.last_turn is not None
-        assert state.last_turn.attempt == 2  # a crash after the question is counted like any other
-
-
 async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path: Path) -> None:
     config = policy(blocks=FAST)
     async with running(tmp_path, config, serve=False) as owner:

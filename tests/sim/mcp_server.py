@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import uvicorn
@@ -55,6 +56,23 @@ async def hang() -> str:
     """Never answer."""
     await asyncio.sleep(3600)
     return "late"
+
+
+@server.tool()
+async def linger(log: str) -> str:
+    """Never answer, and write down when that begins and that it was called off."""
+    _write(log, "begun")
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        _write(log, "called off")
+        raise
+    return "late"
+
+
+def _write(log: str, line: str) -> None:
+    with Path(log).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 @server.tool()

@@ -18,6 +18,8 @@ if d.state ~= state then
   local refusal = moved_head(rows)
   if refusal then return refusal end
   local before = unsettled(d) and 1 or 0
+  -- One in doubt that was not said now is said later, and may have been said before.
+  d.doubt = d.doubt or (d.state == 'ambiguous' and state == 'pending')
   d.state, d.till, d.op, d.arrival = state, wait > 0 and now_ms() + wait or 0, '-', arrival
   d.fails, d.receipt = d.fails + failed, receipt
   put_delivery(KEYS[2], key, d)

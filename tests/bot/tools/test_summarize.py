@@ -13,6 +13,7 @@ from bot.agent.loop import TOO_LARGE
 from bot.agent.models import toolset
 from bot.agent.offline import RECAP
 from bot.agent.window import estimated
+from bot.clock import moment
 from bot.sessions.events import Event, EventType
 from bot.sessions.summaries import MOMENT
 from bot.sessions.values import Usage
@@ -164,6 +165,10 @@ async def test_a_context_that_outgrows_the_window_goes_on_from_a_recap(tmp_path:
         assert "part 0" not in last
         assert "part 3" in last
         assert "part 0" in str(await owner.events()), "the log is never cut"
+        count = kept.body["messages"]
+        assert isinstance(count, int)
+        assert 0 < count <= 6, "messages and answers of what came before"
+        assert f"recap of {moment(kept.ts)} UTC, {count} messages summarized" in await owner.say("/status")
         # The next turn begins from the recap that is there, and so would one after a crash.
         await owner.say("go on")
         assert "THE RECAP" in str(script.asked[-1])
@@ -171,6 +176,17 @@ async def test_a_context_that_outgrows_the_window_goes_on_from_a_recap(tmp_path:
         await owner.say("/reset confirm")
         await owner.say("hello")
         assert "THE RECAP" not in str(script.asked[-1])
+        assert "summarized" not in await owner.say("/status")
+
+
+async def test_a_recap_tells_how_many_messages_it_stands_for_in_all(tmp_path: Path) -> None:
+    async with running(tmp_path, parts=parts(model=Scripted("noted"))) as owner:
+        for said in (1, 2):
+            await owner.say("we talk about canals")
+            await owner.say("/summarize")
+            assert f"{2 * said} messages summarized" in await owner.say("/status")
+        await owner.say("/summarize canals")
+        assert "4 messages summarized" in await owner.say("/status"), "one about a topic stands for nothing"
 
 
 async def test_no_call_is_parted_from_its_result(tmp_path: Path) -> None:
