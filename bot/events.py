@@ -119,12 +119,16 @@ def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:
     """Return the bounded answers that these events let in, or that what they let in depends on; each of them once."""
     origins = (event.body.get("origin") for event in events if event.type is EventType.USER_MESSAGE)
     named = (origin.get("endorsed") for origin in origins if isinstance(origin, dict))
-    listed = (one for answers in named if isinstance(answers, list) for one in answers if isinstance(one, dict))
-    read = (
+    return tuple(dict.fromkeys(one for answers in named for one in endorsed_from(answers)))
+
+
+def endorsed_from(answers: JsonValue) -> tuple[Endorsed, ...]:
+    """Return the bounded answers of a list as `origin_of` writes it, none of what is no such list."""
+    listed = (one for one in answers if isinstance(one, dict)) if isinstance(answers, list) else ()
+    return tuple(
         Endorsed(str(one["session"]), str(one["text"]), str(one["run"]), cast("int", one["millibits"]))
         for one in listed
     )
-    return tuple(dict.fromkeys(read))
 
 
 def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent, ...]:
@@ -206,11 +210,6 @@ def error(standing: Standing, reference: str, text: str) -> NewEvent:
     """Tell operators what went wrong; the chat only gets the reference."""
     body: dict[str, JsonValue] = {"reference": reference, "text": text}
     return NewEvent(EventType.ERROR, "worker", standing.taint, body, Visibility.INTERNAL, turn=standing.turn)
-
-
-def resolved_in(history: tuple[Event, ...]) -> frozenset[str]:
-    """Return the ids of the approvals whose answer is in the log already."""
-    return frozenset(str(event.body["approval"]) for event in history if event.type is EventType.APPROVAL_RESOLVED)
 
 
 def _told(

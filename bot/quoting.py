@@ -11,11 +11,10 @@ People leave the scheme out: a name that begins with `www.` counts, in a person'
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
-from bot.authors import authors
 from bot.sessions.events import Event, EventType, NewEvent
-from policy.labels import Label
 
 PAGES: Final = "web_fetch"
 """The tool whose results are written by others."""
@@ -34,45 +33,48 @@ _BARE: Final = re.compile(r"(?<![^\s<(\[{\"'*_`])www\.[^\s<>\"\\^`{|}]+", re.IGN
 _BEHIND: Final = ".,;:!?'*_)]"
 
 
-def addresses(events: Iterable[Event | NewEvent], taint: Label, asker: str = "") -> frozenset[str]:
-    """Return the addresses that stand whole in events which count; `taint` is what had been read before them.
+def given(event: Event | NewEvent) -> Iterator[str]:
+    """Yield the addresses that stand whole in an event that was let in and count whatever had been read before.
 
-    For an `asker` the words of somebody else are as UNTRUSTED ones (law `others_cannot_command`). What anybody typed
-    whole counts all the same: they could have the bot fetch it in a turn of their own.
+    What anybody typed whole counts for everybody: they could have the bot fetch it in a turn of their own.
     """
-    found, untrusted = set[str](), taint.untrusted
-    for event in events:
-        if not event.admitted:
-            continue
-        untrusted = untrusted or event.label.untrusted or bool(asker and authors((event,)) - {asker})
-        found |= set(_brought(event))
-        if _counts(event, untrusted=untrusted):
-            found |= set(_in(_meant(event)))
-    return frozenset(found)
+    yield from _brought(event)
+    typed_here = event.type is EventType.USER_MESSAGE and event.body.get("origin") is None
+    if (typed_here and not event.label.untrusted) or _is_page(event):
+        yield from _in(_meant(event))
 
 
-def typed(events: Iterable[Event | NewEvent], asker: str) -> tuple[str, ...]:
-    """Return the newest web addresses that a person typed, and those that a task brought along as typed by them.
+def repeated(event: Event | NewEvent) -> Iterator[str]:
+    """Yield those that count only if nothing UNTRUSTED had been read, this event included.
 
-    They are read from messages that this person typed themselves, never from a task's text: that is a model's.
+    For an asker the words of somebody else are as UNTRUSTED ones (law `others_cannot_command`).
     """
-    return newest(
-        address
-        for event in events
-        if event.type is EventType.USER_MESSAGE and event.admitted and event.actor == asker
-        for address in _typed(event)
-    )
+    # Another session's words are a model's: their integrity may have been endorsed, their wording was not.
+    sent = event.type is EventType.USER_MESSAGE and event.body.get("origin") is not None
+    if sent or (event.type is EventType.TOOL_RESULT and not _is_page(event)):
+        yield from _in(_meant(event))
 
 
-def newest(found: Iterable[str]) -> tuple[str, ...]:
-    """Return the last of these addresses, each once, as many as a task takes along."""
-    return tuple(dict.fromkeys(found))[-MOST:]
+def typed(event: Event | NewEvent) -> Iterable[str]:
+    """Return the web addresses that a person typed in a message, or that a task brought along as typed by them.
 
-
-def _typed(event: Event | NewEvent) -> Iterable[str]:
+    They are read from what this person typed themselves, never from a task's text: that is a model's.
+    """
+    if event.type is not EventType.USER_MESSAGE:
+        return ()
     if event.body.get("origin") is not None:
         return _brought(event)
     return () if event.label.untrusted else (one for one in _in(_meant(event)) if len(one) <= LONGEST)
+
+
+def newest(found: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these addresses that came last, each once, as many as a task takes along."""
+    return tuple(reversed(list(islice(dict.fromkeys(reversed(list(found))), MOST))))
+
+
+def _is_page(event: Event | NewEvent) -> bool:
+    body = event.body
+    return event.type is EventType.TOOL_RESULT and body.get("tool") == PAGES and body.get("outcome") == "ok"
 
 
 def _brought(event: Event | NewEvent) -> Iterable[str]:
@@ -88,15 +90,6 @@ def _meant(event: Event | NewEvent) -> str:
     theirs = event.type is EventType.USER_MESSAGE and event.body.get("origin") is None
     whole = _BARE.sub(r"https://\g<0>", text) if theirs else text
     return text if whole == text else f"{text}\n{whole}"
-
-
-def _counts(event: Event | NewEvent, *, untrusted: bool) -> bool:
-    if event.type is EventType.USER_MESSAGE:
-        # Another session's words are a model's: their integrity may have been endorsed, their wording was not.
-        return not event.label.untrusted and (event.body.get("origin") is None or not untrusted)
-    if event.type is EventType.TOOL_RESULT:
-        return not untrusted or (event.body["tool"] == PAGES and event.body["outcome"] == "ok")
-    return False
 
 
 def _in(text: str) -> Iterator[str]:

@@ -15,15 +15,15 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from bot import events, labelling, principals
-from bot.authors import authors
+from bot import principals
 from bot.errors import LeaseLostError, StoreGoneError, WithdrawnError
+from bot.folds import Folds
 from bot.ids import Ids
-from bot.quoting import addresses, newest, typed
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.events import NewEvent
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import SESSION, Lineage
+from bot.sessions.log import Tail
 from bot.sessions.port import SessionStore
 from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
 from bot.standing import Call, Standing
@@ -67,11 +67,20 @@ class OpenTurn:
     by their ids that have no result yet, `begun_calls` the ids of those that were allowed to run. `admitted` are the
     events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how many
     wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter this
-    turn. `shows` tells that its address may see that it is going on.
+    turn. `shows` tells that its address may see that it is going on. `folds` are what its
+    generation comes to as of the last write.
     """
 
-    def __init__(
-        self, store: SessionStore, ids: Ids, claim: Claim, record: Turn, standing: Standing, sender: Sender
+    def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
+        self,
+        store: SessionStore,
+        ids: Ids,
+        claim: Claim,
+        record: Turn,
+        standing: Standing,
+        *,
+        sender: Sender,
+        folds: Folds,
     ) -> None:
         self.lock = asyncio.Lock()
         self.claim = claim
@@ -85,6 +94,7 @@ class OpenTurn:
         self.waiting = claim.state.waiting_items
         self.mode = claim.state.mode
         self.left = 0
+        self.folds = folds
         self._sender = sender
         self._store = store
         self._ids = ids
@@ -102,24 +112,17 @@ class OpenTurn:
         return self.claim.state.lineage
 
     @property
-    def history(self) -> tuple[Event, ...]:
-        """The events of this generation as they were when the turn was claimed."""
-        return self.claim.events
-
-    @property
-    def messages(self) -> list[JsonObject]:
-        """The messages of this generation, as they stand in the log."""
-        every = (*self.history, *self.admitted)
-        return [event.body for event in every if event.type is EventType.USER_MESSAGE]
+    def begun(self) -> bool:
+        """Whether something of this turn is in the log."""
+        return self.folds.newest.id == self.record.id
 
     @property
     def asked(self) -> tuple[int, ...]:
         """The positions of the messages of this turn that a person wrote, and no other session sent."""
         waiting = next((item.body for item in self.claim.items if item.position == self.record.position), None)
-        every = (*self.history, *self.admitted)
-        own = (one.body for one in every if one.type is EventType.USER_MESSAGE and one.turn == self.record.id)
-        first = next(own) if waiting is None else waiting
-        return self.record.joined if "origin" in first else (self.record.position, *self.record.joined)
+        mine = self.folds.newest.foreign if self.begun else None
+        foreign = mine is not False if waiting is None else "origin" in waiting
+        return self.record.joined if foreign else (self.record.position, *self.record.joined)
 
     @property
     def above_home(self) -> bool:
@@ -131,10 +134,18 @@ class OpenTurn:
         """Return what waits now, oldest first."""
         return await self._store.waiting(self.claim.sid) if self.waiting else ()
 
-    async def log(self) -> tuple[Event, ...]:
-        """Return the events of this generation as they are now, with what this turn wrote."""
-        first = self.claim.state.generation_seq - 1
-        return await self._store.events(self.claim.sid, after=max(first, 0), limit=max(self._cursor - first, 1))
+    async def log(self) -> Tail:
+        """Return the events that the context was made of when this was claimed, with what this turn wrote."""
+        state = self.claim.state
+        first = state.context_seq
+        found = await self._store.events(self.claim.sid, after=first - 1, limit=max(self._cursor - first + 1, 1))
+        before = [seq for seq in self.folds.newest.said if seq < first] if self.begun else []
+        early = await self._store.events_at(self.claim.sid, before)
+        return Tail(found, first - state.generation_seq, early)
+
+    def carried(self) -> JsonObject:
+        """Return what all events come to that stand before the next one that is written, for that one to carry."""
+        return self.folds.plus_new(enumerate(self._noted, self._cursor + 1)).written()
 
     def note(self, event: NewEvent) -> None:
         """Keep an event to be written first in the next write: it costs no round trip of its own."""
@@ -242,19 +253,8 @@ class OpenTurn:
             raise
         self._noted.clear()
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
-        standing = self.standing
-        before = labelling.untrusted(standing.taint) if standing.others else standing.taint
-        heard = addresses(write.events, before, standing.asker)
-        self.standing = replace(
-            standing,
-            taint=written.taint,
-            now=written.now,
-            authors=standing.authors | authors(write.events),
-            addresses=standing.addresses | heard,
-            typed=newest((*standing.typed, *typed(write.events, standing.asker))),
-            held=(*standing.held, *events.held_in(write.events)),
-            endorsed=tuple(dict.fromkeys((*standing.endorsed, *events.endorsed_in(write.events)))),
-        )
+        self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
+        self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
         if write.turn is not None and not final:
             # Before a stop is heeded, as its ending settles what the turn took with this write.
             self.record = write.turn

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from bot import events, labelling
-from bot.agent.context import assemble
 from bot.agent.loop import Agent, Ending, GivenUp
+from bot.agent.tails import Past, Tails
 from bot.authorize import role
-from bot.authors import authors
 from bot.copies import Copies
 from bot.endings import Endings
 from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
@@ -31,7 +30,6 @@ from bot.lease import LeaseKeeper
 from bot.logs import bound
 from bot.outbox import Outbox
 from bot.quarantine import Quarantine
-from bot.quoting import addresses, typed
 from bot.reload import Reloader
 from bot.sessions.deliveries import Delivery
 from bot.sessions.port import SessionStore, Wake
@@ -108,6 +106,7 @@ class Worker:
         self._interval = interval
         self._parallel = parallel
         self._soon = soon
+        self._tails = Tails(store)
         self._slots = asyncio.Semaphore(parallel)
         self._pools = dict[str, tuple[str, Label]]()
         self._crowded = deque[asyncio.Event]()
@@ -250,7 +249,8 @@ class Worker:
             owner = f"{self._store.process}.{self._ids.owner()}"
             most = ATTEMPTS + self._quarantine.tries(sid)
             since = anyio.current_time()
-            claim = await self._store.claim(sid, owner, channels=self._outbox.channels, most=most)
+            known = self._tails.known(sid)
+            claim = await self._store.claim(sid, owner, known=known, channels=self._outbox.channels, most=most)
         except ElsewhereError:
             await self._outbox.collect(sid)
             await self._leave(sid)
@@ -294,13 +294,14 @@ class Worker:
 
         `since` is when it was claimed, in seconds on the loop's clock.
         """
-        turn, item = await self._open(claim)
+        past = await self._tails.past(claim)
+        turn, item = await self._open(claim, past)
         with bound(turn=turn.record.id, request=turn.record.dedupe):
             async with self._shown(tasks, turn) as over:
                 self._turns[claim.sid] = turn
                 try:
                     with self._keeper.hold(turn, since):
-                        ending = await self._ending(turn, item)
+                        ending = await self._ending(turn, item, past)
                         deliveries = await self._end(turn, ending)
                 finally:
                     over()
@@ -345,7 +346,7 @@ class Worker:
         if turn.shows:
             await self._outbox.signal(turn.standing.home, signal)
 
-    async def _open(self, claim: Claim) -> tuple[OpenTurn, InboxItem | None]:
+    async def _open(self, claim: Claim, past: Past) -> tuple[OpenTurn, InboxItem | None]:
         """Open a turn for the first waiting message, or go on with the one that is open.
 
         Then there is no message, unless the attempt before ended while that was still to be let in.
@@ -370,22 +371,18 @@ class Worker:
             destination=await self._gate.destination(home),
             taint=claim.state.taint,
             now=claim.now,
-            addresses=addresses(claim.events, PUBLIC, asker),
-            typed=typed(claim.events, asker),
-            held=events.held_in(claim.events),
             visibility=claim.state.visibility,
             model=claim.state.model,
-            authors=authors(claim.events),
-            endorsed=events.endorsed_in(claim.events),
         )
-        turn = OpenTurn(self._store, self._ids, claim, record, standing, self._outbox)
+        folds = past.folds
+        turn = OpenTurn(self._store, self._ids, claim, record, folds.of(standing), sender=self._outbox, folds=folds)
         if item is None:
-            context = assemble(claim.events)
+            context = past.context
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return turn, item
 
-    async def _ending(self, turn: OpenTurn, item: InboxItem | None) -> Ending:
+    async def _ending(self, turn: OpenTurn, item: InboxItem | None, past: Past) -> Ending:
         """Run a turn up to its ending; whatever goes wrong inside is an ending too.
 
         Raises LeaseLostError: somebody else has the session, so there is nothing to end.
@@ -401,7 +398,7 @@ class Worker:
                         return rejected
                 elif turn.record.suspended:
                     await self._resume(turn)
-                return await self._agent.think(turn)
+                return await self._agent.think(turn, past)
         except StopRequestedError:
             return GivenUp(YieldReason.CANCELED, STOPPED)
         except DeadlinePassedError:
@@ -430,7 +427,7 @@ class Worker:
 
     async def _resume(self, turn: OpenTurn) -> None:
         """Go on with a turn that waited for people: tell what they answered, and that it runs again."""
-        known = events.resolved_in(turn.history)
+        known = turn.folds.newest.resolved
         turn.record = replace(turn.record, suspended=False)
         async with turn.lock:
             await turn.write(

@@ -149,7 +149,8 @@ class Calls:
         """
         if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
             return False, None
-        asked = question(await turn.log(), turn.record.id)
+        log = await turn.log()
+        asked = question((*log.early, *log.events), turn.record.id)
         offer = None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
         return offer is not None or turn.standing.destination.shared, offer
 

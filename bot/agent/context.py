@@ -5,14 +5,13 @@ reads what the first attempt read.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
-    ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -22,9 +21,11 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from bot.agent.pictures import NONE, Shown, pictured
+from bot.agent.pictures import NONE, Shown, has_picture, pictured
+from bot.agent.window import Messages
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.json import JsonObject
+from bot.sessions.log import Tail
 from bot.sessions.summaries import Summary
 from bot.standing import Call
 
@@ -61,13 +62,32 @@ class Context:
     `decided` holds the ids of calls whose decision is in the log: one of them without a result was
     interrupted by a crash. `open_calls` are the last response's calls that have no result yet, in order.
     `pictures` are what it shows of the messages in it. `turn` is the turn that the newest of these is of.
+    `sent` are the messages that came with pictures, each with its place: which request, and which part of it.
     """
 
-    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    messages: Messages = field(default_factory=Messages)
     decided: set[str] = field(default_factory=set[str])
     answered: set[str] = field(default_factory=set[str])
     pictures: Shown = field(default_factory=lambda: NONE)
     turn: str | None = None
+    sent: list[tuple[int, int, JsonObject]] = field(default_factory=list[tuple[int, int, JsonObject]])
+
+    def copy(self, pictures: Shown) -> "Context":
+        """Return a context that goes on from here and shows these pictures, while this one stays as it is."""
+        messages = self.messages.copied()
+        for request, place, body in self.sent:
+            found = pictured(body, pictures)
+            if found:
+                message = cast("ModelRequest", messages[request])
+                parts = list(message.parts)
+                parts[place] = UserPromptPart([prompt(body), *found])
+                messages[request] = replace(message, parts=parts)
+                messages.recount()
+        return Context(messages, set(self.decided), set(self.answered), pictures, self.turn, list(self.sent))
+
+    def become(self, other: "Context") -> None:
+        """Read as another context, with what is known of calls as it is here."""
+        self.messages, self.pictures, self.turn, self.sent = other.messages, other.pictures, other.turn, other.sent
 
     @property
     def last_response(self) -> ModelResponse | None:
@@ -110,7 +130,10 @@ class Context:
         if isinstance(last, ModelRequest) and isinstance(last.parts[-1], UserPromptPart):
             last.parts = [*last.parts, part]
         else:
-            self.messages.append(ModelRequest(parts=[part]))
+            last = ModelRequest(parts=[part])
+            self.messages.append(last)
+        if has_picture(event.body):
+            self.sent.append((len(self.messages) - 1, len(last.parts) - 1, event.body))
         self.turn = turn
 
     def add_result(self, call: str, tool: str, text: str, outcome: str) -> None:
@@ -129,9 +152,7 @@ class Context:
         last.parts = [replace(part, content=text) if part is result else part for part in last.parts]  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
 
 
-def assemble(
-    events: Sequence[Event], summary: Summary | None = None, pictures: Shown = NONE, turn: str = ""
-) -> Context:
+def assemble(tail: Tail, summary: Summary | None = None, pictures: Shown = NONE, turn: str = "") -> Context:
     """Return the context that a generation's events make, from its first, or a summary and the events after it.
 
     What was said in the open `turn`, an id, stands beside the summary as it was said.
@@ -139,22 +160,40 @@ def assemble(
     context = Context(pictures=pictures)
     if summary is not None:
         context.messages.append(ModelRequest(parts=[UserPromptPart(f"{SUMMARIZED}\n{summary.text}")]))
-        for event in events[: summary.upto]:
+        for event in (*tail.early, *tail.upto(summary.upto)):
             if event.type in _SAID and event.turn == turn:
                 context.add_message(event)
-    for event in events[0 if summary is None else summary.upto :]:
-        _add(context, event)
+    go_on(context, tail.events if summary is None else tail.after(summary.upto))
     return context
 
 
-def newest_summary(events: Iterable[Event]) -> Summary | None:
-    """Return the newest recap of everything before it, None if there is none; one of a topic is none."""
-    found: Summary | None = None
+def go_on(context: Context, events: Iterable[Event]) -> None:
+    """Put the events that follow into a context."""
     for event in events:
+        _add(context, event)
+
+
+def newest_summary(tail: Tail, upto: int | None = None) -> Summary | None:
+    """Return the newest recap of everything before it, None if there is none; one of a topic is none.
+
+    With `upto` the newest that stands for no more than so many events of the generation.
+    """
+    for event in reversed(tail.events):
         if event.type is EventType.SUMMARY and not event.body["topic"]:
-            upto, messages = event.body["upto"], event.body.get("messages", 0)
-            found = Summary(str(event.body["text"]), cast("int", upto), messages=cast("int", messages))
-    return found
+            found = _summary(event)
+            if upto is None or found.upto <= upto:
+                return found
+    return None
+
+
+def base(tail: Tail) -> Summary | None:
+    """Return the recap that a context begins with, as it was made when the window was full; None if there is none."""
+    return next((_summary(event) for event in reversed(tail.events) if event.carried is not None), None)
+
+
+def _summary(event: Event) -> Summary:
+    upto, messages = event.body["upto"], event.body.get("messages", 0)
+    return Summary(str(event.body["text"]), cast("int", upto), messages=cast("int", messages))
 
 
 def cuts(events: Iterable[Event]) -> Iterator[int]:

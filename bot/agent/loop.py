@@ -1,5 +1,6 @@
 """The loop of a turn: ask the model, run what it proposes, until it answers, waits for people, or gives up."""
 
+from bisect import bisect_left
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,13 +11,14 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from bot import events
 from bot.agent.calls import Calls
 from bot.agent.chain import Chain
-from bot.agent.context import Context, assemble, call_of, cuts, newest_summary, response_body, text_of
+from bot.agent.context import Context, assemble, base, call_of, cuts, newest_summary, response_body, text_of
 from bot.agent.fitting import fitted
 from bot.agent.guidance import guidance
 from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.room import Room
+from bot.agent.tails import Past
 from bot.crossings import Prepared
 from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
@@ -24,6 +26,7 @@ from bot.outbox import Outbox
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import answer_key
 from bot.sessions.events import Event, EventType
+from bot.sessions.log import Tail
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Summary
 from bot.sessions.values import YieldReason
@@ -126,9 +129,12 @@ class Agent:
         self._depth = depth
         self._steps = steps
 
-    async def think(self, turn: OpenTurn) -> Ending:
-        """Run the turn from where its log stands, and what was admitted since, to its ending."""
-        context = self._assembled(turn, await self._pictured(turn))
+    async def think(self, turn: OpenTurn, past: Past) -> Ending:
+        """Run the turn from where its log stands, and what was admitted since, to its ending.
+
+        `past` is what the log was when the turn was claimed.
+        """
+        context = await self._begun(turn, past.context)
         for event in turn.admitted:
             context.add_message(event)
         step = _steps_taken(turn)
@@ -182,7 +188,7 @@ class Agent:
         before = len(turn.admitted)
         await self._join(turn, opening=opening)
         if turn.admitted[before:]:
-            context.pictures = await self._pictured(turn)
+            context.pictures = await self._pictured(turn, context)
         for event in turn.admitted[before:]:
             context.add_message(event)
 
@@ -220,15 +226,25 @@ class Agent:
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._room.holds(turn.standing, context)
 
-    def _assembled(self, turn: OpenTurn, pictures: Shown) -> Context:
-        """Return the context of a log: all of it if the model can read that, else its newest recap and what follows."""
-        context = assemble(turn.history, None, pictures)
-        summary = None if self._holds(turn, context) else newest_summary(turn.history)
-        return context if summary is None else _from(turn, turn.history, summary, pictures)
+    async def _begun(self, turn: OpenTurn, before: Context) -> Context:
+        """Return the context that a turn begins with: all since the recap that a full window made, as far as it fits.
 
-    async def _pictured(self, turn: OpenTurn) -> Shown:
+        If it does not fit, it begins with the newest recap that anybody made.
+        """
+        context = before.copy(await self._pictured(turn, before))
+        early = turn.begun and turn.folds.newest.said[0] < turn.claim.state.context_seq
+        if self._holds(turn, context) and not early:
+            return context
+        log = await turn.log()
+        summary = base(log) if self._holds(turn, context) else newest_summary(log)
+        return context if summary is None else _from(turn, log, summary, context.pictures)
+
+    async def _pictured(self, turn: OpenTurn, context: Context) -> Shown:
         """Return the pictures of a turn's context, if a model sees any."""
-        return await self._pictures.of(turn.standing, turn.messages) if self._chain.sees(turn.standing) else NONE
+        if not self._chain.sees(turn.standing):
+            return NONE
+        messages = [*(body for _, _, body in context.sent), *(event.body for event in turn.admitted)]
+        return await self._pictures.of(turn.standing, messages)
 
     async def _shorten(self, turn: OpenTurn, context: Context) -> None:
         """Show less of the newest step's results where they have more than their share.
@@ -241,7 +257,7 @@ class Agent:
             return
         reads_on = self._room.reads_on(turn.standing)
         calls = {part.tool_call_id: call_of(part) for part in response.tool_calls}
-        read = {event.body["call"]: event for event in await turn.log() if _was_read(event)}
+        read = {event.body["call"]: event for event in (await turn.log()).events if _was_read(event)}
         for part in results:
             event = read.get(part.tool_call_id)
             if event is None:
@@ -263,11 +279,10 @@ class Agent:
         stay as it is does not fit.
         """
         log, before = await turn.log(), turn.usage
-        after = sorted(set(cuts(log)) - {len(log)})
-        halved = (
-            cut for cut in after if self._room.half(turn.standing, _from(turn, log, Summary("", cut), context.pictures))
-        )
-        upto = next(halved, after[-1] if after else 0)
+        after = sorted(set(cuts(log.events)) - {len(log.events)})
+        # What is left gets smaller with each.
+        first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003
+        upto = log.before + after[min(first, len(after) - 1)] if after else 0
         if not upto:
             raise ModelError(TOO_LARGE, again=False)
         try:
@@ -282,11 +297,16 @@ class Agent:
         summary = replace(summary, text=spoken.text)
         row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
         async with turn.lock:
-            await turn.write(events=(events.summarized(turn.standing, summary),), audit=(row,))
-        context.messages = _from(turn, log, summary, context.pictures).messages
+            event = replace(events.summarized(turn.standing, summary), carried=turn.carried())
+            await turn.write(events=(event,), audit=(row,), context=turn.claim.state.generation_seq + upto)
+        context.become(_from(turn, log, summary, context.pictures))
         if not self._holds(turn, context):
             raise ModelError(TOO_LARGE, again=False)
         return None
+
+    def _halves(self, turn: OpenTurn, context: Context, log: Tail, cut: int) -> bool:
+        """Say whether half of the window is free if a recap stands for the first `cut` events of a log."""
+        return self._room.half(turn.standing, _from(turn, log, Summary("", log.before + cut), context.pictures))
 
 
 def _was_read(event: Event) -> bool:
@@ -294,7 +314,7 @@ def _was_read(event: Event) -> bool:
     return event.type is EventType.TOOL_RESULT and event.body["outcome"] in {"ok", "failed"}
 
 
-def _from(turn: OpenTurn, log: tuple[Event, ...], summary: Summary, pictures: Shown) -> Context:
+def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Context:
     """Return the context that begins with a recap, beside what was said in this turn."""
     return assemble(log, summary, pictures, turn.record.id)
 
@@ -324,7 +344,7 @@ def _named(response: ModelResponse, prefix: str) -> ModelResponse:
 
 def _steps_taken(turn: OpenTurn) -> int:
     """Return how many responses this turn has in the log, so that a resumed turn has no more than its share."""
-    return sum(event.type is EventType.AGENT_THINKING and event.turn == turn.record.id for event in turn.history)
+    return turn.folds.newest.steps if turn.begun else 0
 
 
 def _refusals(turn: OpenTurn) -> int:

@@ -62,6 +62,11 @@ class Pictures:
         return content if hashlib.sha256(content).hexdigest() == digest else b""
 
 
+def has_picture(body: JsonObject) -> bool:
+    """Say whether a message came with a picture."""
+    return any(file.get("kind") == _KIND for file in objects(body, "files"))
+
+
 def pictured(body: JsonObject, shown: Shown) -> tuple[BinaryContent, ...]:
     """Return the pictures of a message that are shown."""
     digests = (str(file.get("sha256")) for file in objects(body, "files"))
@@ -73,8 +78,10 @@ def has_pictures(messages: Iterable[ModelMessage]) -> bool:
     return any(_shows(part) for message in messages for part in message.parts)
 
 
-def without_pictures(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+def without_pictures(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
     """Return a request without its pictures; what is told of them in words stays."""
+    if not has_pictures(messages):
+        return messages
     return [
         replace(message, parts=[_in_words(part) for part in message.parts])
         if isinstance(message, ModelRequest)

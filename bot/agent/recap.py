@@ -20,6 +20,7 @@ from bot.agent.offline import RECAP
 from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
 from bot.sessions.events import Event, EventType
+from bot.sessions.log import Tail
 from bot.sessions.port import AuditStore
 from bot.sessions.records import AuditRow
 from bot.sessions.summaries import Recapped, Summary
@@ -49,7 +50,7 @@ class Recap:
 
     async def __call__(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
-        upto = max(cuts(events), default=0)
+        upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
         decision = self._gate.invoke(standing)
         await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision))
@@ -58,23 +59,24 @@ class Recap:
         if not any(_lines(events)):
             return Recapped(None, Usage(), NOTHING)
         try:
-            summary, usage = await self.write(standing, events, upto, topic, record)
+            summary, usage = await self.write(standing, log, upto, topic, record)
         except ModelError as error:
             return Recapped(None, error.usage, error.told)
         return Recapped(summary, usage)
 
     async def write(
-        self, standing: Standing, events: tuple[Event, ...], upto: int, topic: str, record: Record
+        self, standing: Standing, log: Tail, upto: int, topic: str, record: Record
     ) -> tuple[Summary, Usage]:
-        """Return a recap of the first `upto` events; the decision on the first model is the caller's.
+        """Return a recap of the first `upto` events of a generation; the decision on the first model is the caller's.
 
         Raises ModelError: no model answered, with what all requests cost.
         """
-        known, text, first, said, used = newest_summary(events), "", 0, 0, Usage()
-        if known is not None and known.upto <= upto and not topic:
+        known, text, first, said, used = newest_summary(log, upto), "", 0, 0, Usage()
+        if known is not None and not topic:
             text, first, said = known.text, known.upto, known.messages
-        said += sum(event.type in _SAID for event in events[first:upto])
-        lines = list(_lines(events[first:upto]))
+        part = Tail(log.upto(upto), log.before).after(first)
+        said += sum(event.type in _SAID for event in part)
+        lines = list(_lines(part))
         window = self._chain.window(standing).tokens
         # Half of what the model reads is the part, and a quarter what was summarized before.
         size = _ALL_AT_ONCE if window is None else max(window * CHARACTERS // 2, 400)

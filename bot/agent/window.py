@@ -5,8 +5,8 @@ fits there. A text in a script that needs more is refused by the provider, in on
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ToolReturnPart
@@ -24,6 +24,41 @@ _STEP: Final = 4
 """One part in so many of a window is there for the results of the newest step, however long the conversation is."""
 _ANSWER: Final = 4096
 """Tokens left free and set aside for the answer, unless the configuration says how long one may be."""
+
+
+class Messages(list[ModelMessage]):
+    """The messages of a context. It is known how large those are that do not change any more.
+
+    So a long conversation is not measured anew for each request: all but the last two stay as they are, unless
+    `recount` says otherwise.
+    """
+
+    def __init__(self, messages: Iterable[ModelMessage] = (), counted: int = 0, tokens: int = 0) -> None:
+        """Take messages; the first `counted` of them are known to have so many `tokens`."""
+        super().__init__(messages)
+        self._counted = counted
+        self._tokens = tokens
+
+    def copied(self) -> "Messages":
+        """Return a list of its own, whose last message may be changed while this one's stays as it is."""
+        copy = Messages(self, self._counted, self._tokens)
+        if copy:
+            copy[-1] = replace(copy[-1])
+        return copy
+
+    def recount(self) -> None:
+        """Measure all of them anew: one that is not the last was replaced."""
+        self._counted = self._tokens = 0
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens they have."""
+        settled = max(len(self) - 2, 0)
+        if self._counted > settled:
+            self.recount()
+        self._tokens += sum(map(_size, self[self._counted : settled]))
+        self._counted = settled
+        return self._tokens + sum(map(_size, self[self._counted :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +108,8 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
     )
     # Models are told only the newest of them.
     said = next((len(message.instructions or "") for message in reversed(messages) if message.kind == "request"), 0)
-    return sum(_size(message) for message in messages) + (said + tools) // CHARACTERS
+    together = messages.tokens if isinstance(messages, Messages) else sum(map(_size, messages))
+    return together + (said + tools) // CHARACTERS
 
 
 def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:

@@ -2,16 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from bot import events, principals
-from bot.authors import authors
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.errors import BusyError
-from bot.quoting import addresses
+from bot.recall import recall
 from bot.sessions.events import Event
 from bot.sessions.json import JsonObject
 from bot.sessions.listing import Listed
@@ -84,13 +82,7 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
     state = await context.state()
     standing = await context.standing(state)
     if state is not None:
-        log = [event async for event in backwards(context.store, state)]
-        standing = replace(
-            standing,
-            addresses=addresses(reversed(log), PUBLIC, standing.asker),
-            held=events.held_in(log),
-            authors=authors(log),
-        )
+        standing = (await recall(context.store, state)).folds.of(standing)
     report = await context.gate.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
     await context.store.append((AuditRow("simulate", context.caller.principal, body),))

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from bot import events
-from bot.authors import authors
 from bot.commands.base import CommandContext, Reply
 from bot.errors import BusyError
 from bot.gate.decisions import MAY_GO_ON
+from bot.recall import recalled
 from bot.sessions.summaries import Recapped
 from bot.sessions.values import Claim, SessionState, Write
 from bot.tools.summarize import generation, topic
@@ -44,7 +44,8 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
     """
     claim = await _claimed(context)
     state = claim.state
-    standing = replace(await context.standing(state), authors=authors(claim.events))
+    past = await recalled(context.store, state, claim.events)
+    standing = replace(await context.standing(state), authors=past.folds.authors)
     text, written, rows = recapped.why, (), ()
     if state.generation != before.generation:
         text = "a new conversation began meanwhile, there is nothing to summarize"

@@ -111,7 +111,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
     if await context.state() is None:
         raise NotFoundError
     async with context.claimed() as claim:
-        shown, source = _shown(context, claim, code)
+        shown, source = await _shown(context, claim, code)
         standing = await context.standing(claim.state)
         spoken = await _offered(context, standing, source, Address.parse(shown.address))
         try:
@@ -158,23 +158,22 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
     return Reply(f"released under {code}: {', '.join(sent)}", source.label)
 
 
-def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, Event]:
+async def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, Event]:
     """Return the record of a code and the text's event.
 
     Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
     was used.
     """
-    asked, used = list[Release](), set[str]()
-    for event in claim.events:
+    async for event in backwards(context.store, claim.state):
         record = releases.read(event.body)
-        if record is not None and event.type is EventType.RELEASE_REQUESTED:
-            asked.append(record)
-        elif record is not None and event.type is EventType.RELEASE_CONFIRMED:
-            used.add(record.code)
-    for record in asked:
+        if record is None or record.code != code:
+            continue
         mine = record.principal == context.caller.principal and record.home == str(context.address)
-        if record.code == code and code not in used and mine and claim.now < record.expires_at:
-            return record, next(event for event in claim.events if place(event, claim.state) == record.source)
+        # The newest of that code: if it is not the one that was asked, it was used.
+        if event.type is not EventType.RELEASE_REQUESTED or not mine or claim.now >= record.expires_at:
+            break
+        for source in await context.store.events_at(claim.sid, (claim.state.generation_seq + record.source - 1,)):
+            return record, source
     raise NotFoundError
 
 

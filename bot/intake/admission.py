@@ -50,7 +50,7 @@ class Admission:
         `opening` tells that the model was not asked yet in this turn. What other sessions sent is no one's to say here.
         Above its address its steps let nothing in, as they would choose what waits there (ADR 0021).
         """
-        if not turn.mode.joins(opening=opening) or (opening and turn.messages and _from_session(turn.messages[-1])):
+        if not turn.mode.joins(opening=opening) or (opening and turn.folds.foreign):
             return
         if turn.above_home and not opening:
             return
@@ -73,7 +73,7 @@ class Admission:
         brought: tuple[Brought, ...] = ()
         if decision.verdict in MAY_GO_ON and attachments(item.body):
             await _begin(turn, row)
-            brought = await self._files.bring(turn.standing, item, turn.messages, partial(_record, turn))
+            brought = await self._files.bring(turn.standing, item, turn.folds.file_bytes, partial(_record, turn))
             found = (text for file in brought for text in (file.name, file.text or ""))
             decision, row = self._decided(turn, item, (*said, *found))
         if decision.verdict not in MAY_GO_ON:

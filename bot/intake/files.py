@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-from pydantic import JsonValue
 
 from bot.budget import Budget, BudgetError
 from bot.config.files import FilesSettings
@@ -25,7 +24,7 @@ from bot.intake.brought import Brought
 from bot.intake.kinds import OTHER, Kind, beginning, nature
 from bot.intake.names import safe_name
 from bot.intake.transcriber import Transcriber, TranscriptionError
-from bot.sessions.json import JsonObject, objects
+from bot.sessions.json import JsonObject, objects, whole
 from bot.sessions.records import AuditRow
 from bot.sessions.values import InboxItem
 from bot.standing import Standing
@@ -74,15 +73,13 @@ class Files:
         self._transcriber = transcriber
         self._budget = budget
 
-    async def bring(
-        self, standing: Standing, item: InboxItem, messages: Iterable[JsonObject], record: Record
-    ) -> tuple[Brought, ...]:
+    async def bring(self, standing: Standing, item: InboxItem, kept: int, record: Record) -> tuple[Brought, ...]:
         """Fetch the files of a message and look at them; nothing of them is kept yet.
 
-        `messages` are those of the generation before it. A decision on who hears a file is put into the audit by
-        `record` before it is heard.
+        `kept` is how many bytes the files have that came in this generation before it. A decision on who hears a file
+        is put into the audit by `record` before it is heard.
         """
-        left = self._settings.total_megabytes * _MEGA - kept(messages)
+        left = self._settings.total_megabytes * _MEGA - kept
         brought = list[Brought]()
         for number, one in enumerate(attachments(item.body), start=1):
             file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", number, left)
@@ -183,19 +180,10 @@ class Files:
 def attachments(body: JsonObject) -> tuple[Attachment, ...]:
     """Return the files that a message in the inbox came with."""
     return tuple(
-        Attachment(str(one["handle"]), str(one["name"]), str(one["media_type"]), _whole(one["size"]))
+        Attachment(str(one["handle"]), str(one["name"]), str(one["media_type"]), whole(one["size"]))
         for one in objects(body, "files")
     )
 
 
-def kept(messages: Iterable[JsonObject]) -> int:
-    """Return how many bytes the files have that a generation's messages came with."""
-    return sum(_whole(file.get("size")) for body in messages for file in objects(body, "files"))
-
-
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _whole(size: JsonValue) -> int:
-    return size if isinstance(size, int) else 0

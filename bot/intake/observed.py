@@ -8,7 +8,7 @@ gate does not let in is left where it is.
 What stands in no thread is kept once, for the chat. A thread that begins with it reads it there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from bot.gate.decisions import MAY_GO_ON
 from bot.gate.gate import Gate
 from bot.intake.wording import overheard
 from bot.rate import RateLimiter
-from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.events import NewEvent
 from bot.sessions.observed import NewObserved, Observed, ObservedStore
 from bot.sessions.records import AuditRow
 from bot.sessions.values import InboxItem
@@ -106,11 +106,11 @@ class Observer:
         most = document.observed(home.channel, home.workspace, home.chat)
         if not most or item.body.get("origin") is not None:
             return Heard(taint)
-        opens, after = bool(item.body.get("opens")), _newest((*turn.history, *turn.admitted))
+        opens, after = bool(item.body.get("opens")), turn.folds.overheard
         found = await self._found(turn, item, home.place if opens else home, after, most)
         # Of what was kept beside another session nothing is to be passed over in this one.
         upto = found[-1].id if found and not opens else ""
-        if home.thread and not opens and turn.standing.generation == _FIRST and not turn.messages:
+        if home.thread and not opens and turn.standing.generation == _FIRST and turn.folds.foreign is None:
             # It may have begun with what was said to nobody in particular. After a reset that is forgotten.
             said = await self._found(turn, item, home.place, "", _BEGINNINGS)
             found = [*(one for one in said if one.opens == home.thread), *found]
@@ -154,9 +154,3 @@ class Observer:
 def _identity(inbound: Inbound) -> str:
     """Return the platform's identity of a text, as no other platform's is."""
     return f"{inbound.address.channel}/{inbound.dedupe}"
-
-
-def _newest(history: Iterable[Event | NewEvent]) -> str:
-    """Return the id up to which something was let in from beside this session, empty for none."""
-    found = [str(event.body["upto"]) for event in history if event.type is EventType.OBSERVED]
-    return found[-1] if found else ""

@@ -47,7 +47,8 @@ class NewEvent:
     """An event before the store gave it a place.
 
     `admitted` tells that its content entered the context, so its label counts for the taint (law
-    `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one.
+    `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one. `carried` is what all events of
+    the generation before it come to (`bot.folds`), for the program alone: nobody is shown it.
     """
 
     type: EventType
@@ -57,6 +58,7 @@ class NewEvent:
     visibility: Visibility = Visibility.INTERNAL
     admitted: bool = False
     turn: str = ""
+    carried: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,4 @@ class Event:
     visibility: Visibility
     admitted: bool
     turn: str
+    carried: JsonObject | None = None

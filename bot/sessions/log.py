@@ -22,6 +22,26 @@ class Stretch:
     before: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A generation's log from one of its events on; `before` is how many events came before those.
+
+    `early` is what was said before them in the turn that is open: it stands beside the recap as it was said.
+    """
+
+    events: tuple[Event, ...]
+    before: int = 0
+    early: tuple[Event, ...] = ()
+
+    def upto(self, number: int) -> tuple[Event, ...]:
+        """Return those of them that are among the first `number` events of the generation."""
+        return self.events[: max(number - self.before, 0)]
+
+    def after(self, number: int) -> tuple[Event, ...]:
+        """Return those that are not."""
+        return self.events[max(number - self.before, 0) :]
+
+
 async def backwards(
     store: SessionStore, state: SessionState, *, before: int | None = None, window: int = _WINDOW
 ) -> AsyncIterator[Event]:

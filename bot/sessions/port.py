@@ -5,7 +5,7 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from bot.sessions.approvals import Approval, ApprovalState
@@ -20,6 +20,7 @@ from bot.sessions.values import (
     Accepted,
     Claim,
     InboxItem,
+    Known,
     NewItem,
     Outcome,
     SessionState,
@@ -54,12 +55,20 @@ class SessionStore(Protocol):
         ...
 
     async def claim(
-        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = (), most: int = 0
+        self,
+        sid: str,
+        owner: str,
+        *,
+        known: Known | None = None,
+        idle: bool = False,
+        channels: tuple[str, ...] = (),
+        most: int = 0,
     ) -> Claim | None:
         """Take a session with a lease, if there is work and nobody holds it.
 
         `owner` is a nonce: claiming again with the owner of the live lease answers with the same fence.
-        `after` is the log cursor the caller already has of this generation. With `idle` the session is
+        `known` is what the caller has read: if the log went on from there it is handed over from that event on. With
+        `idle` the session is
         taken even when nothing waits (for a command that writes). `channels` are those that the caller serves, none
         standing for all. With `most` it is not taken that was claimed so often without anything being written.
         Returns None when there is nothing to take: no such session, no work, or somebody else's
@@ -125,6 +134,10 @@ class SessionStore(Protocol):
 
     async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
         """Return events with seq > `after`, oldest first."""
+        ...
+
+    async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
+        """Return the events of these seqs, in this order; one that the log does not have is left out."""
         ...
 
     async def approvals(self, sid: str) -> tuple[Approval, ...]:

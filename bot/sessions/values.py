@@ -208,7 +208,8 @@ class Title:
 class SessionState:
     """A session's record.
 
-    `seq` is the head of its log; events from `generation_seq` on are of this generation. `undelivered` counts
+    `seq` is the head of its log; events from `generation_seq` on are of this generation, and a context is made of those
+    from `context_seq` on: what was before them, a recap among them stands for (ADR 0026). `undelivered` counts
     what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
@@ -241,6 +242,7 @@ class SessionState:
     mode: QueueMode = QueueMode.COLLECT
     turned: Label | None = None
     unsaid: bool = False
+    context_seq: int = 1
 
     @property
     def title(self) -> Title | None:
@@ -271,11 +273,20 @@ class SessionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What somebody has read of a session: its `generation` up to the event `seq`, when contexts began at `context`."""
+
+    generation: int
+    context: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A worker's hold on a session: everything it needs to run a turn, read in one round trip.
 
-    `fence` rises with every claim; a script refuses an older one. `events` are those of this
-    generation after the cursor the worker named, `items` the waiting inputs in order.
+    `fence` rises with every claim; a script refuses an older one. `events` are those from where a context begins, or
+    from the last one on that the worker knows, itself included; `items` the waiting inputs in order.
     """
 
     sid: str
@@ -299,7 +310,8 @@ class Write:
     `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
     gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`. `model`
-    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing.
+    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
+    the seq from which a context is made from now on: one of `events` then carries what was before it.
     """
 
     op: str
@@ -317,6 +329,7 @@ class Write:
     release: bool = False
     usage: Usage = Usage()
     model: str | None = None
+    context: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

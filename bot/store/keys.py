@@ -58,7 +58,8 @@ stop · `an` `ah` audit head · `kin` lineage of a background session · `done` 
 dead letters ·
 `title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
 turn runs, absent for collect · `late` something of what waits came while a turn ran · `bits` what bounded answers may
-endorse since a person's last message, packed · `tries` how often it was claimed since something was written last.
+endorse since a person's last message, packed · `tries` how often it was claimed since something was written last ·
+`cut` from which event on a context is made, absent for all of the generation.
 
 A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
 form, times milliseconds on the store's clock. A newer `v` anywhere is refused.

@@ -30,6 +30,7 @@ from bot.sessions.values import (
     Claim,
     InboxItem,
     ItemStatus,
+    Known,
     NewItem,
     Outcome,
     SessionState,
@@ -93,11 +94,19 @@ class Sessions(Filing, Questions):
         return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]), text(reply[4]))
 
     async def claim(
-        self, sid: str, owner: str, *, after: int = 0, idle: bool = False, channels: tuple[str, ...] = (), most: int = 0
+        self,
+        sid: str,
+        owner: str,
+        *,
+        known: Known | None = None,
+        idle: bool = False,
+        channels: tuple[str, ...] = (),
+        most: int = 0,
     ) -> Claim | None:
         """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._options
-        args: list[Arg] = [owner, after, int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
+        args: list[Arg] = [owner, *((0, 0, 0) if known is None else (known.generation, known.context, known.seq))]
+        args += [int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
         args += [limits.debounce_ms, most]
         args += map(encode, channels)
         names = [keys.state, keys.log, keys.inbox, keys.approvals]
@@ -265,6 +274,13 @@ class Sessions(Filing, Questions):
         (entries,) = await self._link.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
         return await self._read_events(keys, entries)
 
+    async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
+        """Return the events of these seqs, in this order; one that the log does not have is left out."""
+        keys = session_keys(sid)
+        asked = [("XRANGE", keys.log, f"{seq}-0", f"{seq}-0") for seq in seqs]
+        found = await self._link.commands(*asked) if asked else ()
+        return await self._read_events(keys, [entry for entries in found for entry in entries])
+
     async def sessions(self) -> AsyncIterator[SessionState]:
         """Walk all sessions that can be read, in no order; one that comes or goes meanwhile may or may not be met."""
         async for _, state in self.walk():
@@ -287,14 +303,15 @@ class Sessions(Filing, Questions):
                     yield key, flat
 
     async def _events_between(self, sid: str, after: int, head: int) -> tuple[Event, ...]:
-        events: tuple[Event, ...] = ()
+        events = list[Event]()
         while after < head:
             events += await self.events(sid, after=after, limit=min(self._options.claim_events, head - after))
             after = events[-1].seq
-        return events
+        return tuple(events)
 
     async def _read_events(self, keys: SessionKeys, entries: Sequence[wire.StreamEntry]) -> tuple[Event, ...]:
-        fetched = await self._fetch(keys, wire.reading(lambda: [wire.event_body(entry) for entry in entries]))
+        bodies = wire.reading(lambda: [part for entry in entries for part in wire.event_bodies(entry)])
+        fetched = await self._fetch(keys, bodies)
         return wire.reading(lambda: tuple(wire.event(entry, fetched) for entry in entries))
 
     async def _read_items(self, keys: SessionKeys, items: Sequence[bytes]) -> tuple[InboxItem, ...]:

@@ -184,6 +184,7 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
         mode=mode(got.get(b"mode", b"")),
         turned=labelled(b"turned") if b"turned" in got else None,
         unsaid=b"dead" in got,
+        context_seq=max(number(b"cut"), number(b"gseq")),
     )
 
 
@@ -282,10 +283,13 @@ def _usage(words: Sequence[bytes]) -> Usage:
 
 StreamEntry = tuple[bytes, Sequence[bytes]]
 
+_PLAIN: Final = 20
+"""Names and values of an entry that carries nothing."""
 
-def event_body(entry: StreamEntry) -> bytes:
-    """Return an entry's body as stored."""
-    return entry[1][19]
+
+def event_bodies(entry: StreamEntry) -> Sequence[bytes]:
+    """Return an entry's body as stored, and what it carries if it carries anything."""
+    return entry[1][19::2]
 
 
 def event(entry: StreamEntry, fetched: Fetched) -> Event:
@@ -303,6 +307,7 @@ def event(entry: StreamEntry, fetched: Fetched) -> Event:
         admitted=fields[15] == b"1",
         turn=text(fields[17]),
         body=_object(whole(fields[19], fetched)),
+        carried=_object(whole(fields[21], fetched)) if len(fields) > _PLAIN else None,
     )
 
 

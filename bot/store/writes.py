@@ -23,7 +23,8 @@ def change_args(write: Write, *, lease_ms: int, keep_ms: int) -> list[Arg]:
     args += ["" if write.take is None else write.take, write.use or "", write.status or ""]
     args.append(wire.turn(write.turn) if write.turn else "")
     args += [int(write.model is not None), raw(write.model or "")]
-    args += [wire.last_turn(end) if end else "", *wire.usage(end.usage if end else write.usage)]
+    args += [wire.last_turn(end) if end else "", "" if write.context is None else write.context]
+    args += [*wire.usage(end.usage if end else write.usage)]
     args.append(len(write.settle))
     for position, status in write.settle:
         args += [position, status.value]
@@ -52,6 +53,7 @@ def event_args(events: Sequence[NewEvent], bodies: Bodies) -> list[Arg]:
     for event in events:
         args += [event.type.value, raw(event.actor), str(event.label), event.visibility.value, int(event.admitted)]
         args += [raw(event.turn), bodies.put(dump(event.body))]
+        args.append("" if event.carried is None else bodies.put(dump(event.carried)))
     return args
 
 

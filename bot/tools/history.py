@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from bot import labelling
-from bot.events import endorsed_in
+from bot.recall import recall
 from bot.sessions.events import Event, EventType
 from bot.sessions.json import JsonObject
 from bot.sessions.log import place, transcript
@@ -106,9 +106,7 @@ class SessionsHistory:
 
     async def _heard_endorsed(self, state: SessionState) -> bool:
         """Say whether what a session wrote may depend on bounded answers: nobody charges for them where it is read."""
-        return bool(
-            endorsed_in(await self._sessions.events(state.sid, after=state.generation_seq - 1, limit=state.seq))
-        )
+        return bool((await recall(self._sessions, state)).folds.endorsed)
 
 
 def _entry(event: Event, state: SessionState, scene: Scene) -> JsonValue:

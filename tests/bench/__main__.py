@@ -27,6 +27,8 @@ BENCHMARKS: Final = MappingProxyType(
         "messages": ("message_to_answer", "message_to_answer_two_calls"),
         "accepts": ("accept_telegram_poll", "accept_telegram_webhook", "accept_slack"),
         "flows": ("flow_telegram", "flow_slack"),
+        "lengths": ("turn_1k_events", "turn_10k_events"),
+        "many": ("message_100k_sessions", "first_answer_100k_sessions"),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
     }
 )

@@ -26,6 +26,7 @@ from pydantic_ai.usage import RequestUsage
 from bot.budget import Budget
 from bot.clock import SystemClock
 from bot.errors import BusyError
+from bot.folds import Folds
 from bot.gate.gate import Gate
 from bot.ids import Ids
 from bot.parts import Parts
@@ -360,7 +361,8 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         item = claim.items[0]
         record = Turn("t1", item.position, item.dedupe, item.sender, claim.now)
         here = standing(sid=owner.sid, now=claim.now)
-        turn = OpenTurn(owner.app.store, Ids(), claim, record, here, owner.app.outbox)
+        folds = Folds().plus(claim.events)
+        turn = OpenTurn(owner.app.store, Ids(), claim, record, here, sender=owner.app.outbox, folds=folds)
         await turn.write(take=item.position, turn=record, status=Status.RUNNING)
         yield owner, turn
 

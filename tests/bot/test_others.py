@@ -1,5 +1,6 @@
 """In a shared chat the context knows whose words it holds; who asks there is asked before the others' are followed."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +9,9 @@ from pydantic import JsonValue
 
 from bot import authors, events, labelling, questions
 from bot.approvals import may_answer
-from bot.quoting import addresses
+from bot.folds import Folds
 from bot.sessions.approvals import Approval
-from bot.sessions.events import Event, EventType
+from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.summaries import Summary
 from channels.message import Address
 from policy.labels import PUBLIC, parse
@@ -68,14 +69,18 @@ def test_what_others_may_know_is_looked_up_in_the_policy_in_force() -> None:
     assert labelling.members_words(policy, "ann", PRIVATE, PUBLIC) == PUBLIC
 
 
+def addresses(told: Iterable[NewEvent]) -> frozenset[str]:
+    return Folds().plus_new(enumerate(told, 1)).addresses("ann")
+
+
 def test_an_address_that_somebody_else_may_have_had_written_does_not_count() -> None:
     mine = events.user_message(standing(), "ann", "look", PUBLIC)
     others = events.user_message(standing(), "mel", "look", PUBLIC)
     result = events.tool_result(standing(), "c1", "read_file", URL, "ok", PUBLIC)
-    assert addresses((mine, result), PUBLIC, "ann") == {URL}
-    assert addresses((others, result), PUBLIC, "ann") == frozenset()
+    assert addresses((mine, result)) == {URL}
+    assert addresses((others, result)) == frozenset()
     # One that another person typed whole does: they could have it fetched themselves.
-    assert addresses((events.user_message(standing(), "mel", URL, PUBLIC),), PUBLIC, "ann") == {URL}
+    assert addresses((events.user_message(standing(), "mel", URL, PUBLIC),)) == {URL}
 
 
 @pytest.mark.parametrize(

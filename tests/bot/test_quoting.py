@@ -1,15 +1,28 @@
 """Which web addresses count as given by somebody else than the model."""
 
+from collections.abc import Sequence
+
 import pytest
 from pydantic import JsonValue
 
 from bot import events
-from bot.quoting import LONGEST, MOST, addresses, newest, typed
+from bot.folds import Folds
+from bot.quoting import LONGEST, MOST, newest
 from bot.sessions.events import NewEvent
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing
 
 URL = "https://example.com/a?b=c"
+
+
+def addresses(told: Sequence[NewEvent], before: Label = PUBLIC, asker: str = "owner") -> frozenset[str]:
+    """Return the addresses that count for an asker, where something with the label `before` was read first."""
+    read = events.tool_result(standing(), "c0", "read_file", "x", "ok", before)
+    return Folds().plus_new(enumerate([read, *told], 1)).addresses(asker)
+
+
+def typed(told: Sequence[NewEvent], asker: str) -> tuple[str, ...]:
+    return Folds().plus_new(enumerate(told, 1)).typed.get(asker, ())
 
 
 def heard(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.errors import ElsewhereError, LeaseLostError, ResetError, SchemaError
-from bot.sessions.values import Turn, Write
+from bot.sessions.values import Known, Turn, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
@@ -87,10 +87,10 @@ async def test_a_question_past_its_time_holds_nobody(store: RedisStore) -> None:
     assert (resumed.state.turn.suspended, resumed.state.turn.attempt) == (True, 1)
 
 
-async def test_a_claim_reads_from_the_cursor_on(store: RedisStore) -> None:
+async def test_a_claim_reads_from_the_last_known_event_on(store: RedisStore) -> None:
     claim, written = await started(store)
     await store.commit(claim, ending(written.seq, 1))
-    resumed = await store.claim(claim.sid, "w", after=2, idle=True)
+    resumed = await store.claim(claim.sid, "w", known=Known(1, 1, 3), idle=True)
     assert resumed is not None
     assert [one.seq for one in resumed.events] == [3]
 

@@ -117,11 +117,16 @@ end
 
 -- Log --------------------------------------------------------------------------------------------------
 
--- Append one event; the caller sets `seq` and saves.
+-- Append one event; the caller sets `seq` and saves. Few carry what was before them, the others have no such field.
 local function append_event(key, now, event)
   set('seq', count('seq') + 1)
-  redis.call('XADD', key, S.seq .. '-0', 'v', SCHEMA, 'ts', now, 'g', S.gen, 't', event.type, 'a', event.actor,
-    'l', event.label, 'w', event.visibility, 'c', event.admitted, 'u', event.turn, 'b', event.body)
+  local fields = {'v', SCHEMA, 'ts', now, 'g', S.gen, 't', event.type, 'a', event.actor,
+    'l', event.label, 'w', event.visibility, 'c', event.admitted, 'u', event.turn, 'b', event.body}
+  if event.carried and event.carried ~= '' then
+    fields[#fields + 1] = 'f'
+    fields[#fields + 1] = event.carried
+  end
+  redis.call('XADD', key, S.seq .. '-0', unpack(fields))
 end
 
 -- Audit chain ------------------------------------------------------------------------------------------

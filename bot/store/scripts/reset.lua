@@ -45,7 +45,7 @@ end
 -- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
 -- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
 local gone = {'taint', 'typed', 'title', 'model', 'turn', 'last', 'stop', 'owner', 'until', 'out', 'late', 'bits',
-  'usage', 'pos', 'tries'}
+  'usage', 'pos', 'tries', 'cut'}
 for _, field in ipairs(gone) do drop(field) end
 -- Only one that UNTRUSTED data began is as untrusted as before.
 if string.sub(S.made or '', -1) == '~' then set('turned', S.made) else drop('turned') end

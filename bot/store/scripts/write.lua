@@ -3,18 +3,19 @@
 -- ARGV: generation, fence, owner, cursor, lease ms, keep ms, release
 --       take or '', use or '', status or '', turn or '', whether a model is chosen, its name or ''
 --       last turn or ''
+--       from which event on a context is made, or ''
 --       usage: requests, input tokens, output tokens, complete, cost, priced
 --       count of settled, each: position, status
 --       count of asked, each: id, expires, the rest
 --       sender, send lease ms, op of the send, count of deliveries, each: key, channel, the rest
 --       audit rows, see prelude
---       count of events, each: type, actor, label, visibility, admitted, turn, body
+--       count of events, each: type, actor, label, visibility, admitted, turn, body, carried or ''
 --       large bodies, in the order of their keys
 -- Answers: ok seq taint now an ah stop ready behind waiting mode risen · stale · reset · cursor · head n hash · use · item · taken · move a b
 
 local function read_write()
   local w = {cursor = num(), lease = num(), keep = num(), release = arg() == '1', take = arg(), use = arg(),
-    status = arg(), turn = arg(), choose = arg() == '1', model = arg(), last = arg(),
+    status = arg(), turn = arg(), choose = arg() == '1', model = arg(), last = arg(), cut = arg(),
     usage = {num(), num(), num(), num(), num(), num()},
     settle = {}, ask = {}, deliver = {}, events = {}}
   for i = 1, num() do w.settle[i] = {pos = arg(), status = arg()} end
@@ -24,7 +25,7 @@ local function read_write()
   w.audit = read_audit()
   for i = 1, num() do
     w.events[i] = {type = arg(), actor = arg(), label = arg(), visibility = arg(), admitted = arg(), turn = arg(),
-      body = arg()}
+      body = arg(), carried = arg()}
   end
   return w
 end
@@ -195,6 +196,7 @@ local function write(release)
   move_turn(w, now)
   choose_model(w)
   add_usage(w)
+  if w.cut ~= '' then set('cut', w.cut) end
   drop('tries')
   set('moved', now)
   if release or w.release then

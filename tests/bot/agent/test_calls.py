@@ -341,7 +341,7 @@ class Gone:
 async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
         store = cast("SessionStore", Gone(owner.app.store))
-        lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, owner.app.outbox)
+        lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, sender=owner.app.outbox, folds=turn.folds)
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.mind.thinking()).chain, owner.app.gate)
         runs = Calls(owner.app.gate, room, owner.app.outbox, owner.app.offers)

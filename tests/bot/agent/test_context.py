@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
 
 from bot.agent.context import assemble, call_of, cuts, response_body, response_from, text_of
 from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.log import Tail
 from policy.labels import PUBLIC
 
 
@@ -21,6 +22,10 @@ def log(*entries: tuple[EventType, dict[str, JsonValue]]) -> list[Event]:
         Event(place, place, 1, kind, "x", PUBLIC, body, Visibility.INTERNAL, admitted=True, turn="t")
         for place, (kind, body) in enumerate(entries, start=1)
     ]
+
+
+def told(*entries: tuple[EventType, dict[str, JsonValue]]) -> Tail:
+    return Tail(tuple(log(*entries)))
 
 
 def asked(text: str = "hello") -> tuple[EventType, dict[str, JsonValue]]:
@@ -74,19 +79,19 @@ def test_a_context_may_begin_where_no_call_is_without_its_result(
 
 
 def test_an_empty_log_is_an_empty_context() -> None:
-    context = assemble([])
+    context = assemble(Tail(()))
     assert (context.messages, context.last_response, context.open_calls, context.spoken) == ([], None, (), None)
 
 
 def test_what_people_and_the_agent_said_comes_in_order() -> None:
-    context = assemble(log(asked("one"), (EventType.AGENT_MESSAGE, {"text": "two"}), asked("three")))
+    context = assemble(told(asked("one"), (EventType.AGENT_MESSAGE, {"text": "two"}), asked("three")))
     said = [getattr(message.parts[0], "content", None) for message in context.messages]
     assert said == ["one", "two", "three"]
     assert context.last_response is None
 
 
 def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
-    context = assemble(log(asked(), thought("a", "b", "c"), decided("a"), decided("b"), result("b")))
+    context = assemble(told(asked(), thought("a", "b", "c"), decided("a"), decided("b"), result("b")))
     assert [call.id for call in context.open_calls] == ["a", "c"]
     assert context.decided == {"a", "b"}
     assert context.answered == {"b"}
@@ -97,7 +102,7 @@ def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
     [("ok", "success"), ("failed", "failed"), ("denied", "denied"), ("interrupted", "interrupted")],
 )
 def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> None:
-    context = assemble(log(asked(), thought("a", "b"), result("a", outcome), result("b")))
+    context = assemble(told(asked(), thought("a", "b"), result("a", outcome), result("b")))
     last = context.messages[-1]
     assert isinstance(last, ModelRequest)
     found = [(part.tool_call_id, part.outcome) for part in last.parts if isinstance(part, ToolReturnPart)]
@@ -107,21 +112,21 @@ def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> No
 
 def test_an_answer_that_waited_for_an_approval_stands_once() -> None:
     waited = EventType.AGENT_THINKING, response_body(ModelResponse(parts=[TextPart("the answer")]))
-    context = assemble(log(asked(), waited))
+    context = assemble(told(asked(), waited))
     assert context.spoken == "the answer"
-    context = assemble(log(asked(), waited, (EventType.AGENT_MESSAGE, {"text": "the answer, redacted"})))
+    context = assemble(told(asked(), waited, (EventType.AGENT_MESSAGE, {"text": "the answer, redacted"})))
     assert len(context.messages) == 2
     assert context.spoken == "the answer, redacted"
 
 
 def test_a_response_that_calls_is_not_an_answer() -> None:
-    assert assemble(log(asked(), thought("a"))).spoken is None
+    assert assemble(told(asked(), thought("a"))).spoken is None
 
 
 def test_other_events_do_not_enter_the_context() -> None:
     body: dict[str, JsonValue] = {"text": "x"}
     others = [(kind, body) for kind in (EventType.TAINT_RAISED, EventType.POLICY_DECISION, EventType.ERROR)]
-    assert len(assemble(log(asked(), *others)).messages) == 1
+    assert len(assemble(told(asked(), *others)).messages) == 1
 
 
 def test_a_response_comes_back_as_it_was() -> None:

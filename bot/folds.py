@@ -1,0 +1,230 @@
+"""What the events of a generation come to for the decisions of a turn, folded one after another.
+
+Whose words are in the context, which addresses stand there and who typed which, what is held, which bounded answers
+were heard: each of them counts all events of the generation. Folding goes on from any event to the next and gives what
+folding all of them gives, so nobody has to read a log from its beginning: an event of the log carries the folds of what
+a recap stands for (ADR 0026), and a process remembers those of the sessions that it worked on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from bot import events
+from bot.authors import authors
+from bot.quoting import given, newest, repeated, typed
+from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.held import Held
+from bot.sessions.json import JsonObject, objects, whole
+from bot.sessions.kin import Endorsed, origin_of
+from bot.standing import Standing
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_NOBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What the events of the newest turn come to.
+
+    `said` are the seqs of what was let in for it. `foreign` tells that the first message of it came from another
+    session, None that there is none. `steps` counts the model's responses, `resolved` names the approvals whose answer
+    is in the log.
+    """
+
+    id: str = ""
+    said: tuple[int, ...] = ()
+    foreign: bool | None = None
+    steps: int = 0
+    resolved: frozenset[str] = frozenset()
+
+    def plus(self, seq: int, event: Event | NewEvent) -> "Newest":
+        """Return it with one more event, which may begin another turn."""
+        turn = self if event.turn == self.id else Newest(event.turn)
+        match event.type:
+            case EventType.USER_MESSAGE:
+                foreign = "origin" in event.body if turn.foreign is None else turn.foreign
+                return replace(turn, said=(*turn.said, seq), foreign=foreign)
+            case EventType.OBSERVED:
+                return replace(turn, said=(*turn.said, seq))
+            case EventType.AGENT_THINKING:
+                return replace(turn, steps=turn.steps + 1)
+            case EventType.APPROVAL_RESOLVED:
+                return replace(turn, resolved=turn.resolved | {str(event.body["approval"])})
+            case _:
+                return turn
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """What a generation's events come to, from its first one on.
+
+    `authors` are the people whose words are in the context. `untrusted` tells that something UNTRUSTED is. `given` are
+    the addresses that count for everybody, `repeated` those that count for the first author alone, as nobody else had
+    written yet. `typed` are the newest that each person typed. `held` is what is kept out of the context, and `held_at`
+    the seqs of those events. `endorsed` are the bounded answers that were let in, `overheard` the id up to which was
+    let in what was said to nobody. `file_bytes` is the size of all files that came with messages. `foreign` tells that
+    the newest message came from another session, None that there is none.
+    """
+
+    authors: frozenset[str] = frozenset()
+    first: str = ""
+    untrusted: bool = False
+    given: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    typed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOBODY)
+    held: tuple[Held, ...] = ()
+    held_at: tuple[int, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
+    overheard: str = ""
+    file_bytes: int = 0
+    foreign: bool | None = None
+    newest: Newest = Newest()
+
+    def plus(self, following: Iterable[Event]) -> "Folds":
+        """Return them with the events that follow."""
+        return self.plus_new((event.seq, event) for event in following)
+
+    def plus_new(self, following: Iterable[tuple[int, Event | NewEvent]]) -> "Folds":
+        """Return them with the events that follow, each with its seq."""
+        folding = _Folding(self)
+        for seq, event in following:
+            folding.take(seq, event)
+        return folding.done()
+
+    def addresses(self, asker: str) -> frozenset[str]:
+        """Return the web addresses that count for an asker (`bot.quoting`)."""
+        return self.given | self.repeated if self.repeated and asker == self.first else self.given
+
+    def of(self, standing: Standing) -> Standing:
+        """Return where a session stands, with what its log comes to for its asker."""
+        return replace(
+            standing,
+            addresses=self.addresses(standing.asker),
+            typed=self.typed.get(standing.asker, ()),
+            held=self.held,
+            authors=self.authors,
+            endorsed=self.endorsed,
+        )
+
+    def written(self) -> JsonObject:
+        """Return them as an event carries them; of what is held the seqs alone, as its label is its own."""
+        listed = {name: sorted(getattr(self, name)) for name in ("authors", "given", "repeated")}
+        plain = {name: getattr(self, name) for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")}
+        turn = self.newest
+        return {
+            **cast("dict[str, JsonValue]", listed),
+            **cast("dict[str, JsonValue]", plain),
+            "typed": {person: list(found) for person, found in self.typed.items()},
+            "held": list(self.held_at),
+            "endorsed": origin_of(self.endorsed),
+            "turn": turn.id,
+            "said": list(turn.said),
+            "opened_by_other": turn.foreign,
+            "steps": turn.steps,
+            "resolved": cast("list[JsonValue]", sorted(turn.resolved)),
+        }
+
+
+def named(carried: JsonObject) -> tuple[int, ...]:
+    """Return the seqs of the events that folds which an event carries do not hold themselves: of all that is held."""
+    return tuple(cast("list[int]", carried["held"]))
+
+
+def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
+    """Return the folds that an event carries; `holding` are the events that `named` tells, in their order."""
+    found = cast("dict[str, Any]", carried)
+    kept = tuple(holding)
+    return Folds(
+        **{name: frozenset(found[name]) for name in ("authors", "given", "repeated")},
+        **{name: found[name] for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")},
+        typed={person: tuple(addresses) for person, addresses in found["typed"].items()},
+        held=events.held_in(kept),
+        held_at=tuple(event.seq for event in kept),
+        endorsed=events.endorsed_from(found["endorsed"]),
+        newest=Newest(
+            found["turn"],
+            tuple(found["said"]),
+            found["opened_by_other"],
+            found["steps"],
+            frozenset(found["resolved"]),
+        ),
+    )
+
+
+class _Folding:
+    """Folds one event after another; what is large is put together once, in the end."""
+
+    def __init__(self, before: Folds) -> None:
+        self._before = before
+        self._authors = before.authors
+        self._first = before.first
+        self._untrusted = before.untrusted
+        self._given = set[str]()
+        self._repeated = set[str]()
+        self._typed = dict[str, list[str]]()
+        self._held = list[Event | NewEvent]()
+        self._held_at = list[int]()
+        self._endorsed = list[Endorsed]()
+        self._overheard = before.overheard
+        self._file_bytes = before.file_bytes
+        self._foreign = before.foreign
+        self._newest = before.newest
+
+    def take(self, seq: int, event: Event | NewEvent) -> None:
+        """Fold one event."""
+        if event.admitted:
+            self._words(event)
+        if event.type is EventType.ITEM_HELD:
+            self._held.append(event)
+            self._held_at.append(seq)
+        elif event.type is EventType.OBSERVED:
+            self._overheard = str(event.body["upto"])
+        elif event.type is EventType.USER_MESSAGE:
+            self._foreign = "origin" in event.body
+            self._endorsed += events.endorsed_in((event,))
+            self._file_bytes += sum(whole(file.get("size")) for file in objects(event.body, "files"))
+        if event.turn:
+            self._newest = self._newest.plus(seq, event)
+
+    def _words(self, event: Event | NewEvent) -> None:
+        wrote = authors((event,))
+        if not self._authors:
+            self._first = next(iter(wrote)) if len(wrote) == 1 else ""
+        if not wrote <= self._authors:
+            self._authors |= wrote
+        self._untrusted = self._untrusted or event.label.untrusted
+        self._given.update(given(event))
+        if not self._untrusted and len(self._authors) < 2:  # noqa: PLR2004 - words of one alone, or of nobody
+            (self._repeated if self._authors else self._given).update(repeated(event))
+        if event.type is EventType.USER_MESSAGE:
+            self._typed.setdefault(event.actor, []).extend(typed(event))
+
+    def done(self) -> Folds:
+        """Return what all of them come to."""
+        before, folded = self._before, {person: found for person, found in self._typed.items() if found}
+        return Folds(
+            authors=self._authors,
+            first=self._first,
+            untrusted=self._untrusted,
+            given=_grown(before.given, self._given),
+            repeated=_grown(before.repeated, self._repeated),
+            typed={
+                **before.typed,
+                **{person: newest((*before.typed.get(person, ()), *found)) for person, found in folded.items()},
+            },
+            held=(*before.held, *events.held_in(self._held)),
+            held_at=(*before.held_at, *self._held_at),
+            endorsed=tuple(dict.fromkeys((*before.endorsed, *self._endorsed))),
+            overheard=self._overheard,
+            file_bytes=self._file_bytes,
+            foreign=self._foreign,
+            newest=self._newest,
+        )
+
+
+def _grown(before: frozenset[str], more: set[str]) -> frozenset[str]:
+    return before if more <= before else before | more

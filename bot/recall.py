@@ -1,0 +1,52 @@
+"""Reading what a turn has to know of its generation, from where its context begins.
+
+The events before that a recap stands for. The recap's own event carries what they come to, so that they are not read
+again, but for what is held: that has a label of its own and stands in its own event.
+"""
+
+from dataclasses import dataclass
+
+from bot import folds
+from bot.errors import SchemaError
+from bot.folds import Folds
+from bot.sessions.events import Event
+from bot.sessions.log import Tail
+from bot.sessions.port import SessionStore
+from bot.sessions.values import SessionState
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a generation's log comes to, and the events that its context is made of."""
+
+    folds: Folds
+    tail: Tail
+
+
+async def recall(store: SessionStore, state: SessionState) -> Recalled:
+    """Read what a session's generation comes to, as far as its record says that it goes.
+
+    Raises StoreError: it cannot be read.
+    """
+    found, after = list[Event](), state.context_seq - 1
+    while after < state.seq:
+        found += await store.events(state.sid, after=after, limit=min(_PAGE, state.seq - after))
+        after = found[-1].seq
+    return await recalled(store, state, tuple(found))
+
+
+async def recalled(store: SessionStore, state: SessionState, found: tuple[Event, ...]) -> Recalled:
+    """Return what the generation comes to; `found` are its events from where the context begins.
+
+    Raises StoreError: what they refer to cannot be read. SchemaError: no recap stands for what is before them.
+    """
+    before = state.context_seq - state.generation_seq
+    base = next((event for event in reversed(found) if event.carried is not None), None)
+    if base is None or base.carried is None:
+        if before:
+            raise SchemaError("the log has no recap of its beginning", next_step="restore the store from a backup")
+        return Recalled(Folds().plus(found), Tail(found))
+    known = folds.read(base.carried, await store.events_at(state.sid, folds.named(base.carried)))
+    return Recalled(known.plus(found[base.seq - found[0].seq :]), Tail(found, before))

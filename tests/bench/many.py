@@ -1,0 +1,90 @@
+"""A message with 100,000 sessions in the store, against one with 1,000, and the first answer after a restart.
+
+The sessions are written as idle ones are: record, log, audit chain, and filed for listings. Each store has a server of
+its own. The application is opened on one store after the other, several times, and talked to for longer than anything
+that it does in the background by itself takes to come round. Both medians are of all messages of such stretches.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+from redis import Redis
+
+from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.supervisor import Supervisor
+from tests.bench.measure import Row, at_most, ratio_at_most
+from tests.bench.rig import Bench, bench
+
+_SIZES: Final = (1_000, 100_000)
+_STRETCHES: Final = 3
+_SECONDS: Final = 13.0
+_THREADS: Final = 20
+_CHUNK: Final = 2_000
+_FIRST: Final = 1_700_000_000_000
+_EVENTS: Final = 4
+
+
+def rows() -> Iterator[Row]:
+    with TemporaryDirectory(prefix="lgb") as folder:
+        (few, _), (many, first) = asyncio.run(_measured(Path(folder)))
+    yield Row("message_100k_sessions", many * 1e3, "ms", few * 1e3, ratio_at_most(1.5))
+    yield Row("first_answer_100k_sessions", first, "s", None, at_most(2))
+
+
+async def _measured(folder: Path) -> list[tuple[float, float]]:
+    """Return the median seconds of a message at each size, and of the first answer after the application opened."""
+    async with AsyncExitStack() as stack:
+        stores = list[tuple[Path, str]]()
+        for size in _SIZES:
+            place = folder / str(size)
+            place.mkdir()
+            supervisor = Supervisor(place / "data" / "store")
+            await supervisor.attach()
+            stack.push_async_callback(supervisor.detach)
+            with cast("Any", Redis).from_url(supervisor.url) as client:
+                await asyncio.to_thread(_fill, client, size)
+            stores.append((place, supervisor.url))
+        taken: list[list[float]] = [[] for _ in _SIZES]
+        firsts: list[list[float]] = [[] for _ in _SIZES]
+        for stretch in range(_STRETCHES):
+            for (place, url), times, first in zip(stores, taken, firsts, strict=True):
+                begin = time.perf_counter()
+                async with bench(place, url) as lockgate:
+                    await lockgate.ask("When is it?", f"first{stretch}")
+                    first.append(time.perf_counter() - begin)
+                    times.extend(await _stretch(lockgate, stretch))
+        return [(median(times), median(first)) for times, first in zip(taken, firsts, strict=True)]
+
+
+async def _stretch(lockgate: Bench, stretch: int) -> list[float]:
+    end, taken = time.perf_counter() + _SECONDS, list[float]()
+    while time.perf_counter() < end:
+        taken.append(await lockgate.ask("When is it?", f"{stretch}-{len(taken) % _THREADS}"))
+    return taken
+
+
+def _fill(client: Any, size: int) -> None:  # noqa: ANN401 - the library's client
+    """Write sessions as they are when a turn was run in them."""
+    who, label = "owner", "PUBLIC"
+    client.sadd(labels_key(who), label)
+    for begin in range(0, size, _CHUNK):
+        with client.pipeline(transaction=False) as together:
+            for n in range(begin, min(begin + _CHUNK, size)):
+                sid, at = f"s{n:032}", _FIRST + n
+                keys = session_keys(sid)
+                fields = {"v": 1, "gen": 1, "gseq": 1, "seq": _EVENTS, "status": "idle", "made": label, "taint": label}
+                fields |= {"home": f"console::owner:{n}", "who": who, "born": at, "moved": at, "pos": 1, "typed": label}
+                fields |= {"usage": "1 10 20 1 0 1", "fence": 1, "on": 1, "an": 4, "ah": "h" * 43}
+                together.hset(keys.state, mapping=fields)
+                for seq in range(1, _EVENTS + 1):
+                    entry = {"v": 1, "ts": at, "g": 1, "t": "error.turn", "a": "w", "l": label, "w": "internal", "c": 0}
+                    together.xadd(keys.log, {**entry, "u": "", "b": "{}"}, id=f"{seq}-0")
+                together.rpush(keys.audit, *[f"1 {at} {'h' * 43} 4 5\nreadowner{{}}"] * 4)
+                together.zadd(list_key(who, label), {sid: at})
+            together.execute()
