@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.channels.contract import until
 from tests.journeys.machine import Machine, policy
 from tests.sim.act import Act
 from tests.sim.provider import Provider, provider
@@ -87,7 +88,8 @@ async def test_a_platform_that_does_not_answer_is_in_the_log(tmp_path: Path) -> 
         text = config(server, played, ann, ben)
         wrong = f"{server.token}x"
         async with running(machine, text, "--log-level", "warning", BOT_TOKEN=wrong, WRONG=KEY) as lines:
-            await asyncio.sleep(4)
+            await until(lambda: server.refused, PATIENCE)
+            await asyncio.sleep(2)
     assert lines
     assert {one["level"] for one in lines} == {"warning"}
     (first, *_) = [one for one in lines if one["subject"] == "channel telegram"]

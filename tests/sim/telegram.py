@@ -52,9 +52,13 @@ class Fault:
 
 @dataclass
 class Telegram(World):
-    """The server. `calls` are the methods it was asked for, in order, with their arguments."""
+    """The server. `calls` are the methods it was asked for, in order, with their arguments.
+
+    `refused` is how often it was asked with another token than the bot's.
+    """
 
     port: int = 0
+    refused: int = 0
     faults: list[Fault] = field(default_factory=list[Fault])
     calls: list[tuple[str, Json]] = field(default_factory=list[tuple[str, Json]])
 
@@ -110,6 +114,7 @@ class Telegram(World):
         """Answer one call."""
         method = request.match_info["method"]
         try:
+            self.refused += request.match_info["token"] != self.state.token
             _open(self.state, request.match_info["token"])
             args = await _args(request)
             self.calls.append((method, args.values))
