@@ -17,7 +17,7 @@ from tests.bench.measure import Row
 BENCHMARKS: Final = MappingProxyType(
     {
         "decisions": ("decide_100_rules", "decide_1000_rules", "decide_100_conditions", "reload_1000_rules"),
-        "scans": ("scan_4_kb", "scan_4_kb_with_contacts", "scan_1_mb_worst_text"),
+        "scans": ("scan_4_kb", "shown_4_kb", "scan_4_kb_with_contacts", "scan_1_mb_worst_text"),
         "turns": ("store_turns_per_second",),
         "trips": ("round_trips_no_tools", "round_trips_two_calls"),
         "listings": ("sessions_list_1k", "sessions_list_10k", "sessions_list_100k", "sessions_list_growth"),

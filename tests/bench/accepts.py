@@ -27,7 +27,7 @@ from bot.sessions.values import NewItem
 from bot.store.opening import open_store
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
-from tests.bench.measure import Row, by_turns_async, ratio_at_most
+from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.replay import replayed
 from tests.bench.rig import bolt, crowd_config, during
 from tests.sim.ports import free_port
@@ -67,7 +67,7 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
                 home = folder / name
                 home.mkdir()
                 async with measured(home, supervisor.url) as (ours, bare):
-                    await by_turns_async(ours, bare, script, rounds=_WARM)
+                    await warm(ours, bare, script, rounds=_WARM)
                     found[name] = await by_turns_async(ours, bare, script, rounds=_ROUNDS)
             return found
     finally:

@@ -18,7 +18,7 @@ from telegram import Update
 from telegram.ext import Application, ApplicationBuilder, MessageHandler, filters
 
 from bot.app import open_app
-from tests.bench.measure import Row, by_turns_async, ratio_at_least
+from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.rig import bolt, crowd_config, during
 from tests.sim.slack import slack
 from tests.sim.slack_people import Person as OnSlack
@@ -27,6 +27,8 @@ from tests.sim.telegram_world import Person as OnTelegram
 
 _PEOPLE: Final = 25
 _ROUNDS: Final = 4
+_LONGEST: Final = 20.0
+"""Seconds: a round is slow, as the platforms get their breath back."""
 _BREATH: Final = 1.2
 """Seconds after which a platform takes as many messages in one go again."""
 
@@ -43,8 +45,8 @@ def rows() -> Iterator[Row]:
 
 async def _measured(flow: Any, folder: Path) -> list[float]:  # noqa: ANN401 - one of the two below
     async with flow(folder) as (ours, bare):
-        await by_turns_async(ours, bare, rounds=1)
-        return await by_turns_async(ours, bare, rounds=_ROUNDS)
+        await warm(ours, bare, rounds=1)
+        return await by_turns_async(ours, bare, rounds=_ROUNDS, longest=_LONGEST)
 
 
 @asynccontextmanager

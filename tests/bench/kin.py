@@ -20,7 +20,7 @@ from bot.sessions.events import EventType
 from bot.sessions.kin import SESSION, Errand
 from channels.message import Address, Inbound, OutboundKind
 from policy.labels import PUBLIC
-from tests.bench.measure import Row, by_turns_async, ratio_at_most
+from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.rig import bench
 from tests.bot.kit import standing
 
@@ -44,7 +44,7 @@ async def _measured(folder: Path) -> list[float]:
             await lockgate.ask(_TEXT, thread)
         found = list[float]()
         for ours, theirs in ((here.spawn, here.begin), (here.send, here.hear)):
-            await by_turns_async(ours, theirs, rounds=_WARM)
+            await warm(ours, theirs, rounds=_WARM)
             found += await by_turns_async(ours, theirs, rounds=_ROUNDS)
         return found
 

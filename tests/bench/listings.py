@@ -30,6 +30,8 @@ _CHUNK: Final = 5_000
 _LABELS: Final = ("PUBLIC", "CONFIDENTIAL")
 _FIRST: Final = 1_700_000_000_000
 _MOST_MS: Final = 3.0
+_BARE_MS: Final = 1.6
+"""What the records of one page took on the machine that the goal is stated for."""
 _GROWTH: Final = 1.5
 
 Timed = Callable[[], Awaitable[float]]
@@ -39,7 +41,7 @@ def rows() -> Iterator[Row]:
     with TemporaryDirectory(prefix="lgb") as folder:
         *pages, bare = [taken * 1000 for taken in asyncio.run(_measured(Path(folder)))]
     for size, page in zip(_SIZES, pages, strict=True):
-        yield Row(f"sessions_list_{size // 1000}k", page, "ms", bare, at_most(_MOST_MS))
+        yield Row(f"sessions_list_{size // 1000}k", page, "ms", bare, at_most(_MOST_MS, machine=_BARE_MS))
     yield Row("sessions_list_growth", pages[-1], "ms", pages[0], ratio_at_most(_GROWTH))
 
 

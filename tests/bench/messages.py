@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_ai import Agent, Tool
 
 from bot.app import App
-from tests.bench.measure import Row, by_turns_async, ratio_at_most
+from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.rig import READ, Bench, InstantModel, bench
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def _measured(folder: Path) -> tuple[list[float], list[float]]:
         found = list[list[float]]()
         for text in ("When is the meeting?", READ):
             ours, theirs = _Talk(lockgate, text), bare.talk(text)
-            await by_turns_async(ours.ask, theirs.ask, rounds=_WARM)
+            await warm(ours.ask, theirs.ask, rounds=_WARM)
             found.append(await by_turns_async(ours.ask, theirs.ask, rounds=_ROUNDS))
         return found[0], found[1]
 

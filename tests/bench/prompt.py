@@ -24,6 +24,8 @@ from tests.bench.measure import Row, at_most
 
 _ROOT: Final = Path(__file__).parents[2]
 _ROUNDS: Final = 7
+_PYTHON: Final = 0.8
+"""Seconds that the start alone takes at most on a machine that the goal is stated for."""
 _PATIENCE: Final = 60.0
 _PROMPT: Final = b"> "
 _LINE: Final = b"good morning\n"
@@ -39,7 +41,7 @@ def rows() -> Iterator[Row]:
                 times.append(value)
     prompt, answer, start = map(min, taken)
     print(f"first answer, to a line typed at the first prompt: {answer:.2f} s after the start", file=sys.stderr)
-    yield Row("first_prompt", prompt, "s", start, at_most(1))
+    yield Row("first_prompt", prompt, "s", start, at_most(1, machine=_PYTHON))
 
 
 def _chat(folder: Path) -> tuple[float, float]:

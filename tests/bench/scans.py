@@ -108,5 +108,5 @@ def _slow(redactor: Redactor, text: str) -> tuple[float, float, float]:
 
     (once,) = by_turns(lambda: redactor.scan(large), rounds=1)
     # A scan of a few milliseconds doubles when another process gets the processor, so it is repeated more often.
-    one, many = by_turns(lambda: redactor.scan(large), sixteen, rounds=5 if once > _LONG else 60)
+    one, many = by_turns(lambda: redactor.scan(large), sixteen, rounds=5 if once > _LONG else 60, longest=2)
     return one / many, one, many

@@ -24,7 +24,7 @@ from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
-from tests.bench.measure import Row, by_turns_async, ratio_at_least
+from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.replay import Work, replayed
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def _measured(folder: Path) -> list[float]:
         async def theirs() -> float:
             return await _batch(bare, names)
 
-        await by_turns_async(ours, theirs, rounds=_WARM)
+        await warm(ours, theirs, rounds=_WARM)
         return await by_turns_async(ours, theirs, rounds=_ROUNDS)
     finally:
         await client.aclose()
