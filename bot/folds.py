@@ -3,7 +3,7 @@
 Whose words are in the context, which addresses stand there and who typed which, what is held, which bounded answers
 were heard: each of them counts all events of the generation. Folding goes on from any event to the next and gives what
 folding all of them gives, so nobody has to read a log from its beginning: an event of the log carries the folds of what
-a recap stands for (ADR 0026), and a process remembers those of the sessions that it worked on.
+a recap stands for (ADR 0027), and a process remembers those of the sessions that it worked on.
 """
 
 from collections.abc import Iterable, Mapping

@@ -88,7 +88,9 @@ async def _undelivered(context: CommandContext, state: SessionState) -> tuple[st
 
 
 async def _recap(context: CommandContext, state: SessionState) -> str:
-    """Return a line about the newest recap that may stand for what was said before it, empty if there is none."""
+    """Return a line about the recap that the context begins with, empty if it begins with the conversation."""
+    if state.context_seq == state.generation_seq:
+        return ""
     async for event in backwards(context.store, state):
         if event.type is EventType.SUMMARY and not event.body["topic"]:
             count = event.body.get("messages", 0)

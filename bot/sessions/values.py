@@ -209,7 +209,7 @@ class SessionState:
     """A session's record.
 
     `seq` is the head of its log; events from `generation_seq` on are of this generation, and a context is made of those
-    from `context_seq` on: what was before them, a recap among them stands for (ADR 0026). `undelivered` counts
+    from `context_seq` on: what was before them, a recap among them stands for (ADR 0027). `undelivered` counts
     what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
