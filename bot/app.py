@@ -199,6 +199,7 @@ class App:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
+                tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
                 self._serving = self._worker(keeper, thinking, transcriber)
@@ -214,6 +215,7 @@ class App:
         await self._start(tell)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.chains.anchoring())
+            tasks.create_task(self.chains.walking())
             tasks.create_task(self._alerts().serve())
             tasks.create_task(self._courier().serve())
 

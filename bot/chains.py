@@ -23,6 +23,8 @@ UNANCHORED: Final = "the anchors cannot be kept"
 ANCHORED: Final = "the anchors are kept again"
 _LOGGER: Final = logging.getLogger(__name__)
 _ANCHOR_SECONDS: Final = 10.0
+_TOGETHER: Final = 2000
+"""Heads that a walk keeps in memory before it writes them down."""
 
 
 class Chains:
@@ -90,23 +92,23 @@ class Chains:
         return found[0] if found and found[0].n == n else None
 
     async def anchor(self) -> None:
-        """Keep the heads of all chains outside the store."""
-        heads = {chain: head async for chain, head in self._store.heads()}
+        """Keep the heads outside the store that this process wrote or met since the last time."""
+        await self._keep(self._store.moved())
+
+    async def _keep(self, heads: Mapping[str, audit.Head]) -> None:
         await asyncio.to_thread(self._anchors.record, heads)
+        self._store.anchored(heads)
 
     async def anchoring(self, seconds: float = _ANCHOR_SECONDS) -> None:
-        """Anchor the heads every so many seconds until cancelled; the log tells when the file cannot be written.
+        """Anchor what this process wrote every so many seconds until cancelled.
 
-        Raises OperatorError: the file was tampered with.
+        The log tells when the file cannot be written. Raises OperatorError: the file was tampered with.
         """
         broken = False
         while True:
             await asyncio.sleep(seconds)
             try:
                 await self.anchor()
-            except StoreError:
-                # The store is away; the heads are anchored when it is back.
-                continue
             except DiskError as error:
                 # Work goes on: what is not anchored yet is when there is room again.
                 if not broken:
@@ -117,3 +119,21 @@ class Chains:
             if broken:
                 _LOGGER.warning(ANCHORED)
             broken = False
+
+    async def walking(self, seconds: float = _ANCHOR_SECONDS) -> None:
+        """Anchor the heads of all chains again and again, without haste, until cancelled.
+
+        Every process anchors what it wrote itself: this is for what one left that was killed before it did. It begins
+        anew `seconds` after it came to the end. Raises OperatorError: the file was tampered with.
+        """
+        while True:
+            await asyncio.sleep(seconds)
+            # Where they cannot be kept, `anchoring` tells that, and the next walk tries again.
+            with suppress(StoreError, DiskError):
+                heads = dict[str, audit.Head]()
+                async for chain, head in self._store.heads(idly=True):
+                    heads[chain] = head
+                    if len(heads) == _TOGETHER:
+                        await self._keep(heads)
+                        heads = {}
+                await self._keep(heads)

@@ -124,11 +124,17 @@ def _explain(
 
 
 @sessions_app.command("list")
-def _sessions_list(context: typer.Context, *, as_json: _Json = False) -> None:
-    """List sessions, newest first."""
+def _sessions_list(
+    context: typer.Context,
+    *,
+    after: Annotated[str, typer.Option(help="The id of the last one that was shown.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 50,
+    as_json: _Json = False,
+) -> None:
+    """List sessions in pages, newest first."""
     from bot.cli.sessions import list_sessions
 
-    _run(list_sessions(_config(context), as_json=as_json))
+    _run(list_sessions(_config(context), as_json=as_json, after=after, limit=limit))
 
 
 @sessions_app.command("show")

@@ -1,6 +1,6 @@
 """`lockgate sessions`: the sessions of the store as their owner may see them."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -9,7 +9,7 @@ from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.clock import moment
 from bot.config.model import Config
-from bot.errors import OperatorError
+from bot.errors import NotFoundError, OperatorError
 from bot.health import visibility
 from bot.sessions.events import Event
 from bot.sessions.port import SessionStore
@@ -17,6 +17,9 @@ from bot.sessions.quarantine import Quarantined
 from bot.sessions.values import SessionState
 from bot.tools.sessions import describe
 from policy.labels import Label
+
+PAGE: Final = 50
+"""Sessions that one page shows."""
 
 _WINDOW = 500
 _LONGEST = 120
@@ -26,17 +29,30 @@ APART: Final = "quarantined"
 UNREADABLE: Final = "unreadable"
 
 
-async def list_sessions(config: Config, *, as_json: bool) -> None:
-    """Print every session the owner is cleared for, newest first."""
+async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit: int = PAGE) -> None:
+    """Print a page of the sessions the owner is cleared for, newest first, those behind `after`, an id.
+
+    Raises OperatorError: there is no such session that the owner is cleared for.
+    """
     async with as_owner(config) as (app, caller):
         apart = {one.sid: one for one in await app.quarantine.all()}
-        known = {sid: state async for sid, state in app.store.walk()}
-        states = [one for one in known.values() if one is not None and one.visibility.flows_to(caller.clearance)]
-        states.sort(key=lambda state: (-state.updated_at, state.sid))
-        unread = sorted(sid for sid, state in known.items() if state is None)
-        if not config.policy.top.flows_to(caller.clearance):
+        every = config.policy.top.flows_to(caller.clearance)
+        if after and not (await visibility(app.store, after, config.policy.top)).flows_to(caller.clearance):
+            raise _absent()
+        states, unread, more, last = list[SessionState](), list[str](), False, after
+        async for sid, state in _newest(app.store, after):
             # What cannot be read may be of a session that read anything.
-            unread = []
+            shown = every if state is None else state.visibility.flows_to(caller.clearance)
+            if not shown:
+                continue
+            more = len(states) + len(unread) == limit
+            if more:
+                break
+            if state is None:
+                unread.append(sid)
+            else:
+                states.append(state)
+            last = sid
     if as_json:
         read = [_record(state, caller.clearance) for state in states]
         lost: list[dict[str, JsonValue]] = [{"id": sid, "status": UNREADABLE} for sid in unread]
@@ -46,6 +62,26 @@ async def list_sessions(config: Config, *, as_json: bool) -> None:
     rows = [_row(state, describe(state, caller.clearance)) for state in states]
     rows += [(sid, "-", "-", UNREADABLE, "-", "-") for sid in unread]
     print_lines(table([heads, *(_marked(row, apart) for row in rows)]))
+    if more:
+        print_lines([f"there are more: `lockgate sessions list --after {last}`"])
+
+
+async def _newest(store: SessionStore, after: str) -> AsyncIterator[tuple[str, SessionState | None]]:
+    """Yield all sessions, newest first, those behind `after`. Raises OperatorError: there is no such session."""
+    while True:
+        try:
+            page = await store.recent(after=after, limit=_WINDOW)
+        except NotFoundError:
+            raise _absent() from None
+        if not page:
+            return
+        for one in page:
+            yield one
+        after = page[-1][0]
+
+
+def _absent() -> OperatorError:
+    return OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
 
 
 async def release_session(config: Config, sid: str) -> None:
@@ -69,7 +105,7 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     async with as_owner(config) as (app, caller):
         state = await app.store.state(sid)
         if state is None or not state.visibility.flows_to(caller.clearance):
-            raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
+            raise _absent()
         events = [event for event in await _events(app.store, state) if event.label.flows_to(caller.clearance)]
         record = _record(state, caller.clearance)
     if as_json:

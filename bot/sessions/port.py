@@ -5,7 +5,7 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from bot.sessions.approvals import Approval, ApprovalState
@@ -166,6 +166,13 @@ class SessionStore(Protocol):
         """
         ...
 
+    async def recent(self, *, after: str = "", limit: int = 50) -> tuple[tuple[str, SessionState | None], ...]:
+        """Return the sessions that changed last, newest first, with their records, None for one that cannot be read.
+
+        `after` is the id of the last one that was returned. Raises NotFoundError: no session has it.
+        """
+        ...
+
     async def questions(self) -> tuple[tuple[SessionState, Approval], ...]:
         """Return the pending approvals of all sessions, each with its session's record."""
         ...
@@ -291,8 +298,16 @@ class AuditStore(Protocol):
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         ...
 
-    def heads(self) -> AsyncIterator[tuple[str, tuple[int, str]]]:
-        """Walk the heads of all chains that are not empty, in no order."""
+    def moved(self) -> Mapping[str, tuple[int, str]]:
+        """Return the heads that this process wrote or met since they were last `anchored`."""
+        ...
+
+    def anchored(self, heads: Mapping[str, tuple[int, str]]) -> None:
+        """Note that heads are kept outside the store; one that moved on meanwhile is still to be."""
+        ...
+
+    def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, tuple[int, str]]]:
+        """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
         ...
 
 

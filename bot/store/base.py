@@ -28,6 +28,7 @@ _HEADS: Final = 4096
 _CHAIN_TRIES: Final = 200
 """How often a head may have moved before a write: as often as four processes that write without a pause may do it."""
 _PAGE: Final = 1000
+_REST: Final = 9
 
 
 class Part:
@@ -41,6 +42,8 @@ class Part:
         self._ids = ids
         # Heads as last seen; wrong ones cost a round trip, never a wrong chain: the scripts compare.
         self._heads: OrderedDict[str, Head] = OrderedDict()
+        # Those of them that are new since somebody anchored them.
+        self._moved: dict[str, Head] = {}
         # Where sessions are filed for listings, as this process did it last or found them.
         self._places: OrderedDict[str, Place] = OrderedDict()
         # How far the store's clock is ahead of ours, as last seen; audit rows are stamped before they are sent.
@@ -54,6 +57,8 @@ class Part:
         return self._link.name
 
     def _saw_head(self, chain: str, head: Head) -> None:
+        if head[0] and self._heads.get(chain) != head:
+            self._moved[chain] = head
         self._heads[chain] = head
         self._heads.move_to_end(chain)
         if len(self._heads) > _HEADS:
@@ -105,13 +110,19 @@ class Part:
         (found,) = await self._link.commands(("MGET", *(keys.body(text(ref)) for ref in wanted)))
         return {ref: body for ref, body in zip(wanted, found, strict=True) if body is not None}
 
-    async def _state_pages(self) -> AsyncIterator[list[bytes]]:
-        """Walk the keys of all sessions' records; one may come twice."""
-        cursor = b""
+    async def _state_pages(self, *, idly: bool = False) -> AsyncIterator[list[bytes]]:
+        """Walk the keys of all sessions' records; one may come twice.
+
+        A walk that is done `idly` rests nine times as long as it worked, so that nobody waits for it.
+        """
+        cursor, loop = b"", asyncio.get_running_loop()
         while cursor != b"0":
-            ((cursor, found),) = await self._link.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", _PAGE))
+            begin, most = loop.time(), _PAGE // 5 if idly else _PAGE
+            ((cursor, found),) = await self._link.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", most))
             if found:
                 yield found
+            if idly:
+                await asyncio.sleep(_REST * (loop.time() - begin))
 
     def _ready_hint(self, sid: str) -> Command:
         return ("ZADD", READY, self._clock.wall_ms(), raw(sid))

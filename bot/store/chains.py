@@ -1,7 +1,7 @@
 """The audit part of the store: chains of records, one per session and one for decisions outside any."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,12 +97,20 @@ class AuditChains(Part):
         ((n, digest),) = await self._link.commands(("HMGET", key, "an", "ah"))
         return _head(n, digest)
 
-    async def heads(self) -> AsyncIterator[tuple[str, Head]]:
-        """Walk the heads of all chains that are not empty, in no order; for the anchors."""
+    def moved(self) -> Mapping[str, Head]:
+        """Return the heads that this process wrote or met since they were last `anchored`."""
+        return dict(self._moved)
+
+    def anchored(self, heads: Mapping[str, Head]) -> None:
+        """Note that heads are kept outside the store; one that moved on meanwhile is still to be."""
+        self._moved = {chain: head for chain, head in self._moved.items() if heads.get(chain) != head}
+
+    async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
+        """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
         outside = await self.head(AUDIT)
         if outside[0]:
             yield AUDIT, outside
-        async for page in self._state_pages():
+        async for page in self._state_pages(idly=idly):
             asked = [("HMGET", key, "an", "ah") for key in page]
             for key, (n, digest) in zip(page, await self._link.commands(*asked), strict=True):
                 head = _readable(n, digest) if n else None

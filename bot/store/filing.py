@@ -13,7 +13,7 @@ from bot.errors import SchemaError
 from bot.sessions.values import SessionState, Status
 from bot.store import wire
 from bot.store.base import Part, Place
-from bot.store.keys import labels_key, list_key, past_key, session_keys, turned_key
+from bot.store.keys import RECENT, labels_key, list_key, past_key, session_keys, turned_key
 from bot.store.link import Command
 from bot.store.wire import raw, text
 from policy.labels import Label, join_all
@@ -39,6 +39,7 @@ class Filing(Part):
         self._remember(sid, place)
         moment = self._clock.wall_ms() + self._ahead if at is None else at
         commands: list[Command] = [("ZADD", list_key(place[0], str(place[1])), moment, raw(sid))]
+        commands.append(("ZADD", RECENT, moment, raw(sid)))
         if before != place:
             commands.append(("SADD", labels_key(place[0]), str(place[1])))
             if place[1].untrusted:
@@ -57,6 +58,7 @@ class Filing(Part):
         for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
             if version is None or who is None or moved is None:
                 continue
+            commands.append(("ZADD", RECENT, moved, raw(sid)))
             try:
                 visible = _visible(version, [*labels, turned])
             except SchemaError:
@@ -68,7 +70,7 @@ class Filing(Part):
                 commands.append(("SADD", labels_key(text(who)), turned))
                 seen = {text(turned), shelf[0]}
                 commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
-        if not rightly:
+        if not commands and not rightly:
             return
         known = await self._link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
         for (who, places), labels in zip(rightly.items(), known, strict=True):

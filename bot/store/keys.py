@@ -43,6 +43,7 @@ encoding is injective.
 | `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
+| `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
 | `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
@@ -74,6 +75,7 @@ AUDIT: Final = "audit"
 
 READY: Final = "lg:ready"
 OPEN: Final = "lg:open"
+RECENT: Final = "lg:recent"
 LETTERS: Final = "lg:dead"
 COPIES: Final = "lg:copies"
 STATES: Final = "lg:{*}:state"

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.errors import CursorError, SchemaError
+from bot.errors import CursorError, NotFoundError, SchemaError
 from bot.sessions.listing import Listed, Page
 from bot.sessions.values import SessionState, Status
 from bot.sessions.visible import counts_still, sees
 from bot.store import wire
 from bot.store.filing import Filing
-from bot.store.keys import labels_key, list_key, past_key, session_keys, turned_key
+from bot.store.keys import RECENT, labels_key, list_key, past_key, session_keys, turned_key
 from bot.store.link import Command
 from bot.store.wire import raw, text
 from policy.labels import PUBLIC, Label, join_all
@@ -91,6 +91,28 @@ class Listing(Filing):
         if not label.untrusted and not asked.reader.untrusted:
             label = label.join(await self._left_out(asked, lines))
         return Page(sessions, cursor, label)
+
+    async def recent(self, *, after: str = "", limit: int = 50) -> tuple[tuple[str, SessionState | None], ...]:
+        """Return the sessions that changed last, newest first, with their records, None for one that cannot be read.
+
+        `after` is the id of the last one that was returned. Raises NotFoundError: no session has it.
+        """
+        first = 0
+        if after:
+            (place,) = await self._link.commands(("ZREVRANK", RECENT, raw(after)))
+            if place is None:
+                raise NotFoundError
+            first = place + 1
+        while True:
+            (found,) = await self._link.commands(("ZREVRANGE", RECENT, first, first + limit - 1))
+            if not found:
+                return ()
+            sids = list(map(text, found))
+            flats = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+            there = tuple((sid, _state(sid, flat)) for sid, flat in zip(sids, flats, strict=True) if flat)
+            if there:
+                return there
+            first += limit
 
     async def _left_out(self, asked: Listed, lines: Sequence[_Line]) -> Label:
         """Return the label of what is missing from a page: that of a session that was visible while it was UNTRUSTED.

@@ -13,7 +13,7 @@ class StoreOptions:
     `inbox_limit` items; a claim hands over at most `claim_items` of them. What came while a turn ran is left for
     `debounce_ms` after the newest of it, as more may come. A session holds at most `held_limit` items
     for people to decide on. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
-    `sweep_keys` keys of the store.
+    `sweep_keys` keys of the store at most, and stops on the way once that took `walk_seconds`, as messages wait.
     """
 
     lease_ms: int = 30_000
@@ -29,3 +29,4 @@ class StoreOptions:
     timeout: float = 10.0
     connections: int = 16
     sweep_keys: int = 20_000
+    walk_seconds: float = 0.1

@@ -264,6 +264,9 @@ def _options(files: ServerFiles) -> list[str]:
         "pidfile": str(files.pid),
         "appendonly": "yes",
         "appendfsync": "always",
+        # What was appended is read command by command at the next start, what was rewritten is read in a third of that.
+        "auto-aof-rewrite-min-size": "16mb",
+        "auto-aof-rewrite-percentage": "50",
         "save": "",
         "maxmemory-policy": "noeviction",
         "databases": "1",

@@ -71,13 +71,15 @@ class WakeHints(Filing):
             found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
             if cursor == b"0":
                 break
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._options.walk_seconds
         for _ in range(0, self._options.sweep_keys, _PAGE):
             walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
             ((self._sweep_cursor, states),) = await self._link.commands(walk)
             walked = [sid_of(key) for key in states]
             found |= dict.fromkeys(await self._look(walked, gone, served))
             await self._refile(walked)
-            if self._sweep_cursor == b"0":
+            if self._sweep_cursor == b"0" or loop.time() > until:
                 break
         return tuple(found)
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.quarantine import Doing, Quarantined
 from bot.sessions.records import AuditRecord
 from bot.sessions.values import NewItem
-from bot.store.keys import session_keys
+from bot.store.keys import RECENT, session_keys
 from bot.tools import catalogue
 from bot.trail import Trail
 from channels.message import Address
@@ -313,3 +314,26 @@ async def test_a_tool_that_fails_puts_no_session_apart(tmp_path: Path) -> None:
     async with running(tmp_path, parts=parts(probe)) as owner:
         await owner.say('!probe {"text": "x"}')
         assert await apart(owner) == ()
+
+
+async def test_sessions_are_listed_in_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(tmp_path, owner_cleared_for("top"), serve=False) as owner:
+        threads = [replace(owner, address=replace(owner.address, thread=str(number))) for number in range(5)]
+        for one in threads:
+            await one.send("hello")
+        link = owner.app.store._link  # pyright: ignore[reportPrivateUsage]
+        await link.commands(*(("ZADD", RECENT, place, one.sid) for place, one in enumerate(threads)))
+    newest_first = [one.sid for one in reversed(threads)]
+    config = await loaded(tmp_path)
+    found, after = list[str](), ""
+    while True:
+        await list_sessions(config, as_json=True, after=after, limit=2)
+        page = [row["id"] for row in json.loads(capsys.readouterr().out)]
+        if not page:
+            break
+        found, after = found + page, page[-1]
+    assert found == newest_first
+    await list_sessions(config, as_json=False, limit=2)
+    assert f"there are more: `lockgate sessions list --after {newest_first[1]}`" in capsys.readouterr().out
+    with pytest.raises(OperatorError, match="no such session"):
+        await list_sessions(config, as_json=True, after="nobody's")

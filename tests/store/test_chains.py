@@ -12,13 +12,14 @@ import pytest
 
 from bot.audit import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.chains import ANCHORED, UNANCHORED, Chains
-from bot.errors import SchemaError, StoreError
+from bot.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.values import Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from bot.store.link import Arg, Reply
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
+from bot.store.supervisor import Supervisor
 from tests.bot.kit import eventually
 from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, row, started, suspended
 
@@ -245,3 +246,35 @@ async def test_anchoring_goes_on_when_the_disk_does_not_take_it(
         tasks.cancel_scope.cancel()
     assert [caplog.messages.count(line) for line in (UNANCHORED, ANCHORED)] == [1, 1]
     assert (await chains.anchored())["audit"][0] == 1
+
+
+async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(server: Supervisor, tmp_path: Path) -> None:
+    """So that what is anchored costs the same however many sessions there are."""
+    other = await open_store(audit_key=KEY, url=server.url)
+    watching = await open_store(audit_key=KEY, url=server.url)
+    theirs, mine = await chain_of_five(other), await chain_of_five(watching)
+    chains = Chains(watching, tmp_path / "anchors", KEY)
+    await chains.anchor()
+    assert await chains.anchored() == {mine: await watching.head(mine)}
+    assert not watching.moved()
+
+    async def all_are_there() -> bool:
+        return {theirs, mine} <= (await chains.anchored()).keys()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(chains.walking, 0.02)
+        await eventually(all_are_there)
+        tasks.cancel_scope.cancel()
+    await other.close()
+    await watching.close()
+
+
+async def test_what_could_not_be_anchored_is_anchored_later(own: RedisStore, tmp_path: Path) -> None:
+    mine = await chain_of_five(own)
+    chains = Chains(own, tmp_path / "anchors", KEY)
+    (tmp_path / "anchors").mkdir()
+    with pytest.raises(DiskError):
+        await chains.anchor()
+    (tmp_path / "anchors").rmdir()
+    await chains.anchor()
+    assert mine in await chains.anchored()

@@ -153,8 +153,10 @@ async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
     assert await own.sweep() == (sid,)
 
 
-async def test_a_stretch_at_a_time_covers_everything(server: Supervisor) -> None:
-    store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(sweep_keys=1))
+@pytest.mark.parametrize("limit", [StoreOptions(sweep_keys=1), StoreOptions(walk_seconds=0)], ids=["keys", "time"])
+async def test_a_stretch_at_a_time_covers_everything(server: Supervisor, limit: StoreOptions) -> None:
+    """Also where each sweep has time for one stretch only."""
+    store = await open_store(audit_key=KEY, url=server.url, options=limit)
     sids = {fresh() for _ in range(100)}
     for sid in sids:
         await store.accept(item(sid))
