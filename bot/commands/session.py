@@ -30,6 +30,7 @@ NOTHING_RUNS: Final = "there is nothing to stop here; its background sessions ar
 STOPPED: Final = "whatever ran here is stopped, and whatever it spawned"
 """The answer where nobody may know whether anything ran."""
 
+_LOOKED_BACK: Final = 1000
 _CAUSES: Final = 5
 
 
@@ -88,10 +89,14 @@ async def _undelivered(context: CommandContext, state: SessionState) -> tuple[st
 
 
 async def _recap(context: CommandContext, state: SessionState) -> str:
-    """Return a line about the recap that the context begins with, empty if it begins with the conversation."""
-    if state.context_seq == state.generation_seq:
-        return ""
+    """Return a line about the newest recap that may stand for what was said before it, empty if there is none.
+
+    Where the context does not begin with one, no further back than `_LOOKED_BACK` events.
+    """
+    least = state.context_seq if state.context_seq > state.generation_seq else state.seq - _LOOKED_BACK
     async for event in backwards(context.store, state):
+        if event.seq < least:
+            break
         if event.type is EventType.SUMMARY and not event.body["topic"]:
             count = event.body.get("messages", 0)
             return f"\nrecap of {moment(event.ts)} UTC, {count} messages summarized"
