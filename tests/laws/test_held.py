@@ -11,7 +11,9 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 
 from bot.ids import receipt_id
 from bot.tools.base import Declared, Result, Scene
@@ -65,6 +67,8 @@ _uses = st.lists(
 
 Use = tuple[str, dict[str, JsonValue]]
 
+_HELLO: Final = "hello"
+
 _LOG: Final[Use] = ("sessions_history", {"session_id": "", "include_tools": True})
 """Reading the log back, where every use of what is held left its entries."""
 
@@ -86,20 +90,47 @@ def _calls(uses: Sequence[Use], ref: str, there: str) -> list[ToolCallPart]:
     ]
 
 
+class _Mind(Scripted):
+    """A model of two sessions: one does what the test wrote, that of the desk says hello to all that it is told.
+
+    They work beside each other, so the order between them tells nothing: what the desk read stands at the end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._desk = Scripted(_HELLO)
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Make the next step of the session that asks."""
+        first = messages[0].parts[0]
+        at_desk = isinstance(first, UserPromptPart) and _HELLO in str(first.content)
+        request = self._desk.request if at_desk else super().request
+        return await request(messages, model_settings, model_request_parameters)
+
+    def read(self) -> str:
+        """Return everything that both were ever sent, as one text."""
+        return f"{super().read()}\n{self._desk.read()}"
+
+
 async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label) -> str:
     """Return all that a model reads that has a result held and passes it on in these ways."""
     echo = Probe("echo", Declared(clearance=TOP), Result("done"), Effect.SEND)
     probe = Probe(declared=Declared(result=floor), result=result)
-    model = Scripted()
+    model = _Mind()
     async with running(folder, policy(rules=_RULES), parts=parts(probe, echo, model=model)) as owner:
         desk = Person(owner.app, owner.output, Address("console", "desk"))
-        model.then("hello")
-        await desk.say("hello")
+        await desk.say(_HELLO)
         model.then([proposed("probe", {"_hold": True})], "held")
         await owner.say("hold it")
         (held,) = [str(event.body["ref"]) for event in await owner.events() if event.type == "item.held"]
         model.then(*([one] for one in _calls((*uses, _LOG), held, desk.sid)), "done")
         await owner.say("use it")
+        await desk.settled()
         # A model might work out the ids of receipts.
         done = [str(event.body["call"]) for event in await owner.events() if event.type == "tool.result"]
         asked: list[Use] = [("session_status", {"receipt": receipt_id(f"{owner.sid}/1/{name}")}) for name in done]
