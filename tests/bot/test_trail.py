@@ -324,5 +324,5 @@ async def test_a_record_that_cannot_be_read_keeps_nobody_out(tmp_path: Path) -> 
         alice.says(alice.private, "/status")
         alice.says(there.group, f"@{there.stage.server.state.username} anybody")
         await there.stage.server.until(lambda: any("You said: anybody" in text for text in there.group.said), 10)
-        assert any(UNREAD in text for text in alice.private.said)
+        await there.stage.server.until(lambda: any(UNREAD in text for text in alice.private.said), 10)
         await command(store, "HDEL", key, "taint")
