@@ -106,13 +106,14 @@ def fault(text: str) -> str | None:
 class _Look:
     """One compiled look of a named pattern; `pattern` is None for a configured one, which is taken as found.
 
-    `whole` is what a broken token is when nothing breaks it.
+    `whole` is what a broken token is when nothing breaks it. `group` is the group that is the candidate.
     """
 
     name: str
     regexp: _Regexp
     pattern: Pattern | None = None
     whole: _Regexp | None = None
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +156,7 @@ class Redactor:
         self.names = frozenset({*NAMES, *own})
         self._configured = bool(own)
         self._looks = (
-            *(
-                _Look(
-                    pattern.name,
-                    _compile(pattern.text),
-                    pattern,
-                    _compile(pattern.whole) if pattern.whole else None,
-                )
-                for pattern in BUILT_IN
-            ),
+            *map(_look, BUILT_IN),
             *(_Look(name, _compile(text)) for name, text in own.items()),
         )
         self._set = _RE2.Set.SearchSet(_options())
@@ -261,11 +254,16 @@ def _spans(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
         yield 0, len(data)
 
 
+def _look(pattern: Pattern) -> _Look:
+    regexp = _compile(pattern.text)
+    whole = _compile(pattern.whole) if pattern.whole else None
+    return _Look(pattern.name, regexp, pattern, whole, min(regexp.groups, 1))
+
+
 def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: Budget) -> Iterator[Span]:
-    group = min(look.regexp.groups, 1)
     at = 0
     while match := look.regexp.search(data, at):
-        start, stop = match.span(group)
+        start, stop = match.span(look.group)
         at = stop
         if pattern.check is None:
             yield start, stop

@@ -54,11 +54,11 @@ class Filing(Part):
         names = list(dict.fromkeys(sids))
         found = await self._link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
-        commands: list[Command] = []
+        commands, recent = list[Command](), list[bytes | str]()
         for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
             if version is None or who is None or moved is None:
                 continue
-            commands.append(("ZADD", RECENT, moved, raw(sid)))
+            recent += (moved, raw(sid))
             try:
                 visible = _visible(version, [*labels, turned])
             except SchemaError:
@@ -70,12 +70,12 @@ class Filing(Part):
                 commands.append(("SADD", labels_key(text(who)), turned))
                 seen = {text(turned), shelf[0]}
                 commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
-        if not commands and not rightly:
+        if not recent:
             return
         known = await self._link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
         for (who, places), labels in zip(rightly.items(), known, strict=True):
             commands += _put_right(who, places, {text(label) for label in labels})
-        await self._link.commands(*commands)
+        await self._link.commands(*commands, ("ZADD", RECENT, *recent))
 
 
 def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
