@@ -120,7 +120,8 @@ async def test_who_polls_is_back_soon_after_a_kill(tmp_path: Path) -> None:
             await running.kill("all")
             ann.says(None, "one")
             await running.start("all")
-            async with asyncio.timeout(12):
+            # A process takes seconds to start where others work beside it, and half a minute is what is not waited for.
+            async with asyncio.timeout(25):
                 await hears(server, ann.private, "You said: one")
 
 
@@ -133,7 +134,8 @@ async def test_a_process_that_starts_before_its_store_waits_for_it(tmp_path: Pat
         ann = server.user("Ann")
         async with crew(Machine(tmp_path), server, config(server, ann), "all", store={"url": url}) as running:
             ann.says(None, "one")
-            await asyncio.sleep(3)
+            # Long enough for it to start where others work beside it.
+            await asyncio.sleep(8)
             assert running.lives("all")
             await supervisor.attach()
             try:
