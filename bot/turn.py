@@ -67,8 +67,8 @@ class OpenTurn:
     by their ids that have no result yet, `begun_calls` the ids of those that were allowed to run. `admitted` are the
     events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how many
     wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter this
-    turn. `shows` tells that its address may see that it is going on. `folds` are what its
-    generation comes to as of the last write.
+    turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as of the
+    last write.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares

@@ -1,4 +1,4 @@
-"""What could not be delivered, told to whoever it was for: once before the next answer there, and by `/status`.
+"""What could not be delivered, told to the people it was for: once before the next answer there, and by `/status`.
 
 It is told where it would have been said, to the same people, and by its own label: that a text was not delivered
 depends on what the text was. So who may not know the one learns nothing of the other (ADR 0024). Nobody is told of what

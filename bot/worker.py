@@ -60,7 +60,7 @@ _SOON: Final = 0.5
 """Seconds that a turn takes before it is shown that it goes on: most are over by then, and a signal is a request."""
 
 _MOMENT: Final = 0.2
-"""Seconds within which whoever waits for hints takes one, and how long a crowded pool waits for a turn to end."""
+"""Seconds within which a worker takes a hint, and how long a session of a crowded pool waits for a turn to end."""
 
 
 class Worker:

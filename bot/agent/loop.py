@@ -281,7 +281,7 @@ class Agent:
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log.events)) - {len(log.events)})
         # What is left gets smaller with each.
-        first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003
+        first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003 - what is looked for
         upto = log.before + after[min(first, len(after) - 1)] if after else 0
         if not upto:
             raise ModelError(TOO_LARGE, again=False)

@@ -74,9 +74,9 @@ class Recap:
         known, text, first, said, used = newest_summary(log, upto), "", 0, 0, Usage()
         if known is not None and not topic:
             text, first, said = known.text, known.upto, known.messages
-        part = Tail(log.upto(upto), log.before).after(first)
-        said += sum(event.type in _SAID for event in part)
-        lines = list(_lines(part))
+        following = Tail(log.upto(upto), log.before).after(first)
+        said += sum(event.type in _SAID for event in following)
+        lines = list(_lines(following))
         window = self._chain.window(standing).tokens
         # Half of what the model reads is the part, and a quarter what was summarized before.
         size = _ALL_AT_ONCE if window is None else max(window * CHARACTERS // 2, 400)

@@ -278,7 +278,7 @@ class Sessions(Filing, Questions):
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
         keys = session_keys(sid)
         asked = [("XRANGE", keys.log, f"{seq}-0", f"{seq}-0") for seq in seqs]
-        found = await self._link.commands(*asked) if asked else ()
+        found = await self._link.commands(*asked)
         return await self._read_events(keys, [entry for entries in found for entry in entries])
 
     async def sessions(self) -> AsyncIterator[SessionState]:

@@ -155,7 +155,7 @@ class Poll:
                 asked = await self._failed(error)
                 self._log_failed(error)
             except Exception:
-                # Whoever keeps updates has errors of its own; Telegram tells it again.
+                # The application has errors of its own; Telegram tells the update again.
                 _LOGGER.warning(NOT_KEPT, extra={"subject": SUBJECT}, exc_info=True)
                 self._problem = Trouble("an update could not be kept, and is asked for again", "look at the store")
             pause = min(self._timing.longest, self._timing.pause * 2.0**failures)
@@ -173,7 +173,7 @@ class Poll:
         async def taken(update: wire.Json, number: int) -> None:
             try:
                 await take(update)
-            except Exception as error:  # noqa: BLE001 - whoever keeps updates has errors of its own
+            except Exception as error:  # noqa: BLE001 - the application has errors of its own
                 failed[number] = error
             else:
                 self._taken.add(number)

@@ -2,7 +2,7 @@
 
 What this bot sets is noted before, in the vault of all its processes, so what one set that was killed is known too.
 Only what is noted is taken off, and only while no process of this bot listens by a webhook: each of these holds a right
-or waits for it, so whoever gets that right is alone. What another program set is left, and told.
+or waits for it, so the process that gets that right is alone. What another program set is left, and told.
 """
 
 import json

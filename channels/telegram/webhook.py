@@ -95,7 +95,7 @@ class Endpoint:
         try:
             await take(update)
         except Exception:
-            # Whoever keeps updates has errors of its own; Telegram tells it again.
+            # The application has errors of its own; Telegram tells the update again.
             facts = {"subject": "channel telegram", "address": f"{self._webhook.host}:{self._webhook.port}"}
             _LOGGER.warning("an update could not be kept, it is told again", extra=facts, exc_info=True)
             return HTTPStatus.SERVICE_UNAVAILABLE

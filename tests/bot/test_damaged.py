@@ -53,11 +53,14 @@ class Bot:
     def alice(self) -> Someone:
         return self.played.alice
 
-    async def damage(self, someone: Someone, field: str = "v", value: str = "99") -> None:
-        await damage(self.app, at(someone.private), field, value)
+    async def break_off(self, field: str = "v", value: str = "99") -> None:
+        """Let alice be answered once, and write something into the record of that session."""
+        self.alice.says(None, "before")
+        await until(lambda: "You said: before" in self.alice.private.said)
+        await damage(self.app, at(self.alice.private), field, value)
 
-    async def mend(self, someone: Someone) -> None:
-        await damage(self.app, at(someone.private), "v", "1")
+    async def mend(self) -> None:
+        await damage(self.app, at(self.alice.private), "v", "1")
 
 
 async def damage(app: App, home: Address, field: str, value: str) -> None:
@@ -85,9 +88,7 @@ async def bot(folder: Path, *, room: int = 100) -> AsyncGenerator[Bot]:
 @pytest.mark.parametrize("field, value", [("v", "99"), ("taint", "NOSUCH"), ("taint", "CONFIDENTIAL{"), ("kin", "{")])
 async def test_one_damaged_session_silences_nobody_else(tmp_path: Path, field: str, value: str) -> None:
     async with bot(tmp_path) as there:
-        there.alice.says(None, "before")
-        await until(lambda: "You said: before" in there.alice.private.said)
-        await there.damage(there.alice, field, value)
+        await there.break_off(field, value)
         for number in range(3):
             there.alice.says(None, f"lost {number}")
         began = time.monotonic()
@@ -100,15 +101,13 @@ async def test_one_damaged_session_silences_nobody_else(tmp_path: Path, field: s
 
 async def test_what_was_said_meanwhile_is_answered_in_order_when_the_record_can_be_read(tmp_path: Path) -> None:
     async with bot(tmp_path) as there:
-        there.alice.says(None, "before")
-        await until(lambda: "You said: before" in there.alice.private.said)
-        await there.damage(there.alice)
+        await there.break_off()
         for number in range(3):
             there.alice.says(None, f"word {number}")
         await until(lambda: not there.played.server.state.updates)
         (home,) = there.alice.private.said
         assert home == "You said: before"
-        await there.mend(there.alice)
+        await there.mend()
         alice = Person(there.app, io.StringIO(), at(there.alice.private), f"telegram:{there.alice.id}")
 
         async def said() -> bool:
@@ -120,9 +119,7 @@ async def test_what_was_said_meanwhile_is_answered_in_order_when_the_record_can_
 
 async def test_in_a_chat_whose_session_is_damaged_commands_are_answered(tmp_path: Path) -> None:
     async with bot(tmp_path) as there:
-        there.alice.says(None, "before")
-        await until(lambda: "You said: before" in there.alice.private.said)
-        await there.damage(there.alice)
+        await there.break_off()
         there.alice.says(None, "lost")
         await until(lambda: not there.played.server.state.updates)
         there.alice.says(None, "/help")
@@ -131,9 +128,7 @@ async def test_in_a_chat_whose_session_is_damaged_commands_are_answered(tmp_path
 
 async def test_what_is_parked_is_told_to_no_one_who_is_not_cleared_for_everything(tmp_path: Path) -> None:
     async with bot(tmp_path) as there:
-        there.alice.says(None, "before")
-        await until(lambda: "You said: before" in there.alice.private.said)
-        await there.damage(there.alice)
+        await there.break_off()
         there.alice.says(None, "lost")
         await until(lambda: not there.played.server.state.updates)
         top = there.app.config.policy.top
