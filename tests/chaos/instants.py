@@ -129,6 +129,15 @@ class Installation:
                     return False
         return True
 
+    async def end_deadlines(self) -> None:
+        """Let the time of background sessions pass; until then those that rose, and no other, keep their places."""
+        # The next spawn frees the places of the dead.
+        await self.app.spawner.free("owner")
+        live = [slot for slot in await self.app.store.slots("owner") if slot.live]
+        states = [await self.app.store.state(slot.sid) for slot in live]
+        assert all(state is not None and state.risen for state in states)
+        await self.app.store.free("owner", tuple(live))
+
     async def check(self) -> None:
         """Look at what no instant may break, in every session."""
         for state in await self.states():
@@ -146,11 +155,7 @@ class Installation:
             states = [one.state for one in await self.app.store.deliveries(state.sid)]
             assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
         assert isinstance(await self.app.chains.verify("audit"), Intact)
-        # Whoever wants a slot next frees those of the dead.
-        await self.app.spawner.free("owner")
-        # One that rose keeps its place until its time is over, as its end would tell what it read.
-        live = [await self.app.store.state(slot.sid) for slot in await self.app.store.slots("owner") if slot.live]
-        assert all(state is not None and state.risen for state in live)
+        await self.end_deadlines()
 
 
 _RESTING = frozenset({Status.IDLE, Status.ARCHIVED})
@@ -222,6 +227,7 @@ async def spawned(made: Installation, chat: str, trap: Trap, *, high: bool) -> b
     parent = await made.app.store.state(made.app.session_id(Address("console", chat)))
     assert parent is not None
     assert str(parent.taint) == ("CONFIDENTIAL~" if high else "PUBLIC")
+    await made.end_deadlines()
     return killed
 
 

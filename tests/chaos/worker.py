@@ -14,8 +14,7 @@ from channels.console import Console
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
 
-# A background session that rises keeps its place until its deadline, and a story begins many of them.
-SETTINGS = '{"store": {"lease_seconds": 2}, "limits": {"background_live": 1000}}'
+SETTINGS = '{"store": {"lease_seconds": 2}}'
 _PAUSE = 0.03
 
 
