@@ -30,7 +30,7 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from bot.errors import SchemaError, StoreError, StoreGoneError, StoreRefusedError
+from bot.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store.scripts import Script, ScriptText
 from bot.store.wire import newer, unreadable
 
@@ -220,9 +220,14 @@ class Link:
                 self._idle.append(connection)
 
     async def _restore(self) -> None:
+        """Start an embedded server again if it is gone; why that cannot be done is for the log too."""
         if self._revive is not None:
             async with self._reviving:
-                await self._revive()
+                try:
+                    await self._revive()
+                except OperatorError as error:
+                    self._log_failed("the store could not be started again", str(error), error.next_step)
+                    raise
 
 
 def make_pool(url: str, *, connections: int, timeout: float, name: str) -> ConnectionPool:

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -35,11 +36,14 @@ _POLL_SECONDS: Final = 0.002
 _LOOK_SECONDS: Final = 10.0
 """Seconds between two looks of the janitor: a server that nobody used at two of them ends."""
 _LOG_LIMIT: Final = 1024 * 1024
+_LEAST_ROOM: Final = 1024 * 1024
+"""How many bytes a disk must have for a server to be started: one that cannot append to its files ends at once."""
 _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
 _PING_LINE: Final = b"PING\r\n"
 
 _COMPLAINTS: Final = (
     ("No space left", "the disk of `{folder}` is full", "make room on it"),
+    ("Short write", "the disk of `{folder}` is full", "make room on it"),
     ("Read-only file system", "the disk of `{folder}` is read-only", "mend it, or choose another data folder"),
     ("Permission denied", "the store may not write in `{folder}`", "mend the folder's owner and permissions"),
     ("RDB format version", "the store's files in `{folder}` are of a newer server", "upgrade lockgate"),
@@ -77,16 +81,19 @@ class Supervisor:
         fallback: Path = _FALLBACK,
         clock: Clock | None = None,
         look_seconds: float = _LOOK_SECONDS,
+        least_room: int = _LEAST_ROOM,
     ) -> None:
         """Take the data folder; the socket goes into `runtime` (`XDG_RUNTIME_DIR` if None), or else into `fallback`.
 
-        A server that nobody uses ends within two to three times `look_seconds`.
+        A server that nobody uses ends within two to three times `look_seconds`. None is started on a disk that has less
+        than `least_room` bytes left.
         """
         self._data = data.absolute()
         self._runtime = runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
         self._fallback = fallback
         self._clock = clock or SystemClock()
         self._look_seconds = look_seconds
+        self._least_room = least_room
         self._membership: int | None = None
         self._files: ServerFiles | None = None
 
@@ -176,6 +183,8 @@ class Supervisor:
 
     def _spawn(self, files: ServerFiles, lock: int) -> int:
         """Start the server and return where its log begins."""
+        if shutil.disk_usage(files.folder).free < self._least_room:
+            raise _full(files.folder)
         if files.log.exists() and files.log.stat().st_size > _LOG_LIMIT:
             files.log.replace(files.log.with_suffix(".log.1"))
         log_start = files.log.stat().st_size if files.log.exists() else 0
@@ -325,9 +334,13 @@ def _complaint(files: ServerFiles, log_start: int) -> OperatorError:
 
 
 def _unusable(folder: Path, error: OSError) -> OperatorError:
-    if error.errno == errno.ENOSPC:
-        return StoreRefusedError(f"the disk of `{folder}` is full", next_step="make room on it")
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _full(folder)
     return StoreRefusedError(
         f"the store's folder `{folder}` cannot be used: {error.strerror}",
         next_step="mend it, or set another data folder",
     )
+
+
+def _full(folder: Path) -> OperatorError:
+    return StoreRefusedError(f"the disk of `{folder}` is full", next_step="make room on it")

@@ -295,6 +295,25 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert "is full" in str(_unusable(tmp_path, OSError(errno.ENOSPC, "No space left on device")))
 
 
+async def test_a_disk_that_fills_up_is_named_and_once_there_is_room_it_goes_on(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that cannot append to its files ends, and can say why in no file of that disk."""
+    store = await open_store(audit_key=KEY, data=data)
+    assert store.server is not None
+    await store.accept(item("before"))
+    room, store.server._least_room = store.server._least_room, 1 << 62
+    kill(pid_of(store))
+    with pytest.raises(StoreRefusedError, match=r"the disk of .* is full"):
+        await store.accept(item("meanwhile"))
+    told = [record for record in caplog.records if record.message == "the store could not be started again"]
+    assert {(vars(one)["subject"], vars(one)["step"]) for one in told} == {("store", "make room on it")}
+    assert all("is full" in vars(one)["cause"] for one in told)
+    store.server._least_room = room
+    await store.accept(item("after"))
+    await store.close()
+
+
 async def test_a_server_that_is_just_dying_is_replaced(data: Path) -> None:
     store = await open_store(audit_key=KEY, data=data)
     pid = pid_of(store)
@@ -313,6 +332,7 @@ def test_what_the_log_says_becomes_a_sentence(tmp_path: Path) -> None:
     files = ServerFiles(tmp_path, tmp_path / "s")
     for words, sentence in (
         ("Can't open: No space left on device", "is full"),
+        ("Short write while writing to the AOF file", "is full"),
         ("mkdir: Read-only file system", "is read-only"),
         ("Permission denied", "may not write"),
         ("whatever", "did not start"),
