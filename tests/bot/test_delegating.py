@@ -36,10 +36,10 @@ async def children(person: Person, principal: str = "owner") -> list[SessionStat
 
 
 async def asking(person: Person, principal: str = "owner") -> SessionState:
-    """Wait until a background session asks, and return it."""
+    """Wait until a background session has said its question, and return it."""
 
     async def asks() -> bool:
-        return any(state.asks for state in await children(person, principal))
+        return any(state.asks and not state.undelivered for state in await children(person, principal))
 
     await eventually(asks)
     return next(state for state in await children(person, principal) if state.asks)

@@ -121,11 +121,14 @@ async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
         assert "is in force" in await owner.say("/policy reload")
         on.set()
 
+        (slot,) = await owner.app.store.slots("owner")
+
         async def reported() -> bool:
-            return "result of background session" in owner.shown
+            child = await owner.app.store.state(slot.sid)
+            assert child is not None
+            return "result of background session" in owner.shown and child.ended_at > 0 and not child.undelivered
 
         await eventually(reported)
-        await owner.settled()
         assert [chat for chat in ("guest", "other") if f"→ {chat}: " in owner.shown] == told
 
 

@@ -126,6 +126,8 @@ async def test_one_of_two_replicas_polls_and_the_other_takes_over(played: Telegr
             await until(lambda: len(played.leases.asked) == 2)
             played.alice.says(None, "one")
             await until(lambda: texts(played.got))
+            # What was not confirmed is told to the next as well.
+            await until(lambda: any("offset" in asked for asked in played.server.asked("getUpdates")))
         played.alice.says(None, "two")
         await until(lambda: texts(other))
         tasks.cancel_scope.cancel()
