@@ -52,7 +52,10 @@ class PaceStore(Protocol):
         ...
 
     async def hush(self, turn: Turn, what: Hush, wait: int) -> None:
-        """Note that nothing can be said for `wait` milliseconds. What was turned away keeps its turn."""
+        """Note that nothing can be said for `wait` milliseconds. What was turned away keeps its turn.
+
+        An address is dead only if nothing came in from its place since `pace` let this turn through.
+        """
         ...
 
     async def heard(self, address: str) -> None:

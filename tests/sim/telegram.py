@@ -124,6 +124,7 @@ class Telegram(World):
                 raise _failure(fault)
             result = await self._does(method, args)
         except ApiError as error:
+            self.state.wake()
             return _refused(error)
         self.state.wake()
         await asyncio.sleep(fault.delay)

@@ -87,14 +87,28 @@ async def test_a_silent_place_and_a_silent_channel(store: RedisStore) -> None:
 async def test_a_dead_address_is_dead_until_somebody_is_heard_in_its_place(store: RedisStore) -> None:
     asked = turn("k")
     thread = replace(asked, address=f"{asked.address}9")
+    assert await store.pace(asked, FREE) == 0
     await store.hush(asked, Hush.ADDRESS, 60_000)
     assert await store.pace(asked, FREE) is None
     assert await store.pace(thread, FREE) == 0
+    await store.hush(thread, Hush.TEXT, -20_000)
     await store.heard(thread.address)
-    assert await store.pace(replace(asked, sid=thread.sid), FREE) == 0
+    assert await store.pace(asked, FREE) == 0
     await store.hush(asked, Hush.ADDRESS, 60_000)
     await store.accept(replace(item(fresh()), home=asked.address))
     assert await store.pace(asked, FREE) == 0
+
+
+@pytest.mark.parametrize("key", ["k", ""])
+async def test_an_address_that_writes_while_a_text_fails_there_is_not_dead(store: RedisStore, key: str) -> None:
+    """A person writes between the platform's answer that nobody is there and the note of it."""
+    asked = turn(key) if key else Turn(turn().address)
+    assert await store.pace(asked, FREE) == 0
+    await store.accept(replace(item(fresh()), home=asked.address))
+    await store.hush(asked, Hush.ADDRESS, 60_000)
+    assert await store.pace(asked, FREE) == 0
+    await store.hush(asked, Hush.ADDRESS, 60_000)
+    assert await store.pace(asked, FREE) is None
 
 
 async def test_all_of_it_is_forgotten(store: RedisStore) -> None:
@@ -104,6 +118,7 @@ async def test_all_of_it_is_forgotten(store: RedisStore) -> None:
     keys = pace_keys(asked.address)
     for key in (keys.channel, keys.place):
         assert 0 < await command(store, "PTTL", key) <= 3_601_000
+    assert 0 < await command(store, "PTTL", keys.gone) <= 60_000
     await store.hush(asked, Hush.ADDRESS, 60_000)
     assert 0 < await command(store, "PTTL", keys.gone) <= 60_000
 

@@ -597,7 +597,8 @@ end
 -- Pace -------------------------------------------------------------------------------------------------
 -- All of it hints. channel and place: `until` when something may be said there again, and when a rate has room again in
 -- the rate's field; place: `n` counts turns, `last` is the op that last took none, and a text's turn has a field that
--- `keys.turn_field` names: `turn till op`, op `-` if it waits
+-- `keys.turn_field` names: `turn till op`, op `-` if it waits; dead addresses: `w` and `-` say that nothing came in from
+-- there since a text, or what takes no turn, was last let through
 
 local PACE_LIFE = 3600000
 
@@ -608,6 +609,11 @@ end
 local function wait_of(record)
   local turn, till, op = string.match(record or '', '^(%d+) (%d+) (%S+)$')
   return tonumber(turn), tonumber(till), op
+end
+
+-- Return the field that says of a text, or of what takes no turn, whether something came in since.
+local function since(mine)
+  return mine == '' and '-' or 'w'
 end
 
 -- Keep a text's turn, and the place for an hour after it.
