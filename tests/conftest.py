@@ -11,6 +11,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from tests.servers import SERVERS
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -35,6 +37,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_sessionfinish() -> None:
+    """End the servers that tests shared."""
+    SERVERS.close()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure no coverage where tests drive the whole application again and again."""
     for item in items:
@@ -55,6 +62,13 @@ def no_blocking_calls() -> Iterator[None]:
         # Coverage counts the lines of all threads under one lock.
         blocked.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", "lock_data")
         yield
+
+
+@pytest.fixture(autouse=True)
+def stores_end_with_their_test() -> Iterator[None]:
+    """No test finds in a store that it shares what another left."""
+    yield
+    SERVERS.release()
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ from bot.tools import catalogue
 from channels.base import Channel
 from channels.console import Console
 from channels.message import Address, Inbound
+from tests.servers import SERVERS
 
 HOME = Address("console", "owner")
 SETTLED = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED})
@@ -88,14 +89,16 @@ async def running(  # noqa: PLR0913 - what a test may say of an application
     environment: Mapping[str, str] = MappingProxyType({}),
     terminal: bool = False,
     channels: Sequence[Channel] = (),
+    embedded: bool = False,
 ) -> AsyncGenerator[Person]:
     """Open an application on a configuration text in a folder, with its worker running unless told otherwise.
 
-    On a `terminal` answers are shown while they are written. `channels` are those beside the console.
+    On a `terminal` answers are shown while they are written. `channels` are those beside the console. Unless its store
+    is to be `embedded` it is on a server that other tests use before and after, emptied in between.
     """
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
-    place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    place = await SERVERS.place(folder / "data", embedded=embedded)
     settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
     served = [Console(output, terminal=terminal), *channels]

@@ -9,13 +9,14 @@ searched for references again, and a text that merely looks like one is a text.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import JsonValue
 
 from bot.sessions.held import Held
 from bot.tools.arguments import Path, is_content
-from bot.tools.base import RefusedCallError, Tool
+from bot.tools.base import Arguments, RefusedCallError, Tool
 from policy.labels import Label, join_all
 from policy.request import Effect
 
@@ -86,10 +87,11 @@ def may_hold(tool: Tool) -> bool:
 
 def offered(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments as a model is offered them, with the gate's own beside them."""
-    schema = tool.arguments.model_json_schema()
+    schema = _schema(tool.arguments)
     if may_hold(tool):
-        schema["properties"] = {**schema.get("properties", {}), HOLD: {"type": "boolean", "description": _WHY}}
-    return schema
+        properties = {**schema.get("properties", {}), HOLD: {"type": "boolean", "description": _WHY}}
+        return {**schema, "properties": properties}
+    return dict(schema)
 
 
 def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Held, ...]) -> Asked:
@@ -123,6 +125,12 @@ def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
         return HOLD in given or any(True for _ in _refs(given, ()))
     except RefusedCallError:
         return True
+
+
+@lru_cache(maxsize=256)
+def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:
+    """Return the JSON schema of arguments, which takes milliseconds to make; nobody changes it."""
+    return arguments.model_json_schema()
 
 
 def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:

@@ -73,8 +73,8 @@ class World:
     types when the others have done what they can, beginning with a reset: only what is told from there on counts,
     what was told before is for other worlds. `asked` are further commands that
     this person types in the end. `depth` is how many steps the breadth-first search goes, and
-    `breadth` how many sequences a check tries in it: so many that it found the weakness when there was one. A weakness
-    that is `known` is not mended yet: the check leaves its world out.
+    `breadth` how many sequences found the weakness when there was one: a check tries a share of them. A weakness that
+    is `known` is not mended yet: the check leaves its world out.
     """
 
     name: str

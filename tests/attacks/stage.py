@@ -35,6 +35,7 @@ from tests.attacks.tools import Puppets
 from tests.bot.kit import scene
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
 from tests.harness import HOME
+from tests.servers import SERVERS
 from tests.sim import mcp_server
 from tests.sim.web import Web, web
 from tests.store.world import command, end_lease
@@ -164,7 +165,7 @@ class Stage:
         written = written.replace("{web}", self._web).replace("{mcp}", str(self.folder / _SERVER))
         await asyncio.to_thread(path.write_text, written, encoding="utf-8")
         try:
-            environment = {"LOCKGATE_DATA_DIR": str(self.folder / "data")}
+            environment = await SERVERS.place(self.folder / "data")
             config = await asyncio.to_thread(load_config, path, environment, self._tools())
         except ConfigError as error:
             self.refused = str(error)

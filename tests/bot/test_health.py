@@ -23,6 +23,7 @@ from channels.slack.manifest import SCOPES
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 from tests.bot.kit import HOME, TOP, Probe
+from tests.servers import SERVERS
 from tests.sim.slack import slack
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Webhook
@@ -35,7 +36,7 @@ VALUE = "tok-4711-and-more"
 @asynccontextmanager
 async def opened(folder: Path, environment: dict[str, str], **settings: object) -> AsyncGenerator[App]:
     (folder / "config.yaml").write_text(json.dumps(settings))
-    place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    place = await SERVERS.place(folder / "data")
     config = await asyncio.to_thread(load_config, folder / "config.yaml", place, NAMES)
     async with open_app(config, [Console(io.StringIO())], environment, listening=True) as app:
         yield app

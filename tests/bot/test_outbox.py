@@ -24,6 +24,7 @@ from channels.message import Address, Outbound, OutboundKind, Signal
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, eventually, policy, standing
 from tests.harness import Person, running
+from tests.servers import SERVERS
 
 pytestmark = pytest.mark.anyio
 
@@ -63,11 +64,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def opened(folder: Path, wire: Wire, config: str = "{}") -> AsyncGenerator[App]:
+async def opened(folder: Path, wire: Wire, config: str = "{}", *, embedded: bool = False) -> AsyncGenerator[App]:
     """Open an application that speaks over a played console; its worker does not run."""
     path = folder / "config.yaml"
     path.write_text(config)
-    environment = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    environment = await SERVERS.place(folder / "data", embedded=embedded)
     settings = await asyncio.to_thread(load_config, path, environment, catalogue.NAMES)
     async with open_app(settings, [wire], {}) as app:
         yield app

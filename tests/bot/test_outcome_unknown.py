@@ -318,7 +318,7 @@ async def test_a_stop_in_the_middle_of_a_held_call_tells_what_its_end_would(tmp_
 
 async def test_a_store_that_is_away_for_a_lease_cancels_the_tool_and_it_is_asked_about(tmp_path: Path) -> None:
     body = Hanging()
-    async with running(tmp_path, policy(blocks=FAST), parts=parts(post(body))) as owner:
+    async with running(tmp_path, policy(blocks=FAST), parts=parts(post(body)), embedded=True) as owner:
         await owner.send(bang("post"))
         await body.until_begun()
         pid = pid_of(owner.app.store)
@@ -344,9 +344,10 @@ async def test_a_fence_that_another_took_cancels_the_tool_and_it_is_asked_about(
         await owner.send(bang("post"))
         await body.until_begun()
         # As after a pause of this process in which its lease ran out and another took the session, and died.
-        await end_lease(owner.app.store, owner.sid)
-        claim = await owner.app.store.claim(owner.sid, Ids().owner())
-        assert claim is not None
+        claim = None
+        while claim is None:
+            await end_lease(owner.app.store, owner.sid)
+            claim = await owner.app.store.claim(owner.sid, Ids().owner())
         await owner.app.store.release(claim)
         await asyncio.wait_for(body.cancelled.wait(), 20)
 
@@ -370,7 +371,7 @@ async def test_the_server_of_a_tool_is_told_and_its_call_is_asked_about(tmp_path
         there = {"url": f"http://127.0.0.1:{port}/mcp"} if over == "http" else command()
         blocks = {**FAST, "mcp_servers": {"notes": {**there, "tools": {"linger": tool}}}}
         config = policy(blocks=blocks, mcp_servers={"notes": {"floor": "INTERNAL", "clearance": "INTERNAL"}})
-        async with running(tmp_path, config) as owner:
+        async with running(tmp_path, config, embedded=True) as owner:
             await owner.send(bang("notes__linger", log=str(written)))
             await eventually(lambda: holds(written, "begun"))
             pid = pid_of(owner.app.store)

@@ -27,6 +27,7 @@ from channels.console import Console
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, bang, by_hand, eventually, parts
 from tests.harness import Person, running
+from tests.servers import SERVERS
 
 pytestmark = pytest.mark.anyio
 
@@ -87,10 +88,12 @@ async def drop_head(store: RedisStore) -> None:
 
 
 @asynccontextmanager
-async def process(folder: Path, name: str, config: str, made: Parts | None = None) -> AsyncGenerator[Process]:
+async def process(
+    folder: Path, name: str, config: str, made: Parts | None = None, *, embedded: bool = False
+) -> AsyncGenerator[Process]:
     """Serve one data directory by a file of one's own."""
     path = write(folder, name, config)
-    environment = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    environment = await SERVERS.place(folder / "data", embedded=embedded)
     settings = await asyncio.to_thread(load_config, path, environment, catalogue.ARGUMENTS)
     output, told = io.StringIO(), list[str]()
 
@@ -345,7 +348,10 @@ async def test_deny_overrides_for_a_person_whose_clearance_was_lowered_elsewhere
 
 
 async def test_a_killed_store_server_takes_no_policy_with_it(tmp_path: Path) -> None:
-    async with process(tmp_path, "a.yaml", PLAIN) as old, process(tmp_path, "b.yaml", NO_TIME) as new:
+    async with (
+        process(tmp_path, "a.yaml", PLAIN, embedded=True) as old,
+        process(tmp_path, "b.yaml", NO_TIME, embedded=True) as new,
+    ):
         await old.stopped()
         server = new.app.store.server
         assert server is not None

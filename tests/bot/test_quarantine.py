@@ -29,6 +29,7 @@ from channels.message import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
 from tests.harness import Person, running
+from tests.servers import SERVERS
 
 pytestmark = pytest.mark.anyio
 
@@ -243,7 +244,7 @@ async def _nobody(_line: str) -> None:
 
 
 async def loaded(folder: Path) -> Config:
-    place = {"LOCKGATE_DATA_DIR": str(folder / "data")}
+    place = await SERVERS.place(folder / "data")
     return await asyncio.to_thread(load_config, folder / "config.yaml", place, catalogue.ARGUMENTS)
 
 

@@ -15,6 +15,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.tools.base import Scene
 from channels.base import Audience
 from channels.message import Address, Outbound
+from tests.bot.clock import Hurried
 from tests.bot.kit import Probe, TextArguments, bang, eventually, parts, policy
 from tests.bot.test_outbox import Wire, opened
 from tests.bot.test_pacing import CHANNEL, FAST, HERE, THERE, fates, outbox, put
@@ -58,7 +59,7 @@ class Trap(Wire):
 
 async def test_what_a_full_store_kept_from_being_said_is_said_once_there_is_room(tmp_path: Path) -> None:
     wire = Trap("telegram", marks_repeats=False)
-    async with opened(tmp_path, wire, CHANNEL) as app:
+    async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         out = outbox(app, wire, FAST)
         for key, there in (("one", HERE), ("two", HERE), ("three", THERE)):
             await put(app, "s1", key, there)
@@ -78,7 +79,7 @@ async def test_what_a_full_store_kept_from_being_said_is_said_once_there_is_room
 
 async def test_what_was_said_when_the_store_was_full_is_known_to_be_said(tmp_path: Path) -> None:
     wire = Trap("telegram", marks_repeats=False)
-    async with opened(tmp_path, wire, CHANNEL) as app:
+    async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         out = outbox(app, wire, FAST)
         await put(app, "s1", "one")
         await put(app, "s1", "two")
@@ -94,7 +95,7 @@ async def test_what_was_said_when_the_store_was_full_is_known_to_be_said(tmp_pat
 
 async def test_one_in_doubt_that_was_not_shown_is_shown_later_with_its_mark(tmp_path: Path) -> None:
     wire = Trap("telegram")
-    async with opened(tmp_path, wire, CHANNEL) as app:
+    async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         await put(app, "s1", "one")
         (entry,) = await app.store.take("s1", "gone", ("telegram",))
         await app.store.settle(entry, "gone", DeliveryState.AMBIGUOUS)
@@ -112,7 +113,7 @@ async def test_one_in_doubt_that_was_not_shown_is_shown_later_with_its_mark(tmp_
 
 async def test_a_text_whose_adapter_broke_is_in_doubt_and_those_beside_it_are_said(tmp_path: Path) -> None:
     wire = Trap("telegram", marks_repeats=False)
-    async with opened(tmp_path, wire, CHANNEL) as app:
+    async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         out = outbox(app, wire, FAST)
         await put(app, "s1", "one")
         await put(app, "s1", "two", THERE)
@@ -128,11 +129,13 @@ async def test_a_text_whose_adapter_broke_is_in_doubt_and_those_beside_it_are_sa
 
 async def test_what_is_claimed_and_not_told_is_claimed_again_and_said_once(tmp_path: Path) -> None:
     wire = Wire("telegram", marks_repeats=False)
-    async with opened(tmp_path, wire, CHANNEL) as app:
+    async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         out = outbox(app, wire, FAST)
         await put(app, "s1", "one")
         # The claim is done, and its answer comes to nobody.
         pid = pid_of(app.store)
+        assert app.store.server is not None
+        app.store.server._clock = Hurried()  # pyright: ignore[reportPrivateUsage] - half a minute for a server to start
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(StoreGoneError):
@@ -162,7 +165,7 @@ async def test_an_answer_that_meets_a_full_store_is_said_once(tmp_path: Path) ->
     probe.does = full
     async with (
         asyncio.TaskGroup() as tasks,
-        running(tmp_path, policy(blocks=BLOCKS), parts=parts(probe)) as owner,
+        running(tmp_path, policy(blocks=BLOCKS), parts=parts(probe), embedded=True) as owner,
     ):
         await owner.send(bang("probe"))
 

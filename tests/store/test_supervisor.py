@@ -19,6 +19,7 @@ from bot.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store import binary
 from bot.store.opening import open_store
 from bot.store.supervisor import ServerFiles, Supervisor, _complaint, _unusable
+from tests.bot.clock import Hurried
 from tests.store.world import KEY, fresh, item, kill, lives, pid_of
 
 pytestmark = pytest.mark.anyio
@@ -349,19 +350,6 @@ async def test_a_long_log_is_put_aside(data: Path) -> None:
     await supervisor.detach()
     assert (data / "store" / "server.log").stat().st_size < 1_000_000
     assert (data / "store" / "server.log.1").stat().st_size == 2_000_000
-
-
-class Hurried:
-    """A clock on which every wait is over at once."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        self.now += 100
-        return self.now
-
-    def wall_ms(self) -> int:
-        return 0
 
 
 async def test_a_server_that_hangs_is_one_sentence(data: Path) -> None:
