@@ -104,7 +104,7 @@ async def _told(owner: Person, files: Path, folder: str, page: str, returns: obj
     async def over() -> bool:
         child, parent = await owner.app.store.state(sid), await owner.state()
         ended = child is not None and child.ended_at and not child.undelivered
-        return bool(ended) and not parent.waiting_items and parent.turn is None
+        return bool(ended) and not parent.waiting_items and parent.turn is None and not parent.undelivered
 
     await eventually(over)
     (report,) = [
