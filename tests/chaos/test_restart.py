@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -24,14 +24,11 @@ from bot.sessions.events import EventType
 from bot.sessions.values import Status
 from bot.tools import catalogue
 from channels.telegram.letter import REPEATED
-from tests.journeys.machine import Machine
+from tests.journeys.machine import Machine, Process
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_people import Person as OnSlack
 from tests.sim.telegram import Telegram, telegram
 from tests.sim.telegram_world import Person as OnTelegram
-
-if TYPE_CHECKING:
-    import subprocess
 
 PEOPLE: Final = 17
 PATIENCE: Final = 120.0
@@ -115,13 +112,13 @@ class Bot:
             },
         }
         (folder / "config.yaml").write_text(json.dumps(settings))
-        self._machine = Machine(folder)
+        self._machine = Machine(folder, fresh=True)
         self._tokens = {
             "TELEGRAM_TOKEN": town.telegram.token,
             "SLACK_TOKEN": town.slack.bot.value,
             "SLACK_APP_TOKEN": town.slack.app_token,
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     async def start(self) -> None:
         self._process = await asyncio.to_thread(lambda: self._machine.start("run", **self._tokens))

@@ -117,7 +117,7 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
     typed = re.findall(r"\blockgate ((?:sessions |audit |policy |slack )?[a-z]+)", _shell(page))
-    assert set(typed) <= set(_typed_commands())
+    assert set(typed) <= set(typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
     source = "".join(path.read_text("utf-8") for path in (ROOT / "bot").rglob("*.py"))
@@ -128,7 +128,7 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     assert {name for pair in extras for name in pair if name} <= set(project["project"]["optional-dependencies"])
 
 
-def _typed_commands() -> Iterator[str]:
+def typed_commands() -> Iterator[str]:
     groups = ((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack "))
     for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
@@ -162,7 +162,7 @@ def test_every_command_is_told_in_the_changelog() -> None:
     told = text_of("CHANGELOG.md")
     assert [command.name for command in COMMANDS if f"`/{command.name}`" not in told] == []
     assert [name for name in NAMES if f"`{name}`" not in told] == []
-    assert [name for name in _typed_commands() if f"`{name}`" not in told and f"`lockgate {name}`" not in told] == []
+    assert [name for name in typed_commands() if f"`{name}`" not in told and f"`lockgate {name}`" not in told] == []
 
 
 def test_the_tool_of_the_guide_runs_through_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

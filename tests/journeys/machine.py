@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.journeys.forked import Forked, inherited
+
+Process = subprocess.Popen[bytes] | Forked
+"""Both are treated alike."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +29,32 @@ class Ended:
 
 
 class Machine:
-    """Runs `lockgate` in a folder of its own."""
+    """Runs `lockgate` in a folder of its own, in forks of a process that has imported it, or in fresh interpreters."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
         self.folder = folder
+        self._fresh = fresh
         self.data = folder / ".bot"
 
-    def environment(self, **more: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LOCKGATE_")}
-        return {**kept, "PYTHONPATH": str(ROOT), **more}
+    @property
+    def fresh(self) -> "Machine":
+        """The same machine, where each process imports all it needs itself, as a user's."""
+        return Machine(self.folder, fresh=True)
 
-    def start(self, *arguments: str, **more: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "bot", *arguments],
-            cwd=self.folder,
-            env=self.environment(**more),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def start(self, *arguments: str, **more: str) -> Process:
+        """Start `lockgate` with `more` in its environment."""
+        environment = {**inherited(), **more}
+        if not self._fresh:
+            return Forked(arguments, self.folder, environment)
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", "bot", *arguments]
+        return subprocess.Popen(command, cwd=self.folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def run(self, *arguments: str, typed: str | bytes = b"", **more: str) -> Ended:
         raw = typed if isinstance(typed, bytes) else typed.encode()
         with self.start(*arguments, **more) as process:
             out, err = process.communicate(raw, timeout=90)
+        assert process.returncode is not None
         return Ended(process.returncode, out.decode(), err.decode())
 
     def chat(self, *lines: str, **more: str) -> Ended:
@@ -63,21 +68,19 @@ class Machine:
         try:
             yield
         finally:
-            process.terminate()
-            out, err = await asyncio.to_thread(process.communicate, timeout=30)
-        told = (out + err).decode()
+            told = await asyncio.to_thread(_ended, process)
         assert process.returncode == 0, told
         assert "listening to " in told
         assert "Traceback" not in told
         assert not any(token in told for token in tokens.values())
 
     def on_terminal(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], int]":
-        """Start `lockgate` on a terminal of its own; return the process and the other end of the terminal."""
+        """Start a fresh `lockgate` on a terminal of its own; return the process and the other end of the terminal."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-m", "bot", *arguments],
             cwd=self.folder,
-            env=self.environment(TERM="xterm"),
+            env={**inherited(), "TERM": "xterm"},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -108,6 +111,19 @@ def policy(channel: str, ann: str, people: Mapping[str, tuple[str, str, str]]) -
         },
         "recipients": {},
     }
+
+
+def _ended(process: Process) -> str:
+    """Let a process say that it listens, end it as an operator does, and return all that it told."""
+    lines = list[bytes]()
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # What the tests waited for may come a moment before it.
+        while (not lines or b"listening to " not in lines[-1]) and (line := process.stderr.readline()):
+            lines.append(line)
+        process.terminate()
+        return b"".join((*lines, process.stderr.read(), process.stdout.read())).decode()
 
 
 def _take_terminal() -> None:

@@ -10,7 +10,7 @@ SEND = f"!message {CALL}"
 
 
 def test_what_was_read_decides_where_may_be_spoken(machine: Machine) -> None:
-    ended = machine.chat(
+    ended = machine.fresh.chat(
         "good morning",
         READ,
         "/taint",
@@ -57,7 +57,7 @@ def test_the_conversation_and_its_taint_outlive_the_process(machine: Machine) ->
 
 
 def test_killed_in_the_middle_it_goes_on_where_it_was(machine: Machine) -> None:
-    with machine.start("chat") as process:
+    with machine.fresh.start("chat") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(f"{READ}\nsecond\n".encode())
@@ -65,7 +65,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(machine: Machine) -> None:
         while "allowed" not in process.stdout.readline().decode():
             pass
         process.kill()
-    ended = machine.run("chat", typed="/taint\n")
+    ended = machine.fresh.run("chat", typed="/taint\n")
     assert ended.code == 0
     assert "taint CONFIDENTIAL~" in ended.out
     shown = json.loads(machine.run("sessions", "list", "--json").out)

@@ -1,6 +1,5 @@
 """The README's transcript: each line is typed into the real command line, and what it shows is compared exactly."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conventions.documents import ROOT, blocks
+from tests.journeys.forked import inherited
 
 TYPED = "> "
 
@@ -26,8 +26,7 @@ def turns(text: str) -> list[tuple[str, list[str]]]:
 @pytest.fixture
 def fresh(tmp_path: Path) -> dict[str, str]:
     """A clone nobody used yet: the shipped configuration, and a data directory of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LOCKGATE_")}
-    return {**kept, "LOCKGATE_DATA_DIR": str(tmp_path / "data"), "PYTHONIOENCODING": "utf-8"}
+    return {**inherited(), "LOCKGATE_DATA_DIR": str(tmp_path / "data"), "PYTHONIOENCODING": "utf-8"}
 
 
 def test_the_transcript_is_what_happens(fresh: dict[str, str]) -> None:

@@ -5,17 +5,13 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from bot.store.supervisor import Supervisor
-from tests.journeys.machine import Machine
+from tests.journeys.machine import Machine, Process
 from tests.journeys.test_telegram import call, config, hears
 from tests.sim.telegram import Telegram, telegram
-
-if TYPE_CHECKING:
-    import subprocess
 
 pytestmark = pytest.mark.anyio
 
@@ -27,15 +23,26 @@ class Crew:
         (machine.folder / "config.yaml").write_text(json.dumps({**json.loads(text), "store": store}))
         self._machine = machine
         self._token = server.token
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, Process] = {}
 
-    async def start(self, role: str) -> None:
-        self._running[role] = await asyncio.to_thread(self._machine.start, "run", "--role", role, BOT_TOKEN=self._token)
+    async def start(self, role: str, *, fresh: bool = False) -> None:
+        machine = self._machine.fresh if fresh else self._machine
+        self._running[role] = await asyncio.to_thread(machine.start, "run", "--role", role, BOT_TOKEN=self._token)
 
     async def kill(self, role: str) -> None:
         process = self._running.pop(role)
         process.kill()
         await asyncio.to_thread(process.communicate)
+
+    async def tells(self, role: str, words: str) -> str:
+        """Wait until a process tells something; return what it told until then."""
+        screen, told = self._running[role].stderr, ""
+        assert screen is not None
+        while words not in told:
+            line = await asyncio.to_thread(screen.readline)
+            assert line, f"{words!r} was not told"
+            told += line.decode()
+        return told
 
     def lives(self, role: str) -> bool:
         return self._running[role].poll() is None
@@ -83,12 +90,12 @@ async def test_one_listens_another_runs_the_turns_and_either_may_be_killed(tmp_p
             ann.says(None, "/whoami")
             await hears(server, ann.private, "you are ann")
             assert "You said: two" not in ann.private.said
-            await running.start("worker")
+            await running.start("worker", fresh=True)
             await hears(server, ann.private, "You said: two")
             await running.kill("channels")
             ann.says(None, "three")
             await asyncio.sleep(0.2)
-            await running.start("channels")
+            await running.start("channels", fresh=True)
             await hears(server, ann.private, "You said: three")
         answers = [said for said in ann.private.said if said.startswith("You said")]
         assert answers == ["You said: one", "You said: two", "You said: three"]
@@ -134,13 +141,14 @@ async def test_a_process_that_starts_before_its_store_waits_for_it(tmp_path: Pat
         ann = server.user("Ann")
         async with crew(Machine(tmp_path), server, config(server, ann), "all", store={"url": url}) as running:
             ann.says(None, "one")
-            # Long enough for it to start where others work beside it.
-            await asyncio.sleep(8)
+            before = await running.tells("all", "waiting for it")
+            # Long enough for it to look again, and say no more.
+            await asyncio.sleep(2.5)
             assert running.lives("all")
             await supervisor.attach()
             try:
                 await hears(server, ann.private, "You said: one")
             finally:
-                told = await running.end()
+                told = before + await running.end()
                 await supervisor.detach()
         assert told.count("waiting for it") == 1

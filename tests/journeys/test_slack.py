@@ -80,7 +80,7 @@ async def test_first_contact_and_pairing(tmp_path: Path) -> None:
     """A stranger learns how to ask and nothing else; the owner lets him in; he talks to the agent."""
     async with slack() as server:
         ann, ben = server.user("ann"), server.user("ben")
-        async with listening(Machine(tmp_path), server, config(server, ann)):
+        async with listening(Machine(tmp_path, fresh=True), server, config(server, ann)):
             await ben.says(ben.dm(), "hello? what do you know about the pipeline?")
             told = await hears(server, ben.dm(), "you are not known here")
             code = re.search(r"code ([0-9a-z]{8})", told)
@@ -257,7 +257,7 @@ async def test_another_workspace_installs_the_bot_and_takes_it_off(tmp_path: Pat
         settings["channels"]["slack"]["install"] = {"client_id": app.client_id, "url": back, "port": port}
         secret = {"SLACK_CLIENT_SECRET": app.client_secret}
         async with listening(machine, server, settings, **secret):
-            made = await asyncio.to_thread(lambda: machine.run("slack", "install", **secret))
+            made = await asyncio.to_thread(lambda: machine.fresh.run("slack", "install", **secret))
             assert (made.code, made.err) == (0, "")
             server.http.consents = olga.id
             async with aiohttp.ClientSession() as session:

@@ -52,7 +52,7 @@ async def test_first_contact_and_pairing(tmp_path: Path) -> None:
     """A stranger learns how to ask and nothing else; the owner lets him in; he talks to the agent."""
     async with telegram() as server:
         ann, ben = server.user("Ann"), server.user("Ben")
-        async with listening(Machine(tmp_path), server, config(server, ann)):
+        async with listening(Machine(tmp_path, fresh=True), server, config(server, ann)):
             ben.says(None, "hello? what do you know about the pipeline?")
             told = await hears(server, ben.private, "you are not known here")
             code = re.search(r"code ([0-9a-z]{8})", told)

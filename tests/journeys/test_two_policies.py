@@ -1,13 +1,8 @@
 """Two processes with different files on one store: the newer serves, the older says so, and takes over when told."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.journeys.machine import Machine
-
-if TYPE_CHECKING:
-    import subprocess
+from tests.journeys.machine import Machine, Process
 
 OTHER = "policy:\n  rules:\n    - {id: no-time, hook: PRE_TOOL_CALL, tools: [current_time], action: BLOCK}\n"
 
@@ -15,7 +10,7 @@ OTHER = "policy:\n  rules:\n    - {id: no-time, hook: PRE_TOOL_CALL, tools: [cur
 class Typing:
     """Somebody at a chat: types lines and reads what is said."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._keyboard, self._screen = process.stdin, process.stdout
