@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import pytest
 from blockbuster import blockbuster_ctx
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.servers import SERVERS
 
@@ -28,8 +28,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 
 HERE: Final = Path(__file__).parent
-UNCOUNTED: Final = frozenset({"adversary", "attacks", "journeys", "laws"})
-"""Folders whose tests count for no threshold: each line has tests of its own, and counting takes half of their time."""
+UNCOUNTED: Final = frozenset({"adversary", "attacks", "conventions", "journeys", "laws", "sim", "store"})
+"""Folders whose tests count for no threshold: each line has tests of its own, and counting doubles their time."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -43,9 +43,10 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measure no coverage where tests drive the whole application again and again."""
+    """Measure no coverage where tests drive the whole application again and again, or try hundreds of examples."""
     for item in items:
-        if item.path.relative_to(HERE).parts[0] in UNCOUNTED:
+        folder = item.path.relative_to(HERE).parts[0]
+        if folder in UNCOUNTED or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.no_cover)
 
 

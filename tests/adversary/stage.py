@@ -13,12 +13,11 @@ Between two runs the store is emptied and the files are put back; nothing else i
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -42,6 +41,7 @@ from tests.adversary.mind import Adversary, Trace, route
 from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
 from tests.adversary.sinks import Effect, Sink
 from tests.adversary.worlds import Lane, World
+from tests.servers import quick_folder
 from tests.store.world import command
 
 if TYPE_CHECKING:
@@ -373,19 +373,11 @@ def _put_back(folder: Path, files: dict[str, str]) -> None:
     (folder / WORKSPACES).mkdir(mode=0o700)
 
 
-@contextmanager
-def _quick_folder() -> Generator[Path]:
-    """Make a folder for a while: in memory where the system has one there, as the store waits for its disk."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
-
-
 @asynccontextmanager
 async def staged(world: World) -> AsyncGenerator[Stage]:
     """Open the application of a world in a folder of its own."""
-    with _quick_folder() as folder:
-        async with _opened(folder, world) as stage:
+    with quick_folder() as folder:
+        async with _opened(Path(folder), world) as stage:
             yield stage
 
 

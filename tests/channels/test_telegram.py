@@ -413,6 +413,7 @@ async def test_readers_of_a_group_are_its_administrators_and_who_was_seen(played
         bob.joins(group)
         robot.joins(group)
         await until(lambda: len([one for one in played.got if isinstance(one, Membership)]) >= 4)
+        await until(lambda: not played.server.state.updates)
         readers = (await played.channel.audience(at(group))).readers
         assert readers == {
             boss,

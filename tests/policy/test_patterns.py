@@ -168,6 +168,8 @@ LEFT = [
     "api_key = ${API_KEY}",
     "token: ****************",
     "token: 5",
+    # The check digits of one of 24 characters, in a country where they have 22.
+    "DE5629141777631706690743",
     "https://example.org:8080/a@b",
     "-----BEGIN PUBLIC KEY-----",
     "",

@@ -218,6 +218,11 @@ def test_more_matches_than_the_budget_pays_for_take_the_rest_along() -> None:
     assert letter.redact("z." * 1000, ("z",)) == "[redacted: z]." * 1000
 
 
+def test_a_secret_of_any_characters_is_replaced_to_its_last_one() -> None:
+    text = "é api_key=hünter2☃22 ü"
+    assert PLAIN.redact(text, ("secret",)) == "é api_key=[redacted: secret] ü"
+
+
 BROKEN = "ghp_" + "a1" * 9 + "\n" + "a1" * 9
 
 

@@ -12,9 +12,9 @@ from tests.store.world import KEY, served
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+def server() -> Iterator[Supervisor]:
     """One server for all tests that do not harm it; each uses sessions of its own."""
-    yield from served(tmp_path_factory.mktemp("data"))
+    yield from served()
 
 
 @pytest.fixture

@@ -92,9 +92,9 @@ class Proxy:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+def server() -> Iterator[Supervisor]:
     """A server for these tests alone: they count all that is in it."""
-    yield from served(tmp_path_factory.mktemp("data"))
+    yield from served()
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from bot.store.link import Reply
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Label, parse
+from tests.servers import quick_folder
 
 KEY = bytes(range(32))
 SECRET = parse("CONFIDENTIAL{acme}~")
@@ -211,12 +212,13 @@ def keys(sid: str) -> SessionKeys:
     return session_keys(sid)
 
 
-def served(data: Path) -> Iterator[Supervisor]:
-    """Run a server on a folder, for a fixture to yield; going on ends it."""
-    supervisor = Supervisor(data)
-    asyncio.run(supervisor.attach())
-    yield supervisor
-    asyncio.run(supervisor.detach())
+def served() -> Iterator[Supervisor]:
+    """Run a server, for a fixture to yield; going on ends it."""
+    with quick_folder() as data:
+        supervisor = Supervisor(Path(data))
+        asyncio.run(supervisor.attach())
+        yield supervisor
+        asyncio.run(supervisor.detach())
 
 
 def pid_of(store: RedisStore) -> int:

@@ -152,18 +152,24 @@ async def test_a_question_is_bound_to_the_label_the_whole_step_left(tmp_path: Pa
 
 
 async def test_a_barrier_waits_for_the_reads_before_it(tmp_path: Path) -> None:
-    order = list[str]()
+    order, second = list[str](), asyncio.Event()
 
-    def step(name: str, seconds: float) -> Probe:
+    def step(name: str) -> Probe:
         async def do(_arguments: TextArguments, _scene: Scene) -> None:
-            await asyncio.sleep(seconds)
+            if name == "read1":
+                await second.wait()
+            if name.startswith("read") and name != "read2":
+                # What does not wait for it goes on meanwhile.
+                await asyncio.sleep(0.05)
             order.append(name)
+            if name == "read2":
+                second.set()
 
         send = name.startswith("send")
         return Probe(name, Declared(clearance=TOP), effect=Effect.SEND if send else Effect.READ, does=do)
 
     names = ["read1", "read2", "send1", "read3", "send2"]
-    tools = [step(name, 0.05 / (place + 1)) for place, name in enumerate(names)]
+    tools = [step(name) for name in names]
     model = Scripted([proposed(name) for name in names], "done")
     async with running(tmp_path, parts=parts(*tools, model=model)) as owner:
         await owner.say("go")
