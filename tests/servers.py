@@ -45,7 +45,8 @@ class Servers:
             found = next((one for one in self._all if one.folder is None or not one.folder.exists()), None)
             if found is None:
                 found = await self._started()
-            await asyncio.to_thread(found.empty)
+            # At once, so that nobody else takes it meanwhile.
+            found.empty()
             found.folder = folder
         return found.supervisor.url
 

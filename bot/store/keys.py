@@ -38,7 +38,7 @@ encoding is injective.
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace hush         |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace hush         |
-| `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when              | pace hush         |
+| `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when; `w` `-`: nothing came in since a text, or another, was let through | pace hush |
 | `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
 | `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |

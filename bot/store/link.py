@@ -127,7 +127,7 @@ class Link:
     async def commands(self, *commands: Command, block: float = 0) -> list[Reply]:
         """Send commands in one round trip and return their replies; `block` is how long the server may hold one.
 
-        None of them are no round trip.
+        Without commands there is no round trip.
 
         Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses, or is not trusted.
         SchemaError: it holds records of a newer version.

@@ -41,9 +41,10 @@ _LEAST_ROOM: Final = 1024 * 1024
 _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
 _PING_LINE: Final = b"PING\r\n"
 
+_FULL: Final = ("the disk of `{folder}` is full", "make room on it")
 _COMPLAINTS: Final = (
-    ("No space left", "the disk of `{folder}` is full", "make room on it"),
-    ("Short write", "the disk of `{folder}` is full", "make room on it"),
+    ("No space left", *_FULL),
+    ("Short write", *_FULL),
     ("Read-only file system", "the disk of `{folder}` is read-only", "mend it, or choose another data folder"),
     ("Permission denied", "the store may not write in `{folder}`", "mend the folder's owner and permissions"),
     ("RDB format version", "the store's files in `{folder}` are of a newer server", "upgrade lockgate"),
@@ -343,4 +344,5 @@ def _unusable(folder: Path, error: OSError) -> OperatorError:
 
 
 def _full(folder: Path) -> OperatorError:
-    return StoreRefusedError(f"the disk of `{folder}` is full", next_step="make room on it")
+    sentence, step = _FULL
+    return StoreRefusedError(sentence.format(folder=folder), next_step=step)

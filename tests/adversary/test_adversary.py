@@ -15,7 +15,7 @@ from tests.adversary.worlds import PLANTED, READ, WORLDS, World, spawn
 pytestmark = pytest.mark.anyio
 
 MENDED = tuple(world for world in WORLDS if not world.known)
-RANDOM = 4
+RANDOM = 5
 SHARE = 5
 """A check tries one in so many sequences of each world, a minute in all; `poe adversary` tries all, and more."""
 

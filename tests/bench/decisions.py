@@ -86,7 +86,7 @@ def _conditions(requests: Sequence[Request]) -> Row:
         lambda request: engine.decide(request, NOW),
         lambda request: [program.execute(contexts[id(request)]) for program in programs],
     )
-    return Row("decide_100_conditions", together, "µs", apart, ratio_at_most(1.3))
+    return Row("decide_100_conditions", together, "µs", apart, ratio_at_most(1.25))
 
 
 def _reload() -> Row:

@@ -2,8 +2,8 @@
 
 Started with the number of a socket, on which it says that it is ready. For each byte read from it, four files come
 along: what shall be standard input, output and error, and a socket on which `tests/journeys/forked.py` writes the
-order, one line. The process id and, later, the exit code are what is answered. When the first socket ends, whoever
-still runs is killed.
+order, one line. It answers with the process id and, later, with the exit code. When the first socket ends, it kills
+all forks.
 
 A fork has its own environment, arguments, folder, files and signals, and ends as an interpreter does, for it leaves
 this module the way a program leaves `__main__`. Only what modules do when they are imported is shared, so none of ours
@@ -124,7 +124,7 @@ class Nursery:
                     line.sendall(_number(os.waitstatus_to_exitcode(ended[1])))
 
     def _end(self) -> None:
-        """Kill whoever still runs, and leave."""
+        """Kill all forks, and leave."""
         for pid in self._living:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -42,7 +42,7 @@ for _, rate in ipairs(rates) do
   redis.call('HSET', rate[1], rate[2], rate[3])
   redis.call('PEXPIRE', rate[1], PACE_LIFE)
 end
-redis.call('HSET', KEYS[3], since(mine), now)
+redis.call('HSET', KEYS[3], since(mine), 1)
 if redis.call('PTTL', KEYS[3]) < lease then redis.call('PEXPIRE', KEYS[3], lease) end
 if mine == '' then
   redis.call('HSET', KEYS[2], 'last', op)
