@@ -1,17 +1,23 @@
 """Conditions at work: all those that a request has to meet in one evaluation by the CEL library.
 
 This is the only module that knows the library, and it is imported only where a rule has a condition: the library
-takes a quarter of a second to load. What it is given was checked by `policy.expressions`. One error fails a whole
-evaluation; it is then repeated condition by condition, so that only those that fail are without an answer.
+takes a quarter of a second to load. What it is given was checked by `policy.expressions`. Most conditions do not hold,
+and to hand over an answer costs as much as to find it. So the library is asked of each few whether any of them holds,
+and of one alone only if so. One error fails a whole evaluation; it is then repeated condition by condition, so that
+only those that fail are without an answer.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 import cel
 
 from policy.expressions import Expression
 from policy.variables import Facts, Read, reader
+
+_FEW: Final = 10
+"""How many conditions share one answer: of a hundred, where one holds, twenty answers are handed over."""
 
 
 class Fused:
@@ -24,28 +30,38 @@ class Fused:
         }
         # An argument may have one type in one tool and another in another; such conditions cannot share a binding.
         names = {name for name, _ in self._readers}
-        together = f"[{', '.join(expression.text for expression in expressions)}]"
-        self._program = cel.compile(together) if len(names) == len(self._readers) else None
+        texts = [expression.text for expression in expressions]
+        few = (" || ".join(texts[begin : begin + _FEW]) for begin in range(0, len(texts), _FEW))
+        self._program = cel.compile(f"[{', '.join(few)}]") if len(names) == len(self._readers) else None
 
-    def truths(self, facts: Facts) -> Sequence[object]:
-        """Return for each condition whether it holds: True, False, or anything else where that cannot be told."""
-        if self._program is not None:
-            try:
-                return self._program.execute({name: read(facts) for (name, _), read in self._readers.items()})
-            except Exception:  # noqa: BLE001 - whatever one condition raises, the others are to be told
-                return self._one_by_one(facts)
-        return self._one_by_one(facts)
+    def awake(self, facts: Facts) -> Mapping[int, object]:
+        """Return the conditions that hold, by their places, and those of which that cannot be told.
 
-    def _one_by_one(self, facts: Facts) -> list[object]:
-        return [
-            self._alone(expression, program, facts)
-            for expression, program in zip(self._expressions, self._programs, strict=True)
-        ]
+        The value of one that holds is True; for the others it is anything else but False.
+        """
+        truths = self._one_by_one(facts) if self._program is None else self._together(self._program, facts)
+        return {place: truth for place, truth in truths if truth is not False}
 
-    def _alone(self, expression: Expression, program: "cel.Program", facts: Facts) -> object:
+    def _together(self, program: "cel.Program", facts: Facts) -> Sequence[tuple[int, object]]:
+        try:
+            context = cel.Context({name: read(facts) for (name, _), read in self._readers.items()})
+            return [
+                (place, self._programs[place].execute(context))
+                for number, any_holds in enumerate(program.execute(context))
+                if any_holds is not False
+                for place in range(number * _FEW, min(number * _FEW + _FEW, len(self._expressions)))
+            ]
+        except Exception:  # noqa: BLE001 - whatever one condition raises, the others are to be told
+            return list(self._one_by_one(facts))
+
+    def _one_by_one(self, facts: Facts) -> Iterator[tuple[int, object]]:
+        for place, expression in enumerate(self._expressions):
+            yield place, self._alone(place, expression, facts)
+
+    def _alone(self, place: int, expression: Expression, facts: Facts) -> object:
         try:
             values = {name: self._readers[name, kind](facts) for name, kind in expression.variables}
-            return program.execute(values)
+            return self._programs[place].execute(values)
         except Exception:  # noqa: BLE001 - no answer is an answer: the rule blocks
             return None
 

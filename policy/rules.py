@@ -7,7 +7,7 @@ content, a schedule, a condition. The conditions of one combination are compiled
 cannot be evaluated blocks.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -96,7 +96,7 @@ class Candidates:
     """The rules one combination of selectors leaves: outcomes already settled, and rules still open.
 
     `verdict` is the strictest of the settled ones and `remedies` what those of that verdict offer. Of the open rules
-    those with a condition come first, in the order of `fused`; `resting` is what they all say when they do not apply.
+    the first `conditions` have one, in the order of `fused`; `resting` is what they all say when they do not apply.
     `patterns` is what they look for, `redacts` tells whether one of them may replace something.
     """
 
@@ -107,18 +107,15 @@ class Candidates:
     resting: tuple[Outcome, ...]
     patterns: frozenset[str]
     redacts: bool
+    conditions: int
     fused: "Fused | None"
 
     def evaluate(self, facts: Facts, now: datetime) -> tuple[list[Outcome], list[tuple[OpenRule, Outcome]]]:
         """Return what the open rules say, and apart those that do not rest, as these alone can decide anything."""
-        truths: Sequence[object] = () if self.fused is None else self.fused.truths(facts)
+        truths: Mapping[int, object] = {} if self.fused is None else self.fused.awake(facts)
         outcomes, awake = list(self.resting), list[tuple[OpenRule, Outcome]]()
-        for place, truth in enumerate(truths):
-            if truth is not False:
-                outcomes[place] = self.open[place].outcome(now, facts.found, truth)
-                awake.append((self.open[place], outcomes[place]))
-        for place in range(len(truths), len(outcomes)):
-            outcomes[place] = self.open[place].outcome(now, facts.found, truth=True)
+        for place in (*truths, *range(self.conditions, len(self.open))):
+            outcomes[place] = self.open[place].outcome(now, facts.found, truths.get(place, True))
             awake.append((self.open[place], outcomes[place]))
         return outcomes, awake
 
@@ -217,6 +214,7 @@ class RuleIndex:
             resting=tuple(rule.otherwise for rule in still_open),
             patterns=self._looked_for(unsettled),
             redacts=any(rule.action is Verdict.REDACT for rule in unsettled),
+            conditions=len(conditions),
             fused=self._fused(conditions) if conditions else None,
         )
 

@@ -41,6 +41,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as Wishes
 from pydantic_ai.tools import ToolDefinition
 
+from bot.agent.continued import continued
 from bot.agent.pictures import has_pictures, without_pictures
 from bot.agent.providers import Seat
 from bot.agent.window import most
@@ -242,14 +243,13 @@ class Asker:
         wishes = Wishes(max_retries=0, first_event_timeout=self._settings.first_byte_seconds)
         if seat.settings.output_tokens is not None:
             wishes["max_tokens"] = seat.settings.output_tokens
+        model, rest = continued(seat.model, messages)
         try:
             if not _streams(seat):
-                response = await model_request(
-                    seat.model, messages, model_settings=wishes, model_request_parameters=parameters
-                )
+                response = await model_request(model, rest, model_settings=wishes, model_request_parameters=parameters)
             else:
                 async with model_request_stream(
-                    seat.model, messages, model_settings=wishes, model_request_parameters=parameters
+                    model, rest, model_settings=wishes, model_request_parameters=parameters
                 ) as stream:
                     progress = _Progress(show)
                     async for event in stream:

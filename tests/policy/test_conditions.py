@@ -26,13 +26,24 @@ def written(text: str, **arguments: str) -> Expression:
 
 def truths(*expressions: Expression, **arguments: object) -> list[object]:
     request = replace(CALL, arguments=tuple(arguments.items()))
-    return list(Fused(expressions, REDACTOR.names).truths(Facts(request, PUBLIC, TOP, frozenset({"us-ssn"}))))
+    awake = Fused(expressions, REDACTOR.names).awake(Facts(request, PUBLIC, TOP, frozenset({"us-ssn"})))
+    return [awake.get(place, False) for place in range(len(expressions))]
 
 
 def test_each_condition_has_its_own_answer() -> None:
     both = written('role == "member"'), written("has_us_ssn && has_email"), written("has_us_ssn || has_email")
     assert truths(*both) == [True, False, True]
     assert truths() == []
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 25])
+def test_of_many_conditions_each_is_told_apart(count: int) -> None:
+    numbers = [written(f"arg_n > {number}", n=INT) for number in range(count)]
+    for amount in range(count + 1):
+        assert truths(*numbers, n=amount) == [number < amount for number in range(count)]
+        # One that cannot be told beside any that holds, which the library would be content with.
+        broken = [*numbers[:amount], written("1 / (arg_n - arg_n) == 1", n=INT), *numbers[amount:]]
+        assert truths(*broken, n=amount) == [True] * amount + [None] + [False] * (count - amount)
 
 
 @pytest.mark.parametrize("amount", [0, 2**62, 2**63, "text", 1.5, "\ud800"])
