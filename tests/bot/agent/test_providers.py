@@ -86,7 +86,7 @@ async def test_a_tool_call_goes_through_the_gate_and_its_result_back(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(("name", "breaks"), [("openai-chat:sim", True), ("openai-chat:gpt-5-mini", False)])
+@pytest.mark.parametrize("name, breaks", [("openai-chat:sim", True), ("openai-chat:gpt-5-mini", False)])
 async def test_every_message_is_handed_over_and_special_tokens_are_broken_where_a_host_may_read_them(
     name: str,
     breaks: bool,  # noqa: FBT001
