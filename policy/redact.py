@@ -221,7 +221,9 @@ class Redactor:
                 yield written, own
 
     def _kept(self, view: _View) -> list[Span]:
-        return [match.span() for match in self._markers.finditer(view.data)] if _MARKER in view.text else []
+        # Most texts hold no bracket, and one character is found ten times as fast as a word.
+        marked = _MARKER[0] in view.text and _MARKER in view.text
+        return [match.span() for match in self._markers.finditer(view.data)] if marked else []
 
     def _pieces(self, text: str, names: Collection[str]) -> list[tuple[int, int, str]]:
         """Return what to replace, ascending and disjoint, none of it inside a marker."""
