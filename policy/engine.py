@@ -15,7 +15,7 @@ from policy import validate
 from policy.decision import Decision, Outcome, Remedy, Verdict
 from policy.fixed import LAWS, outgoing
 from policy.labels import Label
-from policy.redact import Redactor
+from policy.redact import Redactor, compiled
 from policy.remedies import TRIALS, taken
 from policy.request import Hook, Request
 from policy.rules import Candidates, Rule, RuleIndex, remedies
@@ -142,7 +142,7 @@ class Engine:
         return cls.build(
             [entry.compiled() for entry in document.rules],
             top=document.top,
-            redactor=Redactor(document.patterns),
+            redactor=compiled(*sorted(document.patterns.items())),
             digest=document.digest,
             releases=any(person.may_release for person in document.principals.values()),
         )

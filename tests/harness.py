@@ -68,7 +68,7 @@ class Person:
                 undelivered = any(entry.state in {"pending", "sending"} for entry in here)
                 if state.status in SETTLED and not state.waiting_items and not undelivered:
                     return state
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.01)
 
     async def state(self) -> SessionState:
         state = await self.app.store.state(self.sid)

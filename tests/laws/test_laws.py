@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -325,6 +325,9 @@ def _telling(told: Mapping[str, JsonValue]) -> set[str]:
     ),
 )
 def test_no_read_up(dialogue: list[str], pair: tuple[str, str, str, str]) -> None:
+    # A file that the session wrote itself under one of the names is its own to read.
+    assume(not any("write_file" in line and name in line for line in dialogue for name in pair[2:]))
+
     async def law(stage: Stage) -> None:
         await stage.play(Step(say="something of ann's", by="console:ann", at="ann"))
         await _talk(stage, [*dialogue, "/stop"])
