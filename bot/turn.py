@@ -20,7 +20,7 @@ from bot.errors import LeaseLostError, StoreGoneError, WithdrawnError
 from bot.folds import Folds
 from bot.ids import Ids
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import NewEvent
+from bot.sessions.events import EventType, NewEvent
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import SESSION, Lineage
 from bot.sessions.log import Tail
@@ -64,11 +64,11 @@ class OpenTurn:
     """A turn in progress.
 
     `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the tool calls
-    by their ids that have no result yet, `begun_calls` the ids of those that were allowed to run. `admitted` are the
-    events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how many
-    wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter this
-    turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as of the
-    last write.
+    by their ids that have no result in the log yet, `begun_calls` the ids of those that were allowed to run. `admitted`
+    are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
+    many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
+    this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
+    of the last write.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
@@ -157,14 +157,19 @@ class OpenTurn:
         Takes the fields of `Write`. Returns what is to be delivered, already claimed by this process; nothing if
         another process has to say some of it, for then it all waits in the outbox.
 
-        A stop that a person asked for interrupts the turn after the write.
+        A stop that a person asked for interrupts the turn after the write: what it told is known to the ending then,
+        and what it claimed goes back to the outbox.
 
         Raises LeaseLostError: the session is somebody else's now. WithdrawnError: what was to be taken does not wait
         any more; nothing was written, and the turn may go on.
         """
         deliveries = await self._written(self._write(deliver=deliver, **change), final=False)
-        # A stop takes effect here, before what was just decided can begin.
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        try:
+            # A stop takes effect here, before what was just decided can begin.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except anyio.get_cancelled_exc_class():
+            self._sender.unsaid(deliveries)
+            raise
         return deliveries
 
     async def end(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - as above
@@ -255,8 +260,11 @@ class OpenTurn:
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
+        for event in write.events:
+            if event.type is EventType.TOOL_RESULT:
+                self.open_calls.pop(str(event.body["call"]), None)
         if write.turn is not None and not final:
-            # Before a stop is heeded, as its ending settles what the turn took with this write.
+            # As above, before a stop is heeded: its ending settles what the turn took with this write.
             self.record = write.turn
         if written.stop and not final:
             self.interrupt(StopRequestedError())

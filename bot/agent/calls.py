@@ -231,7 +231,7 @@ class Calls:
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
         await turn.write(events=tuple(written), audit=(row,), use=use)
-        _settle(turn, context, call, text, outcome)
+        context.add_result(call.id, call.tool, text, outcome)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
         """Close a call that was interrupted and that is not made again."""
@@ -239,7 +239,7 @@ class Calls:
         written = in_doubt(self._gate, standing, prepared)
         result = written[-1]
         await turn.write(events=written, audit=(self._invocation(standing),))
-        _settle(turn, context, call, str(result.body["text"]), str(result.body["outcome"]))
+        context.add_result(call.id, call.tool, str(result.body["text"]), str(result.body["outcome"]))
 
     async def _responded(self, turn: OpenTurn, context: Context, prepared: Prepared, response: Response) -> None:
         """Write a result down with the decision on the model call that will read it, then deliver what it says."""
@@ -264,7 +264,7 @@ class Calls:
         deliveries = await turn.write(
             events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
         )
-        _settle(turn, context, call, shown.text, outcome)
+        context.add_result(call.id, call.tool, shown.text, outcome)
         await self._outbox.deliver(deliveries)
 
     def _fitted(self, turn: OpenTurn, after: Standing, context: Context, call: Call, response: Response) -> Fitted:
@@ -306,11 +306,6 @@ def answered(turn: OpenTurn, call: str) -> str | None:
             if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED}:
                 return UNANSWERED
     return None
-
-
-def _settle(turn: OpenTurn, context: Context, call: Call, text: str, outcome: str) -> None:
-    context.add_result(call.id, call.tool, text, outcome)
-    turn.open_calls.pop(call.id, None)
 
 
 def _named(call: Call) -> dict[str, JsonValue]:

@@ -16,6 +16,7 @@ from bot.ids import Ids
 from bot.lease import LeaseKeeper
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.port import SessionStore
+from bot.standing import Call
 from bot.turn import OpenTurn, StopRequestedError
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, by_hand, policy
@@ -76,6 +77,32 @@ async def test_what_a_write_took_is_known_to_the_ending_that_a_stop_makes(tmp_pa
             await turn.write(turn=joined)
         assert turn.record == joined
         await turn.end()
+
+
+async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_ending_that_a_stop_makes(
+    tmp_path: Path,
+) -> None:
+    """Otherwise its result would stand in the log twice."""
+    async with by_hand(tmp_path) as (owner, turn):
+        turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
+        await owner.app.store.stop(owner.sid, actor="owner")
+        with pytest.raises(StopRequestedError), turn.interruptible():
+            await turn.write(events=(events.tool_result(turn.standing, "told", "current_time", "noon", "ok", PUBLIC),))
+        assert list(turn.open_calls) == ["open"]
+        await turn.end()
+
+
+async def test_what_a_write_claimed_is_said_although_a_stop_came_with_it(tmp_path: Path) -> None:
+    async with by_hand(tmp_path) as (owner, turn):
+        await owner.app.store.stop(owner.sid, actor="owner")
+        with pytest.raises(StopRequestedError), turn.interruptible():
+            await owner.app.outbox.deliver(await turn.write(deliver=(said("here"),)))
+        assert "here" not in owner.shown
+        await turn.end()
+        await owner.app.outbox.collect(owner.sid)
+        assert owner.shown.count("here") == 1
+        (entry,) = await owner.app.store.deliveries(owner.sid)
+        assert (entry.key, entry.state) == ("here", "sent")
 
 
 async def test_the_last_write_comes_too_late_for_a_stop(tmp_path: Path) -> None:
