@@ -146,7 +146,7 @@ class Outbox:
         op = self._lost.pop(sid, "") or self._ids.op()
         try:
             taken = await self._store.take(sid, self.sender, self.channels, op=op)
-        except StoreError:
+        except (StoreError, anyio.get_cancelled_exc_class()):
             # It may have been done, and only the answer was lost: asked again, it gives the same.
             self._lost[sid] = op
             raise

@@ -163,14 +163,7 @@ class OpenTurn:
         Raises LeaseLostError: the session is somebody else's now. WithdrawnError: what was to be taken does not wait
         any more; nothing was written, and the turn may go on.
         """
-        deliveries = await self._written(self._write(deliver=deliver, **change), final=False)
-        try:
-            # A stop takes effect here, before what was just decided can begin.
-            await anyio.lowlevel.checkpoint_if_cancelled()
-        except anyio.get_cancelled_exc_class():
-            self._sender.unsaid(deliveries)
-            raise
-        return deliveries
+        return await self._written(self._write(deliver=deliver, **change), final=False)
 
     async def end(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - as above
         """Write for the last time and give the lease back; as `write` otherwise, but a stop comes too late."""
@@ -256,6 +249,22 @@ class OpenTurn:
             if ours:
                 self._sender.unsaid(tuple(self._claimed(new, self.standing.now) for new in write.deliver))
             raise
+        self._learned(write, written, final=final)
+        mine = tuple(self._claimed(new, written.now) for new in write.deliver if ours and new.key not in written.behind)
+        try:
+            if written.risen:
+                # Before what raised it is read: when the notice comes depends on nothing that this is told then.
+                await self._sender.collect(self.claim.sid)
+            if not final:
+                # A stop takes effect here, before what was just decided can begin.
+                await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            self._sender.unsaid(mine)
+            raise
+        return mine
+
+    def _learned(self, write: Write, written: Written, *, final: bool) -> None:
+        """Know what a write told and what the store answered, before a stop is heeded: its ending goes on from that."""
         self._noted.clear()
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
@@ -264,15 +273,9 @@ class OpenTurn:
             if event.type is EventType.TOOL_RESULT:
                 self.open_calls.pop(str(event.body["call"]), None)
         if write.turn is not None and not final:
-            # As above, before a stop is heeded: its ending settles what the turn took with this write.
             self.record = write.turn
         if written.stop and not final:
             self.interrupt(StopRequestedError())
-        if written.risen:
-            # Before what raised it is read: when the notice comes depends on nothing that this is told then.
-            await self._sender.collect(self.claim.sid)
-        mine = (new for new in write.deliver if ours and new.key not in written.behind)
-        return tuple(self._claimed(new, written.now) for new in mine)
 
     async def _shielded(self, write: Write, sender: str, *, final: bool) -> Written:
         """Write to the end: torn by a stop, the store would know more than this turn."""

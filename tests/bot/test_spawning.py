@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from bot.bounded import FAILED
 from bot.commands.session import STOPPED
 from bot.errors import BusyError, NotFoundError
-from bot.sessions.deliveries import RISEN
+from bot.sessions.deliveries import RISEN, NewDelivery
 from bot.sessions.events import EventType
 from bot.sessions.kin import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.values import NewItem, SessionState, Status, Turn, Write, YieldReason
@@ -32,7 +32,7 @@ from tests.bot.kit import (
     standing,
 )
 from tests.bot.rooms import talking, team
-from tests.harness import Person, running
+from tests.harness import HOME, Person, running
 from tests.store.world import command, keys
 
 pytestmark = pytest.mark.anyio
@@ -158,6 +158,28 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
         assert seen == [True, True]
         # It was told of also though what it read failed.
         assert owner.shown.count(RISEN) == 1
+
+
+async def test_what_a_task_says_as_it_rises_is_said_although_a_stop_comes_with_it(tmp_path: Path) -> None:
+    async def stops(_arguments: object, scene: Scene) -> Result:
+        await people[0].app.store.stop(scene.sid, actor="owner")
+        told = NewDelivery(f"{scene.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=scene.turn)
+        return Result("secret", CONFIDENTIAL, deliver=(told,))
+
+    async def noted() -> bool:
+        return "a note" in people[0].shown
+
+    people = list[Person]()
+    async with running(tmp_path, parts=parts(Probe(does=stops))) as owner:
+        people.append(owner)
+        await owner.say(spawn(bang("probe")))
+        # Half of the time for which what was claimed counts as being said.
+        async with asyncio.timeout(15):
+            (child,) = await quiet(owner)
+            await eventually(noted)
+        assert child.last_turn is not None
+        assert child.last_turn.reason is YieldReason.CANCELED
+        assert owner.shown.count("a note") == 1
 
 
 async def test_one_whose_task_a_rule_keeps_out_is_silent_all_the_same(tmp_path: Path) -> None:
