@@ -1,6 +1,7 @@
 """What every test runs under: asyncio, no network but loopback, no blocking call on the loop, known randomness."""
 
 import gc
+import inspect
 import ipaddress
 import os
 import socket
@@ -32,9 +33,6 @@ HERE: Final = Path(__file__).parent
 UNCOUNTED: Final = frozenset({"adversary", "attacks", "conventions", "journeys", "laws", "sim", "store"})
 """Folders whose tests count for no threshold: each line has tests of its own, and counting doubles their time."""
 
-BY_CASE: Final = frozenset({"channels", "policy"})
-"""Folders where every case of a test is counted."""
-
 MEASURED: Final = pytest.StashKey[set[tuple[Path, str]]]()
 
 
@@ -51,13 +49,13 @@ def pytest_sessionfinish() -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Measure coverage where tests of single modules may reach a line or branch for the first time.
 
-    None is measured where tests drive the whole application again and again, or try hundreds of examples. Of the cases
-    of one test the first is measured, all of them where a branch may be a case.
+    None is measured where tests drive the whole application again and again, or try hundreds of examples. Of a test
+    that waits for something and has many cases the first is measured.
     """
     folder, measured = item.path.relative_to(HERE).parts[0], item.config.stash.setdefault(MEASURED, set())
-    test = item.path, getattr(item, "originalname", item.name)
-    again = folder not in BY_CASE and test in measured
-    if folder in UNCOUNTED or again or is_hypothesis_test(getattr(item, "obj", None)):
+    test, function = (item.path, getattr(item, "originalname", item.name)), getattr(item, "obj", None)
+    again = inspect.iscoroutinefunction(function) and test in measured
+    if folder in UNCOUNTED or again or is_hypothesis_test(function):
         item.add_marker(pytest.mark.no_cover)
     measured.add(test)
 
