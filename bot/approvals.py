@@ -27,6 +27,10 @@ from policy.request import Role
 ANSWER: Final = "answer"
 """What stands in a tool's place when an answer itself needs an approval."""
 
+DENIED: Final = "a person refused this call"
+UNANSWERED: Final = "nobody answered in time, so this call was not made"
+"""What a call gets that people did not approve."""
+
 WITHHELD: Final = "withheld"
 """The field of a question that does not show what its call refers to: whatever is answered, that is not approved."""
 

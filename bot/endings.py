@@ -111,7 +111,7 @@ class Endings:
                 if not answer.logged:
                     turn.note(events.thinking(standing, response_body(answer.response)))
                 return await self._ask(turn, (Prepared(call, decision, bound),))
-            decision = self._gate.refused(standing, refusal, decision)
+            decision = self._gate.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
         written = [events.agent_message(standing, spoken.text, said=said)]
@@ -236,7 +236,7 @@ class Endings:
             reference = self._ids.reference()
             written.append(events.error(standing, reference, self._gate.scrubbed(ending.error)))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
-            _LOGGER.warning("a turn ended without an answer", extra={"reference": reference})
+            _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
         ended = _Ended(ending.reason, status, tuple(written), reference)

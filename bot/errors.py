@@ -77,8 +77,12 @@ class StoreRefusedError(StoreError):
     code = "store_refused"
 
 
+UNREADABLE: Final = "upgrade lockgate if a newer version wrote them, else restore the store from a backup"
+"""What operators do about records that this program cannot read."""
+
+
 class SchemaError(StoreError):
-    """The store holds records of a newer version than this program writes."""
+    """The store holds records that this program cannot read: of a newer version, or damaged."""
 
     code = "schema"
 

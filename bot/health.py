@@ -7,18 +7,19 @@ lease: adapters and servers are asked by whoever has them.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Protocol
 
 from pydantic import JsonValue
 
 from bot.clock import moment
 from bot.config.model import OFFLINE, Config
-from bot.errors import ConfigError, OperatorError, SchemaError, StoreRefusedError
+from bot.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
 from bot.failures import Failure, Failures
 from bot.labelling import CONFIGURED
 from bot.secrets import Keyring
 from bot.sessions.port import SessionStore
-from bot.sessions.quarantine import Quarantined, QuarantineStore
+from bot.sessions.quarantine import Doing, Quarantined, QuarantineStore
 from bot.tools.base import Tool
 from channels.base import Platform
 from policy.labels import PUBLIC, Label
@@ -150,15 +151,17 @@ def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool
     except ConfigError:
         # That is told of the models.
         return Finding("tools")
-    size = estimated((), toolset(offered))
-    windows = {seat.name: Window.of(seat).tokens for seat in (*made.all, *made.choices)}
-    small = {name: window for name, window in windows.items() if window is not None and size > window // 2}
+    parameters = toolset(offered)
+    size = estimated((), parameters)
+    windows = {seat.name: Window.of(seat) for seat in (*made.all, *made.choices)}
+    small = {name: one for name, one in windows.items() if one.tokens is not None and size > one.tokens // 2}
     if not small:
         return Finding("tools")
-    read = ", ".join(f"`{name}` reads {window:,}" for name, window in small.items())
-    told = f"the tools' definitions alone take about {size:,} tokens, {read} at once"
-    step = "list fewer tools under `mcp_servers`, shorten what they say, or choose a model that reads more"
-    if any(size >= window for window in small.values()):
+    read = ", ".join(f"`{name}` reads {one.tokens:,} beside its answer" for name, one in small.items())
+    told = f"the tools' definitions alone take about {size:,} tokens, {read}"
+    fewer = "list fewer tools under `mcp_servers`, " if config.mcp_servers else ""
+    step = f"{fewer}raise `context_tokens` if the model reads more, or choose one that does"
+    if any(one.crowded(parameters) for one in small.values()):
         return Finding("tools", f"{told}, so it cannot be asked", step)
     return Finding("tools", note=f"{told}: {step}")
 
@@ -237,8 +240,14 @@ async def visibility(sessions: SessionStore, sid: str, top: Label) -> Label:
 
 
 def _quarantined(one: Quarantined, label: Label) -> Finding:
-    told = f"{one.doing.value} failed {one.tries} times since {moment(one.since)} UTC, {one.error} at {one.where}"
-    step = f"mend what is wrong, and `lockgate sessions release {one.sid}` has it tried at once"
+    failing = "cannot be worked" if one.doing is Doing.WORK else "takes nothing in"
+    if one.error == SchemaError.__name__:
+        cause, mend = "its records cannot be read", UNREADABLE
+    else:
+        cause, mend = f"an unexpected {one.error} at {one.where}", "mend that, its traceback is in the log"
+    tried = f"tried {one.tries} times since {moment(one.since)} UTC, again in {ceil(one.rest / 1000)} s"
+    told = f"it {failing}: {cause}; {tried}"
+    step = f"{mend}; then `lockgate sessions release {one.sid}` has it tried at once"
     details: dict[str, JsonValue] = {"session": one.sid, "error": one.error, "where": one.where, "tries": one.tries}
     return Finding(f"session {one.sid}", told, step, details=details, label=label)
 

@@ -310,7 +310,10 @@ NAMES: Final = frozenset(
 OUTCOME: Final = "outcome_is_known"
 """The rule of the gate about a call that was begun and has no result, which no request tells."""
 
-RESERVED: Final = NAMES | {OUTCOME}
+APPROVAL: Final = "approval_is_given"
+"""The rule of the gate that blocks what people were to be asked about, and did not approve."""
+
+RESERVED: Final = NAMES | {OUTCOME, APPROVAL}
 """The names that no configured rule may have."""
 
 _CALL: FixedLaws = (

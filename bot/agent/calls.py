@@ -16,6 +16,7 @@ from bot import events
 from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
+from bot.approvals import DENIED, UNANSWERED
 from bot.crossings import Prepared, Response
 from bot.errors import StoreError
 from bot.gate.gate import Gate
@@ -35,9 +36,6 @@ HELD: Final = "held"
 OUTCOME_UNKNOWN: Final = (
     "outcome unknown: this call was interrupted, and nobody knows whether it took effect; it was not repeated"
 )
-REFUSED: Final = "a person refused this call"
-UNANSWERED: Final = "nobody answered in time, so this call was not made"
-
 MOST_ASKED: Final = 10
 """How many calls one question to people may carry: more would not be read, only waved through."""
 
@@ -167,7 +165,7 @@ class Calls:
 
         People were asked openly, so what they answered is told openly, whatever the call refers to.
         """
-        return replace(prepared, decision=self._gate.refused(turn.standing, why, prepared.told), open=None)
+        return replace(prepared, decision=self._gate.unapproved(turn.standing, why, prepared.told), open=None)
 
     def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
         group = list[Call]()
@@ -302,7 +300,7 @@ def answered(turn: OpenTurn, call: str) -> str | None:
     for approval in turn.approvals:
         if approval.call == call:
             if approval.state is ApprovalState.DENIED:
-                return REFUSED
+                return DENIED
             if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED}:
                 return UNANSWERED
     return None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from bot.agent.models import Asker, ModelError, OverBudgetError, Show, TooLargeError
+from bot.agent.models import CROWDED, Asker, ModelError, OverBudgetError, Show, TooLargeError, unusable
 from bot.agent.providers import Seat, Seats
 from bot.agent.window import Window, estimated
 from bot.gate.gate import Gate
@@ -37,6 +37,15 @@ class Chain:
     def window(self, standing: Standing) -> Window:
         """Return what the model that is asked first can read at once."""
         return self._window(self._order(standing)[0])
+
+    def crowded(self, standing: Standing, parameters: ModelRequestParameters) -> ModelError | None:
+        """Return the error for a model that cannot be asked since its tools alone fill its window, None if they do not.
+
+        It is logged, for only the operator can mend it.
+        """
+        seat = self._order(standing)[0]
+        window = self._window(seat)
+        return unusable(standing, seat, CROWDED) if window.crowded(parameters) else None
 
     def _window(self, seat: Seat) -> Window:
         return Window.of(seat, self._refused.get(seat.name))

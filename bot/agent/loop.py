@@ -36,7 +36,6 @@ from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
 
-TOO_LARGE: Final = "this is more than the model can read at once; `/reset` starts anew"
 _TRIES: Final = 4
 """How often a request that its provider refuses as too large is made smaller, each time to less than half."""
 
@@ -181,7 +180,7 @@ class Agent:
                 detail = error.detail
             except ModelError as error:
                 return _unanswered(error)
-        return _unanswered(ModelError(TOO_LARGE, detail=detail, again=False))
+        return _unanswered(self._room.full(turn.standing, detail))
 
     async def _joined(self, turn: OpenTurn, context: Context, *, opening: bool) -> None:
         """Put what is let in now into the context, which is labelled and decided on by then."""
@@ -284,7 +283,7 @@ class Agent:
         first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003 - what is looked for
         upto = log.before + after[min(first, len(after) - 1)] if after else 0
         if not upto:
-            raise ModelError(TOO_LARGE, again=False)
+            raise self._room.full(turn.standing)
         try:
             summary, usage = await self._recap.write(turn.standing, log, upto, "", partial(_record, turn))
         except ModelError as error:
@@ -301,7 +300,7 @@ class Agent:
             await turn.write(events=(event,), audit=(row,), context=turn.claim.state.generation_seq + upto)
         context.become(_from(turn, log, summary, context.pictures))
         if not self._holds(turn, context):
-            raise ModelError(TOO_LARGE, again=False)
+            raise self._room.full(turn.standing)
         return None
 
     def _halves(self, turn: OpenTurn, context: Context, log: Tail, cut: int) -> bool:

@@ -79,6 +79,11 @@ _TOO_LARGE: Final = re.compile(
 )
 _LONGEST_REFUSAL: Final = 2000
 
+CROWDED: Final = Fault(
+    "the definitions of its tools alone fill what it reads at once",
+    "raise its `context_tokens` if it reads more, or choose a model that does; `lockgate doctor` has the sizes",
+)
+
 Show = Callable[[str], Awaitable[None]]
 """Called with the text of an answer as far as it is known, and with an empty one if it is none after all."""
 
@@ -309,6 +314,12 @@ def _log_failed(standing: Standing, seat: Seat, fault: Fault, attempt: int) -> N
         "alert": bool(fault.step),
     }
     _LOGGER.warning("a model did not answer", extra=facts)
+
+
+def unusable(standing: Standing, seat: Seat, fault: Fault) -> ModelError:
+    """Return the error for a model that is not asked, which only the operator can mend, and log it."""
+    _log_failed(standing, seat, fault, 0)
+    return ModelError(UNUSABLE, detail=f"{seat.name}: {fault.cause}", again=False, mend=_mending(seat, fault))
 
 
 def _mending(seat: Seat, fault: Fault) -> str:

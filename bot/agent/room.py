@@ -1,14 +1,18 @@
 """How much room a session has for what its model reads next, with the tools that it is offered."""
 
+from typing import Final
+
 from pydantic_ai.models import ModelRequestParameters
 
 from bot.agent.chain import Chain
 from bot.agent.context import Context
-from bot.agent.models import toolset
+from bot.agent.models import ModelError, toolset
 from bot.agent.window import estimated
 from bot.gate.gate import Gate
 from bot.standing import Standing
 from bot.tools.references import ADMIT
+
+TOO_LARGE: Final = "this is more than the model can read at once; `/reset` starts anew"
 
 
 class Room:
@@ -30,6 +34,11 @@ class Room:
     def holds(self, standing: Standing, context: Context) -> bool:
         """Say whether a context fits."""
         return self._chain.window(standing).holds(context.messages, self.parameters(standing))
+
+    def full(self, standing: Standing, detail: str = "") -> ModelError:
+        """Return the error for what does not fit however little is left of the conversation."""
+        crowded = self._chain.crowded(standing, self.parameters(standing))
+        return crowded or ModelError(TOO_LARGE, detail=detail, again=False)
 
     def half(self, standing: Standing, context: Context) -> bool:
         """Say whether a context leaves half of the window free, for a recap and what comes."""

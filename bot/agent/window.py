@@ -20,6 +20,8 @@ CHARACTERS: Final = 3
 _MESSAGE: Final = 10
 _PICTURE: Final = 1600
 """Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
+_SHORT: Final = 200
+"""Tokens of a short message and of what stands beside it."""
 _STEP: Final = 4
 """One part in so many of a window is there for the results of the newest step, however long the conversation is."""
 _ANSWER: Final = 4096
@@ -94,6 +96,10 @@ class Window:
         A recap of what was before makes room for them. None if nobody knows.
         """
         return None if self.tokens is None else self.tokens // _STEP * CHARACTERS // results
+
+    def crowded(self, parameters: ModelRequestParameters) -> bool:
+        """Say whether tools leave no room for one short message, which no new conversation mends."""
+        return self.tokens is not None and estimated((), parameters) + _SHORT > self.tokens
 
     def holds(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> bool:
         """Say whether a request fits."""

@@ -35,6 +35,8 @@ GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
 _POLL_SECONDS: Final = 0.25
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 _WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
+_NOTHING: Final = "nothing is running, /quit leaves"
+_WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
 _BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
 
 
@@ -106,6 +108,8 @@ class _Conversation:
                 await self._settled()
             if await self._question():
                 await self._say("/approvals")
+                if self._terminal:
+                    await self._show(_WAITS)
             if self._terminal:
                 await self._show_prompt()
             while True:
@@ -132,6 +136,8 @@ class _Conversation:
         state = await self._settled()
         if state is not None and state.waiting_items and state.turn is not None:
             await self._show(_BEHIND)
+        elif self._terminal and state is not None and await self._waits_for_people(state):
+            await self._show(_WAITS)
 
     async def _say(self, text: str) -> None:
         """Send a text as the person's."""
@@ -201,7 +207,7 @@ class _Conversation:
                 await asyncio.wait({line, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stops.is_set():
                     self._stops.clear()
-                    await self._console.show("nothing is running, /quit leaves")
+                    await self._show(_WAITS if await self._question() else _NOTHING)
                 stop.cancel()
         return line.result()
 

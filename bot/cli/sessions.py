@@ -9,7 +9,7 @@ from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.clock import moment
 from bot.config.model import Config
-from bot.errors import NotFoundError, OperatorError
+from bot.errors import NotFoundError, OperatorError, SchemaError
 from bot.health import visibility
 from bot.sessions.events import Event
 from bot.sessions.port import SessionStore
@@ -87,11 +87,18 @@ def _absent() -> OperatorError:
 async def release_session(config: Config, sid: str) -> None:
     """Let a session out of quarantine.
 
-    Raises OperatorError: none that the owner is cleared for has this id there.
+    Raises OperatorError: none that the owner is cleared for has this id there, or its record cannot be read.
     """
     async with as_owner(config) as (app, caller):
         label = await visibility(app.store, sid, config.policy.top)
-        released = label.flows_to(caller.clearance) and await app.quarantine.release(sid, caller.principal)
+        known = label.flows_to(caller.clearance) and sid in {one.sid for one in await app.quarantine.all()}
+        if known:
+            try:
+                await app.store.state(sid)
+            except SchemaError as error:
+                # Released, it would fail again, and nobody would be told of it before that.
+                raise OperatorError("its record still cannot be read", next_step=error.next_step) from None
+        released = known and await app.quarantine.release(sid, caller.principal)
     if not released:
         raise OperatorError("no such session is in quarantine", next_step="`lockgate sessions list` names them")
     print_lines([f"{sid} is tried again"])

@@ -237,7 +237,7 @@ class Calls(Speech):
         decision, approval = self._answered(standing, made, facts, request, declared, approvals)
         openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
         if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
-            decision = self.refused(standing, nobody(standing), decision)
+            decision = self.unapproved(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
             arguments = self._redacted(tool, scene, declared, decision, given)

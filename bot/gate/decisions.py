@@ -12,7 +12,7 @@ import anyio.to_thread
 from pydantic import JsonValue
 
 from bot import authorize, labelling, principals
-from bot.approvals import OTHERS, asking
+from bot.approvals import DENIED, OTHERS, asking
 from bot.crossings import Spoken
 from bot.errors import ElsewhereError, LockgateError
 from bot.mcp.tool import McpTool
@@ -28,6 +28,7 @@ from policy import explain
 from policy.decision import Decision, Outcome, Remedy, Verdict
 from policy.document import Document
 from policy.engine import Engine
+from policy.fixed import APPROVAL
 from policy.labels import PUBLIC, Label
 from policy.patterns import SECRET
 from policy.request import Destination, Effect, Hook, Request, Secret
@@ -274,17 +275,25 @@ class Decisions:
 
     def refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
         """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
+        return self._blocked(standing, "fails_closed", why, decided)
+
+    def unapproved(self, standing: Standing, why: str, decided: Decision) -> Decision:
+        """Return a question to people as a BLOCK, since they did not approve; `why` is a constant.
+
+        Where a person said no, no other way to the same is offered.
+        """
+        blocked = self._blocked(standing, APPROVAL, why, decided)
+        return replace(blocked, remedies=()) if why == DENIED else blocked
+
+    def _blocked(self, standing: Standing, rule: str, why: str, decided: Decision | None) -> Decision:
+        said = () if decided is None else decided.outcomes
+        offered = () if decided is None else decided.remedies
         return Decision(
             verdict=Verdict.BLOCK,
-            outcomes=(
-                *(decided.outcomes if decided is not None else ()),
-                Outcome("fails_closed", Verdict.BLOCK, fixed=True, message=why),
-            ),
+            outcomes=(*said, Outcome(rule, Verdict.BLOCK, fixed=True, message=why)),
             label_before=standing.taint,
             label_after=standing.taint,
-            remedies=()
-            if decided is None
-            else tuple(offer for offer in decided.remedies if offer is not Remedy.APPROVER),
+            remedies=tuple(offer for offer in offered if offer is not Remedy.APPROVER),
             policy=self._engine.digest,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeVar, cast
 
-from bot.errors import SchemaError
+from bot.errors import UNREADABLE, SchemaError
 from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.json import JsonObject
 from bot.sessions.kin import Bounded, Kind, Lineage
@@ -117,9 +117,7 @@ def reading(read: Callable[[], _T]) -> _T:
 
 def unreadable() -> SchemaError:
     """Return the error for a record that this program cannot read."""
-    return SchemaError(
-        "the store holds a record this program cannot read", next_step="use the version of lockgate that wrote it"
-    )
+    return SchemaError("the store holds records that this program cannot read", next_step=UNREADABLE)
 
 
 def check_version(stored: bytes) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot import approvals
-from bot.agent.calls import MOST_ASKED, NOT_ASKED, REFUSED
+from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
+from bot.approvals import DENIED
 from bot.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
@@ -155,8 +156,10 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told(tmp_path: Path) -
         told = await owner.say("/why")
         assert "message: refused" in told
         assert "rule `untrusted_cannot_command`: " in told
-        assert f"rule `fails_closed`: {REFUSED}" in told
+        assert f"rule `approval_is_given`: {DENIED}" in told
+        # Neither is told what else would lead to what somebody said no to.
         assert "/approve" not in told
+        assert "/reset" not in told
 
 
 async def test_silence_never_consents(tmp_path: Path) -> None:

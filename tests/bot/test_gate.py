@@ -366,7 +366,7 @@ async def test_an_approval_never_lifts_no_write_down() -> None:
 async def test_what_nobody_may_approve_is_blocked_without_offering_an_approver() -> None:
     policy = rule(hook="PRE_TOOL_CALL", tools=["current_time"], action="REQUIRE_APPROVAL")
     asked = gate([CurrentTime()], policy).prepare(standing(), call("current_time"))
-    assert blocked_by(asked.decision) == {"fails_closed"}
+    assert blocked_by(asked.decision) == {"approval_is_given"}
     assert Remedy.APPROVER not in asked.decision.remedies
     assert "mine" in asked.decision.rules
 

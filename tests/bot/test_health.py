@@ -139,7 +139,7 @@ def test_tools_that_fill_a_window_are_told_of(
     (tmp_path / "config.yaml").write_text(json.dumps({"model": chain, "policy": {"models": models}}))
     config = load_config(tmp_path / "config.yaml", {}, NAMES)
     found = tools(config, {"OPENAI_API_KEY": "none"}, [Probe(description="x" * 12_000)])
-    assert ("so it cannot be asked" in found.problem, "list fewer tools" in found.next_step) == (problem, problem)
+    assert ("so it cannot be asked" in found.problem, "raise `context_tokens`" in found.next_step) == (problem, problem)
     told = found.note or found.problem
     assert ("about 4," in told, f"`{name}` reads" in told) == (problem or noted, problem or noted)
     assert bool(found.note) is noted

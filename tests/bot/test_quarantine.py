@@ -16,7 +16,7 @@ from bot.cli.sessions import list_sessions, release_session
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.courier import Courier
-from bot.errors import OperatorError, SchemaError
+from bot.errors import UNREADABLE, OperatorError, SchemaError
 from bot.quarantine import QUARANTINED
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.quarantine import Doing, Quarantined
@@ -264,7 +264,18 @@ async def test_the_command_line_lists_and_lets_out_what_its_owner_is_cleared_for
     (row,) = [line for line in capsys.readouterr().out.splitlines() if sid in line]
     assert "unreadable, quarantined" in row
     assert await doctor(config, as_json=False) == 2
-    assert f"lockgate sessions release {sid}" in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert f"`lockgate sessions release {sid}`" in found
+    assert "its records cannot be read" in found
+    assert UNREADABLE in found
+    # Let out, it would be in order for `doctor` until somebody tries it again.
+    with pytest.raises(OperatorError, match="still cannot be read") as refused:
+        await release_session(config, sid)
+    assert refused.value.next_step == UNREADABLE
+    assert await doctor(config, as_json=False) == 2
+    async with running(tmp_path, owner_cleared_for("top"), serve=False) as owner:
+        await put(owner, "taint", "PUBLIC")
+    capsys.readouterr()
     await release_session(config, sid)
     assert capsys.readouterr().out == f"{sid} is tried again\n"
     with pytest.raises(OperatorError, match="no such session"):

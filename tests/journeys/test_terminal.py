@@ -108,7 +108,9 @@ def test_a_question_is_answered_by_a_word(terminal: Terminal) -> None:
     terminal.type(FETCH)
     terminal.until("lockgate [PUBLIC~]> ")
     terminal.type(ASKS)
-    terminal.until("Deny: `/deny", "lockgate [PUBLIC~]> ")
+    terminal.until("Deny: `/deny", "`yes` or `no` answers it", "lockgate [PUBLIC~]> ")
+    terminal.type("\x03")
+    terminal.until("a question waits: `yes` or `no` answers it")
     terminal.type("what is this?\n")
     terminal.until("this waits behind a question")
     terminal.type("yes\n")
@@ -129,7 +131,7 @@ def test_a_question_is_asked_again_after_a_restart(machine: Machine) -> None:
     assert "Deny: `/deny" in first.out
     again = Terminal(machine)
     try:
-        again.until("answer with `/approve", "lockgate [PUBLIC~]> ")
+        again.until("answer with `/approve", "`yes` or `no` answers it", "lockgate [PUBLIC~]> ")
         again.type("\x04")
         assert again.process.wait(timeout=60) == 0
     finally:

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 from pydantic_ai import models
 
-from bot.agent.loop import TOO_LARGE
-from bot.agent.models import UNUSABLE
+from bot.agent.models import CROWDED, UNUSABLE
 from bot.errors import ConfigError
 from bot.sessions.values import Usage
 from policy.labels import parse
@@ -380,8 +379,10 @@ async def test_a_conversation_that_its_provider_finds_too_long_goes_on_from_a_re
 async def test_what_its_provider_never_takes_ends_with_the_way_out(tmp_path: Path) -> None:
     async with provider(*[Act(status=413)] * 9) as played, talking(tmp_path, configured({KINDS[0]: played})) as person:
         shown = await person.say("hello")
-        assert TOO_LARGE in shown
-        assert "`/reset`" in shown
+        # It takes not even a short message beside its tools, so nothing that the asker could do helps.
+        assert UNUSABLE in shown
+        assert CROWDED.step in shown
+        assert "`/reset`" not in shown
         assert "try again" not in shown
         assert len(played.seen) == 1
 

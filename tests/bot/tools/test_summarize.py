@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
-from bot.agent.loop import TOO_LARGE
+from bot.agent.models import CROWDED, UNUSABLE
+from bot.agent.room import TOO_LARGE
 from bot.agent.models import toolset
 from bot.agent.offline import RECAP
 from bot.agent.window import estimated
@@ -225,9 +226,21 @@ async def test_the_task_of_a_turn_is_not_summarized_away(tmp_path: Path) -> None
 
 
 async def test_what_cannot_be_made_smaller_ends_in_a_clear_notice(tmp_path: Path) -> None:
-    async with running(tmp_path, window(1000), parts=parts(model=Scripted("never"))) as owner:
+    async with running(tmp_path, await room(tmp_path, 500), parts=parts(model=Scripted("never"))) as owner:
         assert TOO_LARGE in await owner.say("x" * 30_000)
         assert (await owner.state()).usage == Usage()
+
+
+async def test_a_window_that_the_tools_alone_fill_is_for_the_operator_to_mend(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, window(1000), parts=parts(model=Scripted("never"))) as owner:
+        told = await owner.say("hello")
+        assert (UNUSABLE in told, CROWDED.cause in told, CROWDED.step in told) == (True, True, True)
+        # Starting anew never helps there.
+        assert "/reset" not in told
+        logged = [one for one in caplog.records if getattr(one, "cause", "") == CROWDED.cause]
+        assert [getattr(one, "step", "") for one in logged] == [CROWDED.step]
 
 
 async def test_a_recap_that_makes_too_little_room_ends_in_the_same_notice(tmp_path: Path) -> None:
