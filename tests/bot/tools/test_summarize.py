@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
-from bot.agent.models import CROWDED, UNUSABLE
-from bot.agent.room import TOO_LARGE
-from bot.agent.models import toolset
+from bot.agent.models import CROWDED, UNUSABLE, toolset
 from bot.agent.offline import RECAP
+from bot.agent.room import TOO_LARGE
 from bot.agent.window import estimated
 from bot.clock import moment
 from bot.sessions.events import Event, EventType
