@@ -245,7 +245,8 @@ def _quarantined(one: Quarantined, label: Label) -> Finding:
         cause, mend = "its records cannot be read", UNREADABLE
     else:
         cause, mend = f"an unexpected {one.error} at {one.where}", "mend that, its traceback is in the log"
-    tried = f"tried {one.tries} times since {moment(one.since)} UTC, again in {ceil(one.rest / 1000)} s"
+    times = "once, at" if one.tries == 1 else f"{one.tries} times since"
+    tried = f"tried {times} {moment(one.since)} UTC, again in {ceil(one.rest / 1000)} s"
     told = f"it {failing}: {cause}; {tried}"
     step = f"{mend}; then `lockgate sessions release {one.sid}` has it tried at once"
     details: dict[str, JsonValue] = {"session": one.sid, "error": one.error, "where": one.where, "tries": one.tries}
