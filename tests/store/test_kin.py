@@ -25,6 +25,7 @@ from tests.store.world import (
     child,
     claimed,
     command,
+    depart,
     dump,
     ending,
     event,
@@ -611,8 +612,8 @@ async def test_one_whose_last_word_is_in_doubt_is_archived(server: Supervisor) -
     gone = await open_store(audit_key=KEY, url=server.url)
     sid = await finished(gone, PUBLIC)
     await gone.take(sid, gone.process, ("console",))
-    await gone.close()
     own = await open_store(audit_key=KEY, url=server.url)
+    await depart(gone, own)
     for _ in range(2):
         await own.sweep()
     (back,) = await own.take(sid, own.process, ("console",))

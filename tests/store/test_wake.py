@@ -15,6 +15,7 @@ from tests.store.world import (
     answer,
     claimed,
     command,
+    depart,
     end_lease,
     ending,
     fresh,
@@ -82,7 +83,7 @@ async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(ser
     own = await open_store(audit_key=KEY, url=server.url)
     assert sid not in await own.sweep()
     assert sid not in await own.sweep()
-    await gone.close()
+    await depart(gone, own)
     assert sid not in await own.sweep()
     assert sid in await own.sweep()
     assert (await claimed(own, sid)).fence == first.fence + 1
@@ -95,8 +96,8 @@ async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(serve
     gone = await open_store(audit_key=KEY, url=server.url)
     claim, written = await started(gone)
     await gone.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender=gone.process)
-    await gone.close()
     own = await open_store(audit_key=KEY, url=server.url)
+    await depart(gone, own)
     assert await own.take(claim.sid, own.process, ("console",)) == ()
     assert claim.sid not in await own.sweep()
     assert claim.sid in await own.sweep()

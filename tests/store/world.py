@@ -179,6 +179,14 @@ async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
     return reply
 
 
+async def depart(gone: RedisStore, seen_by: RedisStore) -> None:
+    """End a process's connection, and wait until the server has noticed."""
+    await gone.close()
+    async with asyncio.timeout(10):
+        while gone.process.encode() in await command(seen_by, "CLIENT", "LIST"):  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+
+
 async def dump(store: RedisStore, sid: str) -> dict[str, object]:
     """Return everything stored about a session, but answers kept for retries."""
     found: list[bytes] = await command(store, "KEYS", f"{session_keys(sid).prefix}*")
