@@ -1,23 +1,24 @@
 """Lockgate's application: the way of one message, and everything around it.
 
-A person says something on a channel. The adapter in `channels/` makes it a frozen `Inbound`, and the
-`router` finds out who speaks: `authorize` looks the account up and says what role it has. A command from the
+A person says something on a channel. The adapter in `channels/` makes it a frozen `Inbound`, and the router of
+`ingress` finds out who speaks: `access/authorize` looks the account up and says what role it has. A command from the
 table in `commands/` is answered at once. Anything else is put into its session's inbox, in one atomic step that
 also notes the platform's own id of the message, so that the platform may be told "received" and may say it
 twice without harm.
 
 The `store` marks the session ready. A mark is a hint; a sweep finds what a hint missed. A `worker` claims the
-session with a lease and a fencing token, so that of two workers only one can write, and opens a turn.
+session with a lease and a fencing token, so that of two workers only one can write, and opens a turn (`turn`).
 
-Every item that enters the turn's context gets its label in `labelling`, from configuration and runtime facts
-and never from its content; `intake` lets a message in and fetches the files that came with it. The `gate` decides
+Every item that enters the turn's context gets its label in `access/labelling`, from configuration and runtime facts
+and never from its content; `admission` lets a message in and fetches the files that came with it. The `gate` decides
 whether an item may enter, and the session's taint rises to the join of all that did. Then the `agent` thinks: the
 model proposes, and each tool call is decided before it runs, written down, run, and its result decided again; the
 taint rises before the model sees the result.
 
-The answer passes the gate against whoever reads at the address. Events, taint, usage and the `outbox` entry are
-committed at once, checked against the fence. The outbox decides once more, against the readers of that moment,
-and the adapter says it. What was refused on the way is a value that explains itself, and `/why` shows it.
+The answer passes the gate against whoever reads at the address (`worker/finish`). Events, taint, usage and the outbox
+entry are committed at once, checked against the fence. The outbox of `delivery` decides once more, against the readers
+of that moment, and the adapter says it. What was refused on the way is a value that explains itself, and `/why` shows
+it.
 
-One function in `worker` reads as that middle part, top to bottom; `app` puts the parts together.
+`worker/worker` reads as that middle part, top to bottom; `app` puts the parts together.
 """

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from bot.errors import EXIT_OPERATOR, LockgateError, OperatorError
+from bot.core.errors import EXIT_OPERATOR, LockgateError, OperatorError
 
 EXIT_INTERRUPTED: Final = 130
 EXIT_UNEXPECTED: Final = 1

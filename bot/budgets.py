@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import principals
+from bot.access import principals
+from bot.access.decision_context import DecisionContext
 from bot.config.model import Config
-from bot.errors import BusyError, LockgateError, StoreError
-from bot.ids import Ids
-from bot.sessions.budgets import Budgets, BudgetStore, Lack, Shortage, Spender, Spent, Whose
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Usage
-from bot.standing import Standing
+from bot.core.errors import BusyError, LockgateError, StoreError
+from bot.core.ids import Ids
+from bot.sessions.audit import AuditRow
+from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.sessions.models import Usage
+from bot.sessions.ports import BudgetStore
 from policy.labels import Label
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class BudgetError(LockgateError):
         """Whether it may suffice in a moment."""
         return self._shortage.lack is Lack.HELD
 
-    def row(self, standing: Standing) -> AuditRow:
+    def row(self, standing: DecisionContext) -> AuditRow:
         """Return what the audit is told."""
         body: dict[str, JsonValue] = {
             "budget": self._shortage.whose.value,
@@ -96,7 +97,7 @@ class Budget:
     `patience` is how many seconds are waited at most for what others have set aside.
     """
 
-    def __init__(self, store: BudgetStore, ids: Ids, limits: Budgets, life: int, patience: float) -> None:
+    def __init__(self, store: BudgetStore, ids: Ids, limits: Budgets, *, life: int, patience: float) -> None:
         self._store = store
         self._ids = ids
         self.limits = limits
@@ -104,7 +105,7 @@ class Budget:
         self._patience = patience
 
     @asynccontextmanager
-    async def spending(self, standing: Standing, tokens: Callable[[], int]) -> AsyncGenerator[Spending]:
+    async def spending(self, standing: DecisionContext, tokens: Callable[[], int]) -> AsyncGenerator[Spending]:
         """Ask a model within the block, which notes what it used; `tokens` says how many that may be.
 
         It is waited a moment for a budget of which others have set too much aside. Raises BudgetError: one does not
@@ -134,7 +135,9 @@ class Budget:
         while True:
             # To the end: torn by a stop, tokens would be set aside that nobody settles.
             with anyio.CancelScope(shield=True):
-                shortage = await self._store.reserve_tokens(reservation, spender, tokens, self.limits, self._life)
+                shortage = await self._store.reserve_tokens(
+                    reservation, spender, tokens, budgets=self.limits, life=self._life
+                )
             if shortage is None:
                 return
             if shortage.lack is not Lack.HELD or anyio.current_time() + pause >= until:
@@ -152,7 +155,7 @@ def budget(store: BudgetStore, ids: Ids, config: Config) -> Budget:
     limits = config.limits
     seconds = max(config.model.answer_seconds, 0 if config.transcriber is None else config.transcriber.seconds)
     budgets = Budgets(limits.person_daily_tokens, limits.chat_daily_tokens, limits.daily_tokens)
-    return Budget(store, ids, budgets, int(seconds * 1000) + _GRACE_MS, _PATIENCE)
+    return Budget(store, ids, budgets, life=int(seconds * 1000) + _GRACE_MS, patience=_PATIENCE)
 
 
 def _told(shortage: Shortage) -> str:
@@ -165,10 +168,10 @@ def _told(shortage: Shortage) -> str:
             return str(BusyError())
 
 
-def _spender(standing: Standing) -> Spender:
+def _spender(standing: DecisionContext) -> Spender:
     chat = standing.principal if principals.is_chat(standing.principal) else ""
     return Spender(standing.asker, chat, _label(standing))
 
 
-def _label(standing: Standing) -> Label:
+def _label(standing: DecisionContext) -> Label:
     return standing.taint.join(standing.visibility)

@@ -12,14 +12,14 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from bot.clock import moment
+from bot.access.labelling import CONFIGURED
 from bot.config.model import OFFLINE, Config
-from bot.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
+from bot.core.clock import moment
+from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
 from bot.failures import Failure, Failures
-from bot.labelling import CONFIGURED
 from bot.secrets import Keyring
-from bot.sessions.port import SessionStore
-from bot.sessions.quarantine import Doing, Quarantined, QuarantineStore
+from bot.sessions.models import Doing, Quarantined
+from bot.sessions.ports import QuarantineStore, SessionStore
 from bot.tools.base import Tool
 from channels.base import Platform
 from policy.labels import PUBLIC, Label
@@ -30,7 +30,7 @@ class Store(SessionStore, QuarantineStore, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing looked at: what is wrong and how to mend it, both empty when it is in order.
 
     `note` is to be known all the same, `details` the same for programs. `label` is that of what an admin is told by it:
@@ -47,7 +47,7 @@ class Finding:
     seen: bool = False
 
 
-class Health:
+class Diagnostics:
     """Looks at what a running process needs, with what it has at hand.
 
     `complaints` asks the store what makes it unfit, `listened` are the platforms that this process listens to.
@@ -58,11 +58,11 @@ class Health:
         self,
         config: Config,
         environment: Mapping[str, str],
+        *,
         complaints: Callable[[], Awaitable[Sequence[StoreRefusedError]]],
         listened: Sequence[Platform],
         failures: Failures,
         sessions: "Store",
-        *,
         offered: Callable[[], Sequence[Tool]],
     ) -> None:
         self._config = config
@@ -73,7 +73,7 @@ class Health:
         self._sessions = sessions
         self._offered = offered
 
-    async def look(self, top: Label) -> list[Finding]:
+    async def look(self, top: Label) -> list[Diagnosis]:
         """Return what was found, in the order of `lockgate doctor`; `top` is the label of what has none."""
         config, environment = self._config, self._environment
         found = [await asyncio.to_thread(model, config, environment)]
@@ -102,7 +102,7 @@ def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ..
         named = (seat for seat in (*made.all, *made.choices) if seat.name != OFFLINE)
         unknown = tuple(seat.name for seat in named if Window.of(seat).tokens is None)
     if config.transcriber is not None:
-        from bot.intake.transcriber import key
+        from bot.admission.transcription import key
 
         key(config.transcriber, environment)
     return unknown
@@ -119,7 +119,7 @@ def unheard(config: Config) -> tuple[str, ...]:
     return tuple(name for name in named if name not in config.policy.transcribers)
 
 
-def model(config: Config, environment: Mapping[str, str]) -> Finding:
+def model(config: Config, environment: Mapping[str, str]) -> Diagnosis:
     """Look whether every model can be made, and has a clearance. It blocks."""
     problem, step, note = "", "", ""
     try:
@@ -134,10 +134,10 @@ def model(config: Config, environment: Mapping[str, str]) -> Finding:
             problem, step = f"{_named(names)} may hear PUBLIC alone", "add it to `policy.transcribers`"
         if names := uncleared(config):
             problem, step = f"{_named(names)} has no clearance, it may read PUBLIC alone", "add it to `policy.models`"
-    return Finding("model", problem, step, note)
+    return Diagnosis("model", problem, step, note)
 
 
-def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool]) -> Finding:
+def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool]) -> Diagnosis:
     """Look whether the definitions of the tools leave room in every model's window that is known. It blocks.
 
     `offered` are all that anybody is offered. Where they take more than half, a recap cannot make room any more.
@@ -150,36 +150,36 @@ def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool
         made = seats(config.model, environment)
     except ConfigError:
         # That is told of the models.
-        return Finding("tools")
+        return Diagnosis("tools")
     parameters = toolset(offered)
     size = estimated((), parameters)
     windows = {seat.name: Window.of(seat) for seat in (*made.all, *made.choices)}
     small = {name: one for name, one in windows.items() if one.tokens is not None and size > one.tokens // 2}
     if not small:
-        return Finding("tools")
+        return Diagnosis("tools")
     read = ", ".join(f"`{name}` reads {one.tokens:,} beside its answer" for name, one in small.items())
     told = f"the tools' definitions alone take about {size:,} tokens, {read}"
     fewer = "list fewer tools under `mcp_servers`, " if config.mcp_servers else ""
     step = f"{fewer}raise `context_tokens` if the model reads more, or choose one that does"
     if any(one.crowded(parameters) for one in small.values()):
-        return Finding("tools", f"{told}, so it cannot be asked", step)
-    return Finding("tools", note=f"{told}: {step}")
+        return Diagnosis("tools", f"{told}, so it cannot be asked", step)
+    return Diagnosis("tools", note=f"{told}: {step}")
 
 
 def _named(models: tuple[str, ...]) -> str:
     return " or ".join(f"`{name}`" for name in models)
 
 
-def web(config: Config) -> Finding:
+def web(config: Config) -> Diagnosis:
     """Look whether sessions can reach what is not public."""
     private = config.web.unsafe_allow_private_addresses
     if private:
-        return Finding(
+        return Diagnosis(
             "web",
             f"every session may reach {', '.join(f'`{one}`' for one in private)}",
             "take them out of `web.unsafe_allow_private_addresses` unless that is meant",
         )
-    return Finding("web")
+    return Diagnosis("web")
 
 
 def read_secrets(config: Config, environment: Mapping[str, str]) -> Keyring:
@@ -190,42 +190,42 @@ def read_secrets(config: Config, environment: Mapping[str, str]) -> Keyring:
     return Keyring.load(config.secrets, environment, config.folder)
 
 
-def secrets(config: Config, environment: Mapping[str, str]) -> Finding:
+def secrets(config: Config, environment: Mapping[str, str]) -> Diagnosis:
     """Look whether the values of the configured secrets are there. It blocks."""
     try:
         read_secrets(config, environment)
     except OperatorError as error:
-        return Finding("secrets", str(error), error.next_step)
-    return Finding("secrets")
+        return Diagnosis("secrets", str(error), error.next_step)
+    return Diagnosis("secrets")
 
 
-def store(complaints: Sequence[StoreRefusedError]) -> list[Finding]:
+def store(complaints: Sequence[StoreRefusedError]) -> list[Diagnosis]:
     """Return what is told of the store, of which these are the complaints."""
-    told = [Finding("store", str(problem), problem.next_step, label=PUBLIC) for problem in complaints]
-    return told or [Finding("store", label=PUBLIC)]
+    told = [Diagnosis("store", str(problem), problem.next_step, label=PUBLIC) for problem in complaints]
+    return told or [Diagnosis("store", label=PUBLIC)]
 
 
-async def channel(adapter: Platform, top: Label) -> list[Finding]:
+async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
     """Ask an adapter what is wrong with its connection; what is sealed is told with the highest label there is."""
     troubles = await adapter.troubles()
     subject = f"channel {adapter.name}"
     remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
     wrong = [
-        Finding(subject, one.problem, one.next_step, label=top if one.sealed else CONFIGURED if one.names else PUBLIC)
+        Diagnosis(subject, one.problem, one.next_step, label=top if one.sealed else CONFIGURED if one.names else PUBLIC)
         for one in troubles
         if not one.remark
     ]
-    return wrong or [Finding(subject, note=remarks, label=PUBLIC)]
+    return wrong or [Diagnosis(subject, note=remarks, label=PUBLIC)]
 
 
-def failed(failure: Failure, top: Label) -> Finding:
+def failed(failure: Failure, top: Label) -> Diagnosis:
     """Return what is told of something that failed in the last hour."""
     label = top if failure.label is None else failure.label.join(CONFIGURED)
     at = f"last at {moment(round(failure.at * 1000))} UTC"
-    return Finding(failure.where, failure.cause, failure.step, at, label=label, seen=True)
+    return Diagnosis(failure.where, failure.cause, failure.step, at, label=label, seen=True)
 
 
-async def quarantined(sessions: "Store", top: Label) -> list[Finding]:
+async def quarantined(sessions: "Store", top: Label) -> list[Diagnosis]:
     """Tell which sessions are in quarantine, each with the label of who may know of it."""
     return [_quarantined(one, await visibility(sessions, one.sid, top)) for one in await sessions.quarantined()]
 
@@ -239,7 +239,7 @@ async def visibility(sessions: SessionStore, sid: str, top: Label) -> Label:
     return top if state is None else state.visibility
 
 
-def _quarantined(one: Quarantined, label: Label) -> Finding:
+def _quarantined(one: Quarantined, label: Label) -> Diagnosis:
     failing = "cannot be worked" if one.doing is Doing.WORK else "takes nothing in"
     if one.error == SchemaError.__name__:
         cause, mend = "its records cannot be read", UNREADABLE
@@ -250,10 +250,10 @@ def _quarantined(one: Quarantined, label: Label) -> Finding:
     told = f"it {failing}: {cause}; {tried}"
     step = f"{mend}; then `lockgate sessions release {one.sid}` has it tried at once"
     details: dict[str, JsonValue] = {"session": one.sid, "error": one.error, "where": one.where, "tries": one.tries}
-    return Finding(f"session {one.sid}", told, step, details=details, label=label)
+    return Diagnosis(f"session {one.sid}", told, step, details=details, label=label)
 
 
-def line(finding: Finding) -> str:
+def line(finding: Diagnosis) -> str:
     """Return a finding as a line for people."""
     if not finding.problem:
         return f"ok    {finding.subject}{f', {finding.note}' if finding.note else ''}"

@@ -11,23 +11,23 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from bot import events
-from bot.gate.decisions import MAY_GO_ON
+from bot.access.decision_context import DecisionContext
 from bot.gate.gate import Gate
+from bot.gate.requests import MAY_GO_ON
+from bot.history import event_log
 from bot.sessions import exports
 from bot.sessions.events import Visibility
-from bot.sessions.exports import Entry, Header, Whole, Wrong
-from bot.sessions.log import backwards, place
-from bot.sessions.port import AuditStore, SessionStore
-from bot.sessions.values import SessionState
-from bot.standing import Standing
+from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
+from bot.sessions.models import SessionState
+from bot.sessions.ports import AuditStore, SessionStore
+from bot.sessions.transcript import backwards, place
 from bot.tools.arguments import strings
 from policy import explain
 from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
 
-EXPORTED: Final = explain.Told("what would be exported is labelled", "with it")
+EXPORTED: Final = explain.LabelWording("what would be exported is labelled", "with it")
 """What the labels of a refused export are those of."""
 
 
@@ -53,7 +53,7 @@ class Exporter:
         self._store = store
         self._key = key
 
-    async def export(self, standing: Standing, state: SessionState, *, operator: bool = False) -> Export:
+    async def export(self, standing: DecisionContext, state: SessionState, *, operator: bool = False) -> Export:
         """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
 
         `operator` adds what conversations do not show: withheld answers, what is held, thoughts, errors.
@@ -81,20 +81,20 @@ class Exporter:
         await self._store.append((row,))
         return Export(decision, label, len(entries), text)
 
-    def verified(self, file: bytes) -> Whole | Wrong:
+    def verified(self, file: bytes) -> VerifiedExport | BrokenExport:
         """Check a file that was exported here."""
         return exports.verified(self._key, file)
 
-    async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[Entry]:
+    async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[ExportEntry]:
         """Yield the entries that may be known, newest first, secrets masked."""
         async for event in backwards(self._store, state):
             if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
-                body = events.told_to(event, reader)
-                entry = Entry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)
+                body = event_log.told_to(event, reader)
+                entry = ExportEntry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)
                 yield _changed(entry, self._gate.masked)
 
 
-def _changed(entry: Entry, change: Callable[[str], str]) -> Entry:
+def _changed(entry: ExportEntry, change: Callable[[str], str]) -> ExportEntry:
     body = {change(name): _mapped(value, change) for name, value in entry.body.items()}
     return replace(entry, actor=change(entry.actor), body=body)
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from bot.clock import Clock
-from bot.labelling import CONFIGURED
-from bot.logs import OURS, in_session
+from bot.access.labelling import CONFIGURED
+from bot.core.clock import Clock
+from bot.core.logs import OURS, in_session
 from channels.base import Vault, VaultError
 from policy.errors import LabelTextError
 from policy.labels import Label, parse

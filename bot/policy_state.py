@@ -21,18 +21,18 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from bot.clock import moment
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.errors import BusyError, ConfigError
-from bot.gate.decisions import ReadyPolicy
+from bot.core.clock import moment
+from bot.core.errors import BusyError, ConfigError
 from bot.gate.gate import Gate
-from bot.sessions.pairings import Answered
-from bot.sessions.port import AccessStore, AuditStore, PolicyStore
-from bot.sessions.records import AuditRow, PolicyHead
-from policy.document import Document
+from bot.gate.requests import ReadyPolicy
+from bot.sessions.approvals import Answered
+from bot.sessions.audit import AuditRow, PolicyHead
+from bot.sessions.ports import AccessStore, AuditStore, PolicyStore
+from policy.document.model import Document
+from policy.document.overrides import Change, Overrides, in_force
 from policy.lint import lint
-from policy.overrides import Change, Overrides, in_force
 
 Tell = Callable[[str], Awaitable[None]]
 """Show a line to whoever looks after this process."""
@@ -58,7 +58,7 @@ class Changing:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ChangeBase:
     """What a change is made from: what was changed before, and the file's policy that bounds it."""
 
     file: Document
@@ -88,7 +88,7 @@ class Reloaded:
         return f"policy {self.digest[:12]} is in force"
 
 
-class Reloader:
+class PolicyReloader:
     """Keeps the gate's policy the one in force.
 
     `tools` are the names the policy may use, as `load_config` takes them; `process` tells people which process this is.
@@ -98,6 +98,7 @@ class Reloader:
         self,
         gate: Gate,
         config: Config,
+        *,
         environment: Mapping[str, str],
         tools: Collection[str],
         store: Store,
@@ -151,7 +152,7 @@ class Reloader:
         async with self._lock:
             await self._read_changes()
 
-    async def change(self, made: Callable[[Known], Changing]) -> None:
+    async def change(self, made: Callable[[ChangeBase], Changing]) -> None:
         """Change who may what or which chat is what, in force here when this returns, and elsewhere before they decide.
 
         `made` says what to change; it is asked again if somebody else changed something meanwhile. What it raises is
@@ -160,7 +161,7 @@ class Reloader:
         async with self._lock:
             for _ in range(_TRIES):
                 await self._read_changes()
-                asked = made(Known(self._file, self._overrides))
+                asked = made(ChangeBase(self._file, self._overrides))
                 over = await self._store.override(asked.change, self._over, asked.audit, asked.answered)
                 if over is not None:
                     await self._put(self._overrides.changed(asked.change), over)

@@ -13,10 +13,10 @@ from typing import Final
 
 import anyio
 
-from bot.logs import bound
-from bot.sessions.quarantine import Doing, Quarantined, QuarantineStore
-from bot.sessions.records import AuditRow
-from bot.sessions.values import SCHEMA
+from bot.core.logs import bound
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import SCHEMA, Doing, Quarantined
+from bot.sessions.ports import QuarantineStore
 
 QUARANTINED: Final = "a session is in quarantine"
 RELEASED: Final = "a session is out of quarantine"
@@ -53,7 +53,7 @@ class Quarantine:
         kind, where = type(error).__name__, _where(error)
         body: dict[str, str] = {"session": sid, "doing": doing.value, "error": kind, "where": where}
         one, new = await self._store.quarantine(
-            sid, doing, kind, where, (AuditRow("quarantined", doing.value, {**body}),)
+            sid, doing, error=kind, where=where, audit=(AuditRow("quarantined", doing.value, {**body}),)
         )
         self._known[sid, doing] = _until(one)
         if new:

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 
 from bot.config.references import REFERENCE
 from bot.config.secrets import SecretSettings
-from bot.errors import OperatorError
+from bot.core.errors import OperatorError
 
 SHORTEST: Final = 8
 """Characters a value has at least: a shorter one would be found in texts that have nothing to do with it."""
@@ -30,7 +30,7 @@ _MARKDOWN: Final = re.compile(r"([*_])")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class GrantedSecret:
     """A secret: its value, and the tools and hosts that configuration grants it to."""
 
     value: str = field(repr=False)
@@ -41,7 +41,7 @@ class Held:
 class Keyring:
     """The secrets of an installation."""
 
-    def __init__(self, secrets: Mapping[str, Held] = MappingProxyType({})) -> None:
+    def __init__(self, secrets: Mapping[str, GrantedSecret] = MappingProxyType({})) -> None:
         self._secrets = dict(secrets)
         self._names = {form: name for name, held in secrets.items() for form in _forms(held.value)}
         forms = sorted(self._names, key=len, reverse=True)
@@ -57,14 +57,14 @@ class Keyring:
 
         Raises OperatorError: values are missing, empty or unusable; it names all of them and shows none.
         """
-        held, problems = dict[str, Held](), list[str]()
+        held, problems = dict[str, GrantedSecret](), list[str]()
         for name, one in settings.items():
             try:
                 value = _value(one, environment, folder)
             except _UnusableError as error:
                 problems.append(f"secret `{name}`: {error}")
             else:
-                held[name] = Held(value, frozenset(one.tools), frozenset(one.hosts))
+                held[name] = GrantedSecret(value, frozenset(one.tools), frozenset(one.hosts))
         if problems:
             raise OperatorError("; ".join(problems), next_step="give the value there, or take it out of `secrets`")
         return Keyring(held)

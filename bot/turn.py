@@ -15,23 +15,23 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from bot import principals
-from bot.errors import LeaseLostError, StoreGoneError, WithdrawnError
-from bot.folds import Folds
-from bot.ids import Ids
+from bot.access import principals
+from bot.access.decision_context import Call, DecisionContext
+from bot.core.errors import LeaseLostError, StoreGoneError, WithdrawnError
+from bot.core.ids import Ids
+from bot.history.folds import Folds
+from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import EventType, NewEvent
-from bot.sessions.json import JsonObject
-from bot.sessions.kin import SESSION, Lineage
-from bot.sessions.log import Tail
-from bot.sessions.port import SessionStore
-from bot.sessions.values import Claim, InboxItem, Turn, Usage, Write, Written
-from bot.standing import Call, Standing
+from bot.sessions.events import EventType, JsonObject, NewEvent
+from bot.sessions.inbox import InboxItem
+from bot.sessions.models import Claim, Turn, Usage, Write, Written
+from bot.sessions.ports import SessionStore
+from bot.sessions.transcript import Tail
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
 
 
-class Sender(Protocol):
+class TurnSender(Protocol):
     """Who says what this process commits: the outbox."""
 
     @property
@@ -77,9 +77,9 @@ class OpenTurn:
         ids: Ids,
         claim: Claim,
         record: Turn,
-        standing: Standing,
+        standing: DecisionContext,
         *,
-        sender: Sender,
+        sender: TurnSender,
         folds: Folds,
     ) -> None:
         self.lock = asyncio.Lock()

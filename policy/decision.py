@@ -55,7 +55,7 @@ OTHER_WAYS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RuleOutcome:
     """What one rule said: its verdict, and why in one sentence without labels the reader may not know.
 
     `remedies` is what the rule itself offers against its verdict; the decision keeps those of the
@@ -81,7 +81,7 @@ class Decision:
     """
 
     verdict: Verdict
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RuleOutcome, ...]
     label_before: Label
     label_after: Label
     remedies: tuple[Remedy, ...] = ()

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from policy import validate
-from policy.decision import Decision, Outcome, Remedy, Verdict
+from policy.conditions.variables import Facts
+from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.fixed import LAWS, outgoing
 from policy.labels import Label
-from policy.redact import Redactor, compiled
+from policy.redaction import checks
+from policy.redaction.redactor import Redactor, compiled
 from policy.remedies import TRIALS, taken
 from policy.request import Hook, Request
 from policy.rules import Candidates, Rule, RuleIndex, remedies
-from policy.variables import Facts
 
 if TYPE_CHECKING:
-    from policy.document import Document
+    from policy.document.model import Document
 
 # Verdict, outcomes, label after, what the deciding rules offer, patterns to replace.
-_Judgement = tuple[Verdict, tuple[Outcome, ...], Label, tuple[Remedy, ...], tuple[str, ...]]
+_Judgement = tuple[Verdict, tuple[RuleOutcome, ...], Label, tuple[Remedy, ...], tuple[str, ...]]
 
 # Bound once: looking a member up on its class takes ten times as long as comparing with it.
 _BLOCK = Verdict.BLOCK
@@ -41,7 +41,7 @@ _ROUNDS = 4
 
 _NOTHING_FOUND = frozenset[str]()
 
-_FAILED = Outcome(
+_FAILED = RuleOutcome(
     "fails_closed",
     Verdict.BLOCK,
     fixed=True,
@@ -114,7 +114,7 @@ class Engine:
         """Load what looking for patterns takes, if any rule does; return whether one does."""
         looking = any(map(self.scans_at, Hook))
         if looking:
-            validate.load()
+            checks.load()
         return looking
 
     def scans_at(self, hook: Hook) -> bool:
@@ -189,7 +189,7 @@ class Engine:
 
     def _open(
         self, candidates: Candidates, request: Request, label: Label, now: datetime
-    ) -> tuple[list[Outcome], list[Outcome], tuple[str, ...]]:
+    ) -> tuple[list[RuleOutcome], list[RuleOutcome], tuple[str, ...]]:
         """Evaluate the rules that look at request or clock.
 
         Returns what they say, what those say that do not rest, and the patterns to replace.

@@ -68,18 +68,18 @@ def people(roles: Collection[Role]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LabelWording:
     """Of what the labels of a decision are told: `before` names what has the one, `after` what the other."""
 
     before: str
     after: str
 
 
-SESSION: Final = Told("this session has read", "it would then have read")
+SESSION: Final = LabelWording("this session has read", "it would then have read")
 """The labels are those of a session."""
 
 
-def render(decision: Decision, reader: Label, *, subject: str, told: Told = SESSION) -> tuple[str, ...]:
+def render(decision: Decision, reader: Label, *, subject: str, told: LabelWording = SESSION) -> tuple[str, ...]:
     """Return the lines that tell a reader with this clearance what was decided about `subject`.
 
     First the verdict, then each rule that did not simply allow, the labels as `told` names them, and what can be done.

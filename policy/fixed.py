@@ -14,12 +14,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from policy.decision import Outcome, Remedy, Verdict
+from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.labels import PUBLIC, Label
-from policy.request import Destination, Effect, Hook, Request, Tool
+from policy.request import Destination, Effect, Hook, Request, ToolFacts
 
 LabelAfter = Callable[[Request, Label, Label], Label]
-FixedRule = Callable[[Request, Label, Label], Outcome]
+FixedRule = Callable[[Request, Label, Label], RuleOutcome]
 FixedLaws = tuple[LabelAfter, tuple[FixedRule, ...]]
 
 APPROVED: Final = "approved"
@@ -65,16 +65,16 @@ def _reset(_request: Request, _taint: Label, _top: Label) -> Label:
     return PUBLIC
 
 
-def _allow(rule: str, message: str = "") -> Outcome:
-    return Outcome(rule, Verdict.ALLOW, fixed=True, message=message)
+def _allow(rule: str, message: str = "") -> RuleOutcome:
+    return RuleOutcome(rule, Verdict.ALLOW, fixed=True, message=message)
 
 
-def _block(rule: str, message: str, *remedies: Remedy) -> Outcome:
-    return Outcome(rule, Verdict.BLOCK, fixed=True, message=message, remedies=remedies)
+def _block(rule: str, message: str, *remedies: Remedy) -> RuleOutcome:
+    return RuleOutcome(rule, Verdict.BLOCK, fixed=True, message=message, remedies=remedies)
 
 
-def _ask(rule: str, message: str, *remedies: Remedy) -> Outcome:
-    return Outcome(rule, Verdict.REQUIRE_APPROVAL, fixed=True, message=message, remedies=remedies)
+def _ask(rule: str, message: str, *remedies: Remedy) -> RuleOutcome:
+    return RuleOutcome(rule, Verdict.REQUIRE_APPROVAL, fixed=True, message=message, remedies=remedies)
 
 
 _KNOWN = _allow("unknown_is_worst")
@@ -83,14 +83,14 @@ _NO_RESULT = _block("unknown_is_worst", "this tool declares no label for its res
 _NO_DESTINATION = _block("unknown_is_worst", "the destination is not known", Remedy.OTHER_DESTINATION)
 
 
-def _tool_is_known(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _tool_is_known(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     tool = request.tool
     if tool is None:
         return _NO_TOOL
     return _NO_RESULT if tool.result is None else _KNOWN
 
 
-def _destination_is_known(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _destination_is_known(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     return _NO_DESTINATION if request.destination is None else _KNOWN
 
 
@@ -130,14 +130,14 @@ def _cleared(destination: Destination | None) -> Label:
     return PUBLIC if destination is None or destination.clearance is None else destination.clearance
 
 
-def _output_flows(request: Request, taint: Label, _after: Label) -> Outcome:
+def _output_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     if outgoing(request, taint).flows_to(_cleared(request.destination)):
         return _FLOWS
     # The sole exception of the law: a person releases exactly this.
     return _allow("no_write_down", f"released by {request.released}") if request.released else _OUTPUT_DOWN
 
 
-def _call_flows(request: Request, taint: Label, _after: Label) -> Outcome:
+def _call_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     """Compare what was read or goes along with every sink of the call: the tool's own and the address it sends to."""
     tool = request.tool
     if tool is None:
@@ -177,13 +177,13 @@ def _held(request: Request) -> Label:
     return PUBLIC if known is None else known.join(request.carried)
 
 
-def _may_be_shown(request: Request, _taint: Label, after: Label) -> Outcome:
+def _may_be_shown(request: Request, _taint: Label, after: Label) -> RuleOutcome:
     if not after.flows_to(request.ceiling):
         return _ABOVE_CEILING
     return _READABLE if after.flows_to(request.provider) else _ABOVE_PROVIDER
 
 
-def _may_be_read(request: Request, taint: Label, after: Label) -> Outcome:
+def _may_be_read(request: Request, taint: Label, after: Label) -> RuleOutcome:
     """Compare what the session would have with its ceiling, held or not, and what it would show with its provider."""
     return _may_be_shown(request, taint, after) if _held(request).flows_to(request.ceiling) else _ABOVE_CEILING
 
@@ -194,7 +194,7 @@ _OVERSHOT = _block("overshoot", "after reading this the session could not answer
 _ELSEWHERE = replace(_OVERSHOT, remedies=(Remedy.PRIVATE_CHAT, *_OVERSHOT.remedies))
 
 
-def _stays_speakable(request: Request, _taint: Label, after: Label) -> Outcome:
+def _stays_speakable(request: Request, _taint: Label, after: Label) -> RuleOutcome:
     if request.overshoot == "allow" or after.flows_to(request.home):
         return _SPEAKABLE
     return _ELSEWHERE if request.overshoot == "ask" else _OVERSHOT
@@ -209,7 +209,7 @@ _MAY_NOT_COMMAND = _ask(
 )
 
 
-def _may_command(request: Request, taint: Label, _after: Label) -> Outcome:
+def _may_command(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     tool = request.tool
     if tool is None or not tool.consequential or not taint.untrusted:
         return _MAY_COMMAND
@@ -231,7 +231,7 @@ _OTHERS_FOUND = _block(
 )
 
 
-def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     """Let other people's words have the bot do at most what each of them could have it do alone, to the same effect."""
     others, tool = request.others, request.tool
     if others is None or tool is None:
@@ -247,12 +247,12 @@ def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> 
     return _OTHERS_APPROVED if request.approved else asks
 
 
-def _reads(tool: Tool) -> bool:
+def _reads(tool: ToolFacts) -> bool:
     """Say whether a call reads anything outside its session; an MCP server does whatever it says of its effect."""
     return tool.effect is not _NONE or bool(tool.server)
 
 
-def _others_may_know(request: Request, _taint: Label, after: Label) -> Outcome:
+def _others_may_know(request: Request, _taint: Label, after: Label) -> RuleOutcome:
     """Refuse what turns out to be above what was declared, and above the author of words in the context.
 
     Whoever was asked about the call before it ran was asked about this, too: the gate leaves out the others then.
@@ -267,7 +267,7 @@ _FOR_THE_ROLE = _allow("tool_is_for_the_role")
 _OTHER_ROLES = _block("tool_is_for_the_role", "this tool is for other roles", Remedy.GRANT_TOOL)
 
 
-def _tool_is_for_the_role(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _tool_is_for_the_role(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     tool = request.tool
     if tool is None or tool.roles is None or request.asker_role in tool.roles:
         return _FOR_THE_ROLE
@@ -278,7 +278,7 @@ _GRANTED = _allow("secret_is_granted")
 _NOT_GRANTED = _block("secret_is_granted", "no such secret may be used by this tool for this host", Remedy.GRANT_SECRET)
 
 
-def _secret_is_granted(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _secret_is_granted(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     secret = request.secret
     return _GRANTED if secret is not None and secret.granted else _NOT_GRANTED
 
@@ -287,7 +287,7 @@ _CONFIRMED = _allow("reset_is_confirmed")
 _NOT_CONFIRMED = _ask("reset_is_confirmed", "a reset forgets this conversation and its workspace", Remedy.CONFIRM)
 
 
-def _reset_is_confirmed(request: Request, _taint: Label, _after: Label) -> Outcome:
+def _reset_is_confirmed(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     return _CONFIRMED if request.confirmed else _NOT_CONFIRMED
 
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from policy.decision import Verdict
-from policy.entries import RuleEntry
+from policy.document.entries import RuleEntry
 from policy.request import Hook
 
 _WILD: Final = frozenset("*?[")

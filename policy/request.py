@@ -61,7 +61,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolFacts:
     """A tool call's facts, known before it runs.
 
     `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
@@ -145,7 +145,7 @@ class Request:
     provider: Label
     home: Label
     item: Label | None = None
-    tool: Tool | None = None
+    tool: ToolFacts | None = None
     destination: Destination | None = None
     secret: Secret | None = None
     content: str = ""

@@ -14,16 +14,16 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from policy.decision import Outcome, Remedy, Verdict
-from policy.expressions import Expression
+from policy.conditions.expressions import Expression
+from policy.conditions.schedule import Schedule
+from policy.conditions.variables import Facts, flag
+from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.fixed import APPROVED
 from policy.labels import Level
 from policy.request import Hook
-from policy.schedule import Schedule
-from policy.variables import Facts, flag
 
 if TYPE_CHECKING:
-    from policy.conditions import Fused
+    from policy.conditions.evaluation import Fused
 
 _MEMO_ENTRIES = 4096
 _MEMO_FUSED = 256
@@ -71,11 +71,11 @@ class OpenRule:
 
     pattern: str | None
     schedule: Schedule | None
-    applies: Outcome
-    otherwise: Outcome
-    raised: Outcome
+    applies: RuleOutcome
+    otherwise: RuleOutcome
+    raised: RuleOutcome
 
-    def outcome(self, now: datetime, found: frozenset[str], truth: object) -> Outcome:
+    def outcome(self, now: datetime, found: frozenset[str], truth: object) -> RuleOutcome:
         """Return what the rule says, given the patterns found in the content and whether its condition holds.
 
         A rule that cannot be evaluated blocks under its own name (law `fails_closed`).
@@ -100,38 +100,38 @@ class Candidates:
     `patterns` is what they look for, `redacts` tells whether one of them may replace something.
     """
 
-    settled: tuple[Outcome, ...]
+    settled: tuple[RuleOutcome, ...]
     verdict: Verdict
     remedies: tuple[Remedy, ...]
     open: tuple[OpenRule, ...]
-    resting: tuple[Outcome, ...]
+    resting: tuple[RuleOutcome, ...]
     patterns: frozenset[str]
     redacts: bool
     conditions: int
     fused: "Fused | None"
 
-    def evaluate(self, facts: Facts, now: datetime) -> tuple[list[Outcome], list[tuple[OpenRule, Outcome]]]:
+    def evaluate(self, facts: Facts, now: datetime) -> tuple[list[RuleOutcome], list[tuple[OpenRule, RuleOutcome]]]:
         """Return what the open rules say, and apart those that do not rest, as these alone can decide anything."""
         truths: Mapping[int, object] = {} if self.fused is None else self.fused.awake(facts)
-        outcomes, awake = list(self.resting), list[tuple[OpenRule, Outcome]]()
+        outcomes, awake = list(self.resting), list[tuple[OpenRule, RuleOutcome]]()
         for place in (*truths, *range(self.conditions, len(self.open))):
             outcomes[place] = self.open[place].outcome(now, facts.found, truths.get(place, True))
             awake.append((self.open[place], outcomes[place]))
         return outcomes, awake
 
 
-def remedies(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Remedy]:
+def remedies(outcomes: Iterable[RuleOutcome], verdict: Verdict) -> list[Remedy]:
     """Return what the outcomes of this verdict offer."""
     return [remedy for outcome in outcomes if outcome.verdict is verdict for remedy in outcome.remedies]
 
 
-def _applies(rule: Rule, *, approved: bool) -> Outcome:
+def _applies(rule: Rule, *, approved: bool) -> RuleOutcome:
     """Return the outcome of a rule that applies; an approval lifts the demand for one and no more."""
     if rule.action is Verdict.REQUIRE_APPROVAL:
         if approved:
-            return Outcome(rule.id, Verdict.ALLOW, fixed=False, message=APPROVED)
-        return Outcome(rule.id, rule.action, fixed=False, message=rule.message, remedies=(Remedy.APPROVER,))
-    return Outcome(rule.id, rule.action, fixed=False, message=rule.message)
+            return RuleOutcome(rule.id, Verdict.ALLOW, fixed=False, message=APPROVED)
+        return RuleOutcome(rule.id, rule.action, fixed=False, message=rule.message, remedies=(Remedy.APPROVER,))
+    return RuleOutcome(rule.id, rule.action, fixed=False, message=rule.message)
 
 
 def _open(rule: Rule, *, approved: bool) -> OpenRule:
@@ -139,8 +139,8 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
         rule.pattern,
         rule.schedule,
         applies=_applies(rule, approved=approved),
-        otherwise=Outcome(rule.id, Verdict.ALLOW, fixed=False),
-        raised=Outcome(
+        otherwise=RuleOutcome(rule.id, Verdict.ALLOW, fixed=False),
+        raised=RuleOutcome(
             rule.id,
             Verdict.BLOCK,
             fixed=False,
@@ -225,6 +225,6 @@ class RuleIndex:
         return frozenset(named | {pattern for pattern in self._patterns if flag(pattern) in asked})
 
     def _fuse(self, conditions: tuple[Expression, ...]) -> "Fused":
-        from policy.conditions import Fused
+        from policy.conditions.evaluation import Fused
 
         return Fused(conditions, self._patterns)

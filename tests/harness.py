@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bot.app import App, open_app
+from bot.app.app import App, open_app
+from bot.app.extensions import Extensions
 from bot.config.load import load_config
-from bot.parts import Parts
-from bot.router import Receipt
+from bot.ingress.router import RouterReceipt
 from bot.sessions.events import Event
-from bot.sessions.values import SessionState, Status
+from bot.sessions.models import SessionState, Status
 from bot.tools import catalogue
 from channels.base import Channel
 from channels.console import Console
@@ -52,7 +52,7 @@ class Person:
             await self.settled()
         return self.shown[before:]
 
-    async def send(self, text: str, **facts: Any) -> Receipt:  # noqa: ANN401 - the fields of Inbound
+    async def send(self, text: str, **facts: Any) -> RouterReceipt:  # noqa: ANN401 - the fields of Inbound
         inbound = Inbound(self.address, self.account, text, f"{id(self)}-{next(self._count)}", **facts)
         return await self.app.router.receive(inbound)
 
@@ -84,7 +84,7 @@ async def running(  # noqa: PLR0913 - what a test may say of an application
     folder: Path,
     config: str = "",
     *,
-    parts: Parts | None = None,
+    parts: Extensions | None = None,
     serve: bool = True,
     environment: Mapping[str, str] = MappingProxyType({}),
     terminal: bool = False,
@@ -102,7 +102,7 @@ async def running(  # noqa: PLR0913 - what a test may say of an application
     settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
     served = [Console(output, terminal=terminal), *channels]
-    async with open_app(settings, served, environment, parts or Parts()) as app:
+    async with open_app(settings, served, environment, parts or Extensions()) as app:
         serving = asyncio.create_task(app.serve()) if serve else None
         try:
             yield Person(app, output)

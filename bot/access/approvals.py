@@ -10,16 +10,15 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot import labelling
-from bot.authorize import at_least
-from bot.authors import AUTHORS
+from bot.access import labelling
+from bot.access.authorize import at_least
+from bot.access.authors import AUTHORS
+from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.held import Held
-from bot.sessions.json import texts
-from bot.sessions.kin import SESSION
-from bot.standing import Call, Standing
+from bot.sessions.delegation import SESSION
+from bot.sessions.events import DeferredResult, texts
 from policy.decision import Decision, Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.fixed import OUTCOME
 from policy.labels import Label
 from policy.request import Role
@@ -41,7 +40,9 @@ _SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, OUTCOME})
 """The fixed rules that askers may lift for themselves; a configured rule needs another person."""
 
 
-def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = (), leads: tuple[str, ...] = ()) -> str:
+def binding(
+    standing: DecisionContext, call: Call, refers: tuple[DeferredResult, ...] = (), leads: tuple[str, ...] = ()
+) -> str:
     """Return the digest of what an approval for this call is bound to.
 
     Another argument, a changed taint, another principal, session or generation gives another digest, and so does
@@ -64,7 +65,7 @@ def binding(standing: Standing, call: Call, refers: tuple[Held, ...] = (), leads
 
 
 def live(
-    document: Document, approvals: tuple[Approval, ...], bound: str, call: str, asked: tuple[str, ...], now: int
+    document: Document, approvals: tuple[Approval, ...], *, bound: str, call: str, asked: tuple[str, ...], now: int
 ) -> Approval | None:
     """Return the approval that lifts a call: bound to it and in time.
 
@@ -103,7 +104,9 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
     if approval.alone and principal != approval.principal:
         return False
     others = frozenset(texts(approval.question, AUTHORS))
-    return _may_answer(document, approval.rules, approval.principal, approval.label, principal, others)
+    return _may_answer(
+        document, approval.rules, approval.principal, label=approval.label, principal=principal, others=others
+    )
 
 
 def anybody_may_answer(document: Document, approval: Approval) -> bool:
@@ -121,17 +124,17 @@ def answering(document: Document, rules: tuple[str, ...]) -> tuple[Role, ...]:
     return tuple(role for role in Role if all(_satisfies(document, rule, role, own=False) for rule in rules))
 
 
-def put_to(document: Document, decision: Decision, standing: Standing) -> Decision:
+def put_to(document: Document, decision: Decision, standing: DecisionContext) -> Decision:
     """Return a decision that people are asked about with the roles of those who answer, unless the asker may."""
     rules = asking(decision)
     if decision.verdict is not Verdict.REQUIRE_APPROVAL or _may_answer(
-        document, rules, standing.asker, standing.taint, standing.asker, standing.others
+        document, rules, standing.asker, label=standing.taint, principal=standing.asker, others=standing.others
     ):
         return decision
     return replace(decision, approvers=answering(document, rules))
 
 
-def someone_may_answer(document: Document, decision: Decision, standing: Standing) -> bool:
+def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
     """Say whether anybody at all could answer; nobody eligible means BLOCK (SPEC B, approvals).
 
     Nobody reads where a background session lives: its asker alone is asked, in a private chat that is cleared for it.
@@ -140,10 +143,10 @@ def someone_may_answer(document: Document, decision: Decision, standing: Standin
     if standing.home.channel == SESSION:
         places = labelling.private_places(document, standing.asker, standing.taint)
         return bool(places) and _may_answer(
-            document, rules, standing.asker, standing.taint, standing.asker, standing.others
+            document, rules, standing.asker, label=standing.taint, principal=standing.asker, others=standing.others
         )
     return any(
-        _may_answer(document, rules, standing.asker, standing.taint, principal, standing.others)
+        _may_answer(document, rules, standing.asker, label=standing.taint, principal=principal, others=standing.others)
         for principal in document.principals
     )
 
@@ -161,7 +164,7 @@ def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
 
 
 def _may_answer(
-    document: Document, rules: tuple[str, ...], asker: str, label: Label, principal: str, others: frozenset[str]
+    document: Document, rules: tuple[str, ...], asker: str, *, label: Label, principal: str, others: frozenset[str]
 ) -> bool:
     """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.principals import is_chat
-from policy.document import Document
+from bot.access.principals import is_chat
+from policy.document.model import Document
+from policy.document.overrides import lower
 from policy.labels import Label
-from policy.overrides import lower
 from policy.request import Role
 
 _RANK: Final = tuple(Role)

@@ -10,8 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.json import texts
+from bot.sessions.events import Event, EventType, NewEvent, texts
 
 AUTHORS: Final = "authors"
 """The field of a body that names people, by principal or, of somebody who is none, by account."""

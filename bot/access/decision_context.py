@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from bot.authorize import Caller
-from bot.sessions.held import Held
-from bot.sessions.kin import Endorsed
+from bot.access.authorize import Caller
+from bot.sessions.delegation import Endorsed
+from bot.sessions.events import DeferredResult
 from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DecisionContext:
     """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
 
-    `asker` is the person who set this going: the principal, or a person in the shared chat that it is.
-    `addresses` are the web addresses that stand verbatim in its context, see `bot.quoting`, and `typed` those that its
-    asker typed, here or in the conversation that it was spawned from. `held` is what its
-    generation keeps out of the context. `visibility` is what a reader had to be cleared for to learn of the
-    session when it was looked up. `model` is the one that people chose, empty for the first of the configuration.
-    `authors` are the people whose words are in its context (`bot.authors`). `endorsed` are the bounded answers that
-    it has heard, itself or through another session.
+    `asker` is the person who set this going: the principal, or a person in the shared chat that it is. `addresses` are
+    the web addresses that stand verbatim in its context, see `bot.access.known_urls`, and `typed` those that its asker
+    typed, here or in the conversation that it was spawned from. `held` is what its generation keeps out of the context.
+    `visibility` is what a reader had to be cleared for to learn of the session when it was looked up. `model` is the
+    one that people chose, empty for the first of the configuration. `authors` are the people whose words are in its
+    context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
+    session.
     """
 
     sid: str
@@ -41,7 +41,7 @@ class Standing:
     now: int
     addresses: frozenset[str] = frozenset()
     typed: tuple[str, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[DeferredResult, ...] = ()
     visibility: Label = PUBLIC
     model: str = ""
     authors: frozenset[str] = frozenset()
@@ -69,9 +69,9 @@ class Standing:
         taint: Label = PUBLIC,
         visibility: Label = PUBLIC,
         model: str = "",
-    ) -> "Standing":
+    ) -> "DecisionContext":
         """Return where a person stands who asks outside a turn; they have read nothing unless `taint` says so."""
-        return Standing(
+        return DecisionContext(
             sid=sid,
             generation=generation,
             turn="",
@@ -103,6 +103,6 @@ class Call:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def key(standing: Standing, call: Call) -> str:
+def key(standing: DecisionContext, call: Call) -> str:
     """Return a call's idempotency key: the same when it is repeated after a crash."""
     return f"{standing.sid}/{standing.generation}/{call.id}"

@@ -9,12 +9,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 
-from bot import principals
-from bot.sessions.kin import SESSION
+from bot.access import principals
+from bot.sessions.delegation import SESSION
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
-from policy.document import Document
-from policy.entries import Chat
+from policy.document.entries import Chat
+from policy.document.model import Document
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Destination, Others, Role
@@ -32,7 +32,7 @@ def untrusted(label: Label) -> Label:
 
 
 def bounded(taint: Label, asked: Label) -> Label:
-    """Return the label of an answer that `bot.bounded` made: the level of all that was read, endorsed integrity.
+    """Return the label of an answer of a structured result: the level of all that was read, endorsed integrity.
 
     `asked` is the label of what gave the fields, before any of that was read. Members that UNTRUSTED data may have
     written endorse nothing.

@@ -4,17 +4,16 @@ But whoever presses a button waits for what it does, so they are told, alone, th
 
 A code stands for the account that was given it, so that who types it elsewhere proves that both are his, or that
 somebody who knows him handed it on. The store keeps its hash under a key of this installation, never the code. How
-long a code counts, how many may wait and how many wrong ones may be typed stands in `bot.sessions.pairings`.
+long a code counts, how many may wait and how many wrong ones may be typed stands in `bot.sessions.approvals`.
 """
 
 from typing import Final, Protocol
 
-from bot.authorize import Ingress, Refusal
-from bot.ids import Ids, code_digest
-from bot.sessions.counts import CountStore
-from bot.sessions.port import AccessStore
+from bot.access.authorize import Ingress, Refusal
+from bot.core.ids import Ids, code_digest
+from bot.sessions.ports import AccessStore, CountStore
 from channels.message import How, Inbound
-from policy.document import Document
+from policy.document.model import Document
 
 UNKNOWN_HERE: Final = "you are not known here"
 """All that somebody refused learns where nobody can be let in, or who is known and may not do this."""
@@ -38,7 +37,7 @@ class Store(AccessStore, CountStore, Protocol):
     """What is asked of the store."""
 
 
-class Strangers:
+class Pairing:
     """Gives codes to strangers and recognises them. `key` is the installation's secret for sessions."""
 
     def __init__(self, store: Store, ids: Ids, key: bytes) -> None:

@@ -10,9 +10,9 @@ spoken to in private is made of the same parts, so that nobody has to look it up
 from dataclasses import replace
 from typing import Final
 
-from bot.sessions.kin import SESSION
+from bot.sessions.delegation import SESSION
 from channels.message import Address
-from policy.document import Document
+from policy.document.model import Document
 
 CONSOLE: Final = "console"
 """The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""

@@ -8,11 +8,11 @@ that the sender may not know of: both with the words for a name there is not (la
 import json
 from typing import Final, Protocol
 
-from bot import labelling, principals
-from bot.errors import RequestError
+from bot.access import labelling, principals
+from bot.core.errors import RequestError
 from channels.message import Address
-from policy.document import Document
-from policy.entries import Recipient
+from policy.document.entries import Recipient
+from policy.document.model import Document
 from policy.labels import Label
 
 _KINDS: Final = "an alias of the configuration, the name an admin gave a person, or the platform's id of a known chat"
@@ -41,7 +41,7 @@ class ChangedRecipientError(RequestError):
         super().__init__(CHANGED)
 
 
-class Sender(Protocol):
+class SendingFor(Protocol):
     """Who sends: the principal of a session, who asks there, and the most that both may know."""
 
     @property
@@ -60,7 +60,7 @@ class Sender(Protocol):
         ...
 
 
-def find(document: Document, sender: Sender, name: str, channel: str = "") -> Address:
+def find(document: Document, sender: SendingFor, name: str, channel: str = "") -> Address:
     """Return the one place that a sender names.
 
     Without a `channel` the name may bring it, as in `slack:ann`. A bare name is looked for on the one channel that an
@@ -99,7 +99,7 @@ def names(document: Document) -> tuple[tuple[str, Address], ...]:
     )
 
 
-def stays(document: Document, sender: Sender, home: Address, address: Address) -> bool:
+def stays(document: Document, sender: SendingFor, home: Address, address: Address) -> bool:
     """Say whether what is said at an address stays with whom a session at `home` acts for.
 
     That is a private chat of the person, as long as the account is theirs. A shared chat is not a person, so that for
@@ -116,7 +116,7 @@ def _aliases(document: Document, name: str) -> frozenset[Address]:
     return frozenset(map(_place, document.recipients.get(name, ())))
 
 
-def _private_chats(document: Document, sender: Sender, name: str) -> frozenset[Address]:
+def _private_chats(document: Document, sender: SendingFor, name: str) -> frozenset[Address]:
     """Return where the people are spoken to in private whose name this is, or whose chat's id on the platform."""
     chats = (
         (person, principals.private_chat(account))
@@ -128,7 +128,7 @@ def _private_chats(document: Document, sender: Sender, name: str) -> frozenset[A
     return frozenset(chat for person, chat in chats if name in {person, chat.chat})
 
 
-def _chats(document: Document, sender: Sender, name: str) -> frozenset[Address]:
+def _chats(document: Document, sender: SendingFor, name: str) -> frozenset[Address]:
     """Return the shared chats of an id; one that is blocked is known to nobody."""
     places = (
         (chat.classification, Address(chat.channel, chat.chat, chat.workspace))
@@ -140,11 +140,11 @@ def _chats(document: Document, sender: Sender, name: str) -> frozenset[Address]:
     )
 
 
-def _knows_person(sender: Sender, person: str) -> bool:
+def _knows_person(sender: SendingFor, person: str) -> bool:
     return person in {sender.principal, sender.asker} or _knows(sender, labelling.CONFIGURED)
 
 
-def _knows(sender: Sender, label: Label) -> bool:
+def _knows(sender: SendingFor, label: Label) -> bool:
     """Say whether a sender may know of something of this label that the installation knows."""
     return label.join(labelling.CONFIGURED).flows_to(sender.ceiling)
 

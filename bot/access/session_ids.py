@@ -6,12 +6,12 @@ one's to read (law `no_read_up`), nor may it be forgotten for him (law `taint_ne
 for whom it was, and the other begins one of his own at the same address.
 """
 
-from bot.ids import session_id
-from bot.sessions.port import SessionStore
+from bot.core.ids import session_id
+from bot.sessions.ports import SessionStore
 from channels.message import Address
 
 
-class Conversations:
+class SessionIds:
     """Names sessions under the key of an installation."""
 
     def __init__(self, store: SessionStore, key: bytes) -> None:

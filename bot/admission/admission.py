@@ -12,22 +12,22 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
-from bot import events
+from bot.access.authors import AUTHORS
+from bot.admission.ambient import Heard, Observer
+from bot.admission.attachments import Attachments, attachments
+from bot.admission.brought import ReceivedFile
+from bot.admission.wording import worded
 from bot.agent.loop import GivenUp
-from bot.authors import AUTHORS
-from bot.errors import WithdrawnError
-from bot.gate.decisions import MAY_GO_ON
+from bot.core.errors import WithdrawnError
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.intake.brought import Brought
-from bot.intake.files import Files, attachments
-from bot.intake.observed import Heard, Observer
-from bot.intake.wording import worded
-from bot.outbox import Outbox
+from bot.gate.requests import MAY_GO_ON
+from bot.history import event_log
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.events import NewEvent
-from bot.sessions.json import JsonObject, texts
-from bot.sessions.records import AuditRow
-from bot.sessions.values import InboxItem, Status, YieldReason
+from bot.sessions.events import JsonObject, NewEvent, texts
+from bot.sessions.inbox import InboxItem
+from bot.sessions.models import Status, YieldReason
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision
@@ -38,7 +38,7 @@ from policy.request import Hook
 class Admission:
     """Lets messages in."""
 
-    def __init__(self, gate: Gate, files: Files, observer: Observer, outbox: Outbox) -> None:
+    def __init__(self, gate: Gate, files: Attachments, observer: Observer, outbox: Outbox) -> None:
         self._gate = gate
         self._files = files
         self._observer = observer
@@ -70,7 +70,7 @@ class Admission:
         """
         said = (str(item.body["text"]), *texts(item.body, "quoted"))
         decision, row = self._decided(turn, item, said)
-        brought: tuple[Brought, ...] = ()
+        brought: tuple[ReceivedFile, ...] = ()
         if decision.verdict in MAY_GO_ON and attachments(item.body):
             await _begin(turn, row)
             brought = await self._files.bring(turn.standing, item, turn.folds.file_bytes, partial(_record, turn))
@@ -82,17 +82,17 @@ class Admission:
         clean = partial(self._gate.cleaned, decision=decision)
         text, *quoted = map(clean, said)
         brought = await self._files.keep(turn.standing, item, self._files.shown(brought, clean))
-        event = events.user_message(
+        event = event_log.user_message(
             turn.standing,
             item.sender,
             worded(text, quoted, brought),
-            item.label,
-            item.body.get("origin"),
-            [file.described() for file in brought],
+            label=item.label,
+            origin=item.body.get("origin"),
+            files=[file.described() for file in brought],
             authors=texts(item.body, AUTHORS),
         )
         heard = await self._observer.before(turn, item, decision.label_after)
-        await self._written(turn, item, event, heard, row, brought)
+        await self._written(turn, item, event, heard=heard, row=row, brought=brought)
         return None
 
     async def _written(
@@ -100,15 +100,16 @@ class Admission:
         turn: OpenTurn,
         item: InboxItem,
         event: NewEvent,
+        *,
         heard: Heard,
         row: AuditRow,
-        brought: tuple[Brought, ...],
+        brought: tuple[ReceivedFile, ...],
     ) -> None:
         """Write down that a message is let in, and tell its sender what was not taken of its files."""
         async with turn.lock:
             standing, record, began = turn.standing, turn.record, ()
             if item.position == record.position:
-                began = (events.turn_started(standing, record.attempt),)
+                began = (event_log.turn_started(standing, record.attempt),)
             else:
                 record = replace(record, joined=(*record.joined, item.position))
             after = replace(standing, taint=heard.label_after)
@@ -118,7 +119,7 @@ class Admission:
             deliveries = await turn.write(
                 events=(
                     *began,
-                    *events.taint_raised(standing, heard.label_after, cause),
+                    *event_log.taint_raised(standing, heard.label_after, cause),
                     *admitted,
                 ),
                 audit=(
@@ -141,7 +142,7 @@ class Admission:
         return decision, self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
 
     def _told(
-        self, turn: OpenTurn, item: InboxItem, brought: tuple[Brought, ...]
+        self, turn: OpenTurn, item: InboxItem, brought: tuple[ReceivedFile, ...]
     ) -> tuple[tuple[NewDelivery, ...], tuple[AuditRow, ...]]:
         """Return what a message's sender is told of its files, if there is anything.
 

@@ -12,16 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot import events, labelling
-from bot.clock import Clock
-from bot.gate.decisions import MAY_GO_ON
+from bot.access import labelling
+from bot.admission.wording import overheard
+from bot.core.clock import Clock
+from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
-from bot.intake.wording import overheard
-from bot.rate import RateLimiter
+from bot.gate.requests import MAY_GO_ON
+from bot.history import event_log
+from bot.sessions.audit import AuditRow
 from bot.sessions.events import NewEvent
-from bot.sessions.observed import NewObserved, Observed, ObservedStore
-from bot.sessions.records import AuditRow
-from bot.sessions.values import InboxItem
+from bot.sessions.inbox import InboxItem, NewObserved, Observed
+from bot.sessions.ports import ObservedStore
 from bot.turn import OpenTurn
 from channels.message import Address, How, Inbound
 from policy.labels import Label, join_all
@@ -107,16 +108,16 @@ class Observer:
         if not most or item.body.get("origin") is not None:
             return Heard(taint)
         opens, after = bool(item.body.get("opens")), turn.folds.overheard
-        found = await self._found(turn, item, home.place if opens else home, after, most)
+        found = await self._found(turn, item, where=home.place if opens else home, after=after, most=most)
         # Of what was kept beside another session nothing is to be passed over in this one.
         upto = found[-1].id if found and not opens else ""
         if home.thread and not opens and turn.standing.generation == _FIRST and turn.folds.foreign is None:
             # It may have begun with what was said to nobody in particular. After a reset that is forgotten.
-            said = await self._found(turn, item, home.place, "", _BEGINNINGS)
+            said = await self._found(turn, item, where=home.place, after="", most=_BEGINNINGS)
             found = [*(one for one in said if one.opens == home.thread), *found]
-        return self._decided(turn, item, taint, found, upto) if found else Heard(taint)
+        return self._decided(turn, item, taint, kept=found, upto=upto) if found else Heard(taint)
 
-    async def _found(self, turn: OpenTurn, item: InboxItem, where: Address, after: str, most: int) -> list[Observed]:
+    async def _found(self, turn: OpenTurn, item: InboxItem, *, where: Address, after: str, most: int) -> list[Observed]:
         """Return what was kept at a place before a message, without what is of people who are shut out by now."""
         sid, until, blocked = self._session_id(where), item.accepted_at, self._gate.document.blocked
         found = await self._store.observed(sid, after=after, until=until, now=turn.claim.now, most=most)
@@ -140,14 +141,16 @@ class Observer:
             and self._places.allows(str(address.place), identity)
         )
 
-    def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, kept: list[Observed], upto: str) -> Heard:
+    def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, *, kept: list[Observed], upto: str) -> Heard:
         standing, label = replace(turn.standing, taint=taint), join_all(one.label for one in kept)
         decision = self._gate.admit(standing, label, "\n".join(one.text for one in kept)).decision
         row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position, observed=len(kept))
         if decision.verdict not in MAY_GO_ON:
             return Heard(taint, audit=(row,))
         said = [(one.account, self._gate.cleaned(one.text, decision)[:LONGEST]) for one in kept]
-        event = events.observed(standing, overheard(said), label, upto, {self._author(one.account) for one in kept})
+        event = event_log.observed(
+            standing, overheard(said), label=label, upto=upto, authors={self._author(one.account) for one in kept}
+        )
         return Heard(decision.label_after, event, (row,))
 
 

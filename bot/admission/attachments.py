@@ -17,17 +17,17 @@ from typing import Final
 
 import anyio
 
-from bot.budget import Budget, BudgetError
+from bot.access.decision_context import DecisionContext
+from bot.admission.brought import ReceivedFile
+from bot.admission.kinds import OTHER, FileKind, beginning, nature
+from bot.admission.names import safe_name
+from bot.admission.transcription import Transcriber, TranscriptionError
+from bot.budgets import Budget, BudgetError
 from bot.config.files import FilesSettings
 from bot.gate.gate import Gate
-from bot.intake.brought import Brought
-from bot.intake.kinds import OTHER, Kind, beginning, nature
-from bot.intake.names import safe_name
-from bot.intake.transcriber import Transcriber, TranscriptionError
-from bot.sessions.json import JsonObject, objects, whole
-from bot.sessions.records import AuditRow
-from bot.sessions.values import InboxItem
-from bot.standing import Standing
+from bot.sessions.audit import AuditRow
+from bot.sessions.events import JsonObject, objects, whole
+from bot.sessions.inbox import InboxItem
 from bot.tools.labelled_files import FileRoot, UnusableError
 from channels.base import Channel, ChannelError, FileSource, LargeFileError
 from channels.message import Attachment
@@ -53,7 +53,7 @@ Record = Callable[[AuditRow], Awaitable[None]]
 """Puts a decision into the audit."""
 
 
-class Files:
+class Attachments:
     """Takes in the files of messages. `channels` are those of this process, by their names."""
 
     def __init__(
@@ -73,33 +73,37 @@ class Files:
         self._transcriber = transcriber
         self._budget = budget
 
-    async def bring(self, standing: Standing, item: InboxItem, kept: int, record: Record) -> tuple[Brought, ...]:
+    async def bring(
+        self, standing: DecisionContext, item: InboxItem, kept: int, record: Record
+    ) -> tuple[ReceivedFile, ...]:
         """Fetch the files of a message and look at them; nothing of them is kept yet.
 
         `kept` is how many bytes the files have that came in this generation before it. A decision on who hears a file
         is put into the audit by `record` before it is heard.
         """
         left = self._settings.total_megabytes * _MEGA - kept
-        brought = list[Brought]()
+        brought = list[ReceivedFile]()
         for number, one in enumerate(attachments(item.body), start=1):
-            file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", number, left)
+            file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", place=number, left=left)
             left -= len(file.content)
-            if file.nature.kind is Kind.TEXT:
+            if file.nature.kind is FileKind.TEXT:
                 found = beginning(file.content, self._looked_at + self._gate.longest_secret)
                 # What begins like a text and goes on otherwise is none.
                 file = replace(file, nature=OTHER) if found is None else self._saying(file, *found)
-            if file.nature.kind is Kind.AUDIO and self._transcriber is not None:
-                file = await self._heard(self._transcriber, standing, item, file, record)
+            if file.nature.kind is FileKind.AUDIO and self._transcriber is not None:
+                file = await self._heard(self._transcriber, standing, item, file, record=record)
             brought.append(file)
         return tuple(brought)
 
-    def shown(self, brought: Iterable[Brought], clean: Callable[[str], str]) -> tuple[Brought, ...]:
+    def shown(self, brought: Iterable[ReceivedFile], clean: Callable[[str], str]) -> tuple[ReceivedFile, ...]:
         """Return files as they may go on."""
         return tuple(file.shown(clean, self._settings.characters) for file in brought)
 
-    async def keep(self, standing: Standing, item: InboxItem, brought: Iterable[Brought]) -> tuple[Brought, ...]:
+    async def keep(
+        self, standing: DecisionContext, item: InboxItem, brought: Iterable[ReceivedFile]
+    ) -> tuple[ReceivedFile, ...]:
         """Keep files in the session's workspace, with the label of their message; the same again changes nothing."""
-        kept = list[Brought]()
+        kept = list[ReceivedFile]()
         for file in brought:
             if not file.problem:
                 place = self._root.workspace(standing.sid, standing.generation, *file.place)
@@ -110,9 +114,9 @@ class Files:
             kept.append(file)
         return tuple(kept)
 
-    async def _fetched(self, channel: str, one: Attachment, number: str, place: int, left: int) -> Brought:
+    async def _fetched(self, channel: str, one: Attachment, number: str, *, place: int, left: int) -> ReceivedFile:
         """Fetch one file, the `place`th of its message; `left` is how many bytes the conversation may still take."""
-        settings, file = self._settings, Brought(safe_name(self._gate.scrubbed(one.name)), number)
+        settings, file = self._settings, ReceivedFile(safe_name(self._gate.scrubbed(one.name)), number)
         if place > settings.per_message:
             return replace(file, problem=f"a message may bring {settings.per_message} files")
         most = min(settings.megabytes * _MEGA, left)
@@ -141,8 +145,14 @@ class Files:
             return await source.fetch(one, most)
 
     async def _heard(
-        self, transcriber: Transcriber, standing: Standing, item: InboxItem, file: Brought, record: Record
-    ) -> Brought:
+        self,
+        transcriber: Transcriber,
+        standing: DecisionContext,
+        item: InboxItem,
+        file: ReceivedFile,
+        *,
+        record: Record,
+    ) -> ReceivedFile:
         """Have what is said in a file written down, by whoever may hear it."""
         decision = self._gate.transcribe(standing, item.label, transcriber.name)
         row = self._gate.row(standing, Hook.AGENT_INVOCATION, decision, transcriber=transcriber.name, file=file.digest)
@@ -172,7 +182,7 @@ class Files:
         """How many characters of a text are looked at."""
         return self._settings.characters + _MARGIN
 
-    def _saying(self, file: Brought, text: str, more: bool = False) -> Brought:  # noqa: FBT001, FBT002 - as `beginning` says it
+    def _saying(self, file: ReceivedFile, text: str, more: bool = False) -> ReceivedFile:  # noqa: FBT001, FBT002 - as `beginning` says it
         """Return a file with what it says, as far as that is looked at. Secrets go before it is cut."""
         return replace(file, text=self._gate.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at)
 

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.intake.kinds import OTHER, Nature
-from bot.intake.names import safe_name
-from bot.sessions.json import JsonObject
-from policy.reading import WORKSPACE
+from bot.admission.kinds import OTHER, FileType
+from bot.admission.names import safe_name
+from bot.sessions.events import JsonObject
+from policy.document.reading import WORKSPACE
 
 FOLDER: Final = "incoming"
 """The folder of a workspace in which they are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class ReceivedFile:
     """A file of a message.
 
     `name` is what it is called here, `number` which of the message's it is. `content` is empty if it could not be had,
@@ -27,7 +27,7 @@ class Brought:
     number: str
     content: bytes = b""
     digest: str = ""
-    nature: Nature = OTHER
+    nature: FileType = OTHER
     text: str | None = None
     more: bool = False
     problem: str = ""
@@ -49,7 +49,7 @@ class Brought:
         sentence = f"not taken in, {self.problem}" if self.problem else self.remark
         return f"`{self.name}`: {sentence}" if sentence else ""
 
-    def shown(self, clean: Callable[[str], str], characters: int) -> "Brought":
+    def shown(self, clean: Callable[[str], str], characters: int) -> "ReceivedFile":
         """Return it as it may go on: with as much of its text as is shown, and with everything in it cleaned."""
         name, text = safe_name(clean(self.name)), None if self.text is None else clean(self.text)
         if text is None:

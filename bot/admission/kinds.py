@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What can be done with a file: its text read, a picture shown, what is said in it written down, or none of it."""
 
     TEXT = "text"
@@ -20,34 +20,34 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Nature:
+class FileType:
     """What a file is; `media_type` is the standard's name for it, and what it is called with `ending`."""
 
-    kind: Kind
+    kind: FileKind
     media_type: str
     ending: str = ""
 
 
-OTHER: Final = Nature(Kind.OTHER, "application/octet-stream")
-TEXT: Final = Nature(Kind.TEXT, "text/plain", "txt")
+OTHER: Final = FileType(FileKind.OTHER, "application/octet-stream")
+TEXT: Final = FileType(FileKind.TEXT, "text/plain", "txt")
 
-_MP4: Final = Nature(Kind.AUDIO, "audio/mp4", "m4a")
+_MP4: Final = FileType(FileKind.AUDIO, "audio/mp4", "m4a")
 _SIGNATURES: Final = (
-    (b"\x89PNG\r\n\x1a\n", Nature(Kind.PICTURE, "image/png", "png")),
-    (b"\xff\xd8\xff", Nature(Kind.PICTURE, "image/jpeg", "jpg")),
-    (b"GIF87a", Nature(Kind.PICTURE, "image/gif", "gif")),
-    (b"GIF89a", Nature(Kind.PICTURE, "image/gif", "gif")),
-    (b"OggS", Nature(Kind.AUDIO, "audio/ogg", "ogg")),
-    (b"ID3", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
-    (b"\xff\xfb", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
-    (b"\xff\xf3", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
-    (b"\xff\xf2", Nature(Kind.AUDIO, "audio/mpeg", "mp3")),
-    (b"fLaC", Nature(Kind.AUDIO, "audio/flac", "flac")),
-    (b"%PDF-", Nature(Kind.OTHER, "application/pdf", "pdf")),
-    (b"PK\x03\x04", Nature(Kind.OTHER, "application/zip", "zip")),
+    (b"\x89PNG\r\n\x1a\n", FileType(FileKind.PICTURE, "image/png", "png")),
+    (b"\xff\xd8\xff", FileType(FileKind.PICTURE, "image/jpeg", "jpg")),
+    (b"GIF87a", FileType(FileKind.PICTURE, "image/gif", "gif")),
+    (b"GIF89a", FileType(FileKind.PICTURE, "image/gif", "gif")),
+    (b"OggS", FileType(FileKind.AUDIO, "audio/ogg", "ogg")),
+    (b"ID3", FileType(FileKind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xfb", FileType(FileKind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xf3", FileType(FileKind.AUDIO, "audio/mpeg", "mp3")),
+    (b"\xff\xf2", FileType(FileKind.AUDIO, "audio/mpeg", "mp3")),
+    (b"fLaC", FileType(FileKind.AUDIO, "audio/flac", "flac")),
+    (b"%PDF-", FileType(FileKind.OTHER, "application/pdf", "pdf")),
+    (b"PK\x03\x04", FileType(FileKind.OTHER, "application/zip", "zip")),
 )
 _WITHIN: Final = MappingProxyType(
-    {b"WEBP": Nature(Kind.PICTURE, "image/webp", "webp"), b"WAVE": Nature(Kind.AUDIO, "audio/wav", "wav")}
+    {b"WEBP": FileType(FileKind.PICTURE, "image/webp", "webp"), b"WAVE": FileType(FileKind.AUDIO, "audio/wav", "wav")}
 )
 """What a file that begins with `RIFF` and its length goes on with."""
 
@@ -56,7 +56,7 @@ _CONTROLS: Final = frozenset(map(chr, range(32))) - set("\t\n\x0b\x0c\r\x1b")
 _HEAD: Final = 4096
 
 
-def nature(content: bytes, claimed: str = "") -> Nature:
+def nature(content: bytes, claimed: str = "") -> FileType:
     """Return what a file is.
 
     What may hold sound or a film is told apart by `claimed` alone, which its sender chose: it goes nowhere but where
@@ -70,7 +70,7 @@ def nature(content: bytes, claimed: str = "") -> Nature:
     if content[4:8] == b"ftyp":
         return _MP4 if claimed.startswith("audio/") or content[8:11] == b"M4A" else OTHER
     if content.startswith(b"\x1aE\xdf\xa3"):
-        return Nature(Kind.AUDIO, "audio/webm", "webm") if claimed.startswith("audio/") else OTHER
+        return FileType(FileKind.AUDIO, "audio/webm", "webm") if claimed.startswith("audio/") else OTHER
     return OTHER if beginning(content, _HEAD) is None else TEXT
 
 

@@ -12,10 +12,10 @@ from typing import Final, Protocol, cast
 import anyio
 import httpx2
 
+from bot.admission.kinds import FileType
 from bot.config.files import TranscriberSettings
-from bot.errors import ConfigError, LockgateError
-from bot.faults import Fault, refused, unreached
-from bot.intake.kinds import Nature
+from bot.core.errors import ConfigError, LockgateError
+from bot.core.faults import Fault, refused, unreached
 
 _LONGEST: Final = 1_000_000
 """Bytes of the longest answer that is read."""
@@ -42,7 +42,7 @@ class Transcriber(Protocol):
         """What the policy calls it, under `transcribers`."""
         ...
 
-    async def transcribe(self, content: bytes, nature: Nature) -> str:
+    async def transcribe(self, content: bytes, nature: FileType) -> str:
         """Return what is said in a file.
 
         Raises TranscriptionError: it was not written down.
@@ -68,7 +68,7 @@ class HttpTranscriber:
         """The model's name."""
         return self._settings.model
 
-    async def transcribe(self, content: bytes, nature: Nature) -> str:
+    async def transcribe(self, content: bytes, nature: FileType) -> str:
         """Return what is said in a file; its own name is nobody's business there.
 
         Raises TranscriptionError: the server did not write it down.

@@ -7,13 +7,13 @@ quotes, and what is in files. So nothing of that can look like the sender's own 
 from collections.abc import Iterable
 from typing import Final
 
-from bot.intake.brought import Brought
-from bot.intake.kinds import Kind
+from bot.admission.brought import ReceivedFile
+from bot.admission.kinds import FileKind
 
 _KILO: Final = 1000
 
 
-def worded(text: str, quoted: Iterable[str] = (), brought: Iterable[Brought] = ()) -> str:
+def worded(text: str, quoted: Iterable[str] = (), brought: Iterable[ReceivedFile] = ()) -> str:
     """Return a message with what it quotes and the files it brought."""
     quotes = (f"[quoted, written by somebody else]\n{_marked(one)}" for one in quoted)
     return "\n\n".join(filter(None, (text, *quotes, *map(_file, brought))))
@@ -25,7 +25,7 @@ def overheard(said: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join(("[said in this chat before, by others and not to you]", *texts))
 
 
-def _file(file: Brought) -> str:
+def _file(file: ReceivedFile) -> str:
     if file.problem:
         return f"[file {file.name}, not taken in: {file.problem}]"
     told = f"[file {file.name}, {_size(len(file.content))}, kept as {file.path}; {_held(file)}]"
@@ -35,17 +35,17 @@ def _file(file: Brought) -> str:
     return f"{told}\n{_marked(file.text)}{more}"
 
 
-def _held(file: Brought) -> str:
+def _held(file: ReceivedFile) -> str:
     match file.nature.kind:
-        case Kind.PICTURE:
+        case FileKind.PICTURE:
             return "a picture"
-        case Kind.TEXT:
+        case FileKind.TEXT:
             return "written by somebody else"
-        case Kind.AUDIO if file.text is not None:
+        case FileKind.AUDIO if file.text is not None:
             return "what is said in it, written down by a program"
-        case Kind.AUDIO:
+        case FileKind.AUDIO:
             return "nobody wrote down what is said in it"
-        case Kind.OTHER:
+        case FileKind.OTHER:
             return "it cannot be read here"
 
 

@@ -12,21 +12,21 @@ from typing import Final
 import anyio
 from pydantic import JsonValue
 
-from bot import events
+from bot.access.approvals import DENIED, UNANSWERED
+from bot.access.decision_context import Call, DecisionContext
 from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
-from bot.approvals import DENIED, UNANSWERED
-from bot.crossings import Prepared, Response
-from bot.errors import StoreError
+from bot.core.errors import StoreError
+from bot.delivery.alternatives import Alternatives, question
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.offers import Offers, question
-from bot.outbox import Outbox
+from bot.gate.results import CallDecision, ResultDecision
+from bot.history import event_log
+from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.audit import AuditRow
 from bot.sessions.events import NewEvent
-from bot.sessions.offers import Offer
-from bot.sessions.records import AuditRow
-from bot.standing import Call, Standing
 from bot.tools.references import notice
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -42,16 +42,16 @@ MOST_ASKED: Final = 10
 NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this one was not asked about"
 
 
-class Calls:
+class ToolRunner:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, room: Room, outbox: Outbox, offers: Offers) -> None:
+    def __init__(self, gate: Gate, room: Room, outbox: Outbox, offers: Alternatives) -> None:
         self._gate = gate
         self._room = room
         self._outbox = outbox
         self._offers = offers
 
-    async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[Prepared, ...]:
+    async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people.
 
         A result that is larger than what is left is put there as far as it fits, with a mark how to read on. Among
@@ -59,7 +59,7 @@ class Calls:
         """
         turn.open_calls = {call.id: call for call in calls}
         turn.begun_calls = context.decided
-        waiting = dict[str, Prepared]()
+        waiting = dict[str, CallDecision]()
         left = calls
         while left:
             for group in self._groups(left):
@@ -75,12 +75,12 @@ class Calls:
                 await self._refused(turn, context, prepared, NOT_ASKED)
         return asked[:MOST_ASKED]
 
-    async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[Prepared]:
+    async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[CallDecision]:
         """Take calls through at once and return those that wait for people.
 
         Raises what the first of them raised, the store's errors before others.
         """
-        asked = list[Prepared]()
+        asked = list[CallDecision]()
         try:
             async with anyio.create_task_group() as tasks:
                 for call in group:
@@ -90,7 +90,7 @@ class Calls:
             raise errors[0] from group_error
         return asked
 
-    async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[Prepared]) -> None:
+    async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[CallDecision]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
         await self._gate.read_call(call)
         async with turn.lock:
@@ -112,7 +112,9 @@ class Calls:
             response = await self._gate.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
 
-    async def _may_run(self, turn: OpenTurn, context: Context, prepared: Prepared, asked: list[Prepared]) -> bool:
+    async def _may_run(
+        self, turn: OpenTurn, context: Context, prepared: CallDecision, asked: list[CallDecision]
+    ) -> bool:
         """Say whether a call runs now; any other has a result, or is appended to `asked` as it ends the step."""
         if not prepared.in_doubt:
             overshot, offer = await self._overshot(turn, prepared)
@@ -131,7 +133,7 @@ class Calls:
             return False
         return True
 
-    async def _refused(self, turn: OpenTurn, context: Context, prepared: Prepared, refusal: str) -> None:
+    async def _refused(self, turn: OpenTurn, context: Context, prepared: CallDecision, refusal: str) -> None:
         """Close a call that is not made: one that was begun before may have taken effect all the same."""
         if prepared.in_doubt:
             await self._interrupted(turn, context, prepared)
@@ -140,7 +142,7 @@ class Calls:
             prepared = self._unapproved(turn, prepared, refusal)
         await self._denied(turn, context, prepared, refusal)
 
-    async def _overshot(self, turn: OpenTurn, prepared: Prepared) -> tuple[bool, Offer | None]:
+    async def _overshot(self, turn: OpenTurn, prepared: CallDecision) -> tuple[bool, Alternative | None]:
         """Say whether a read that could not be told here ends the turn, and what the asker may have in its place.
 
         In a shared chat it ends the turn even without an offer: a refusal there is told by a constant.
@@ -152,7 +154,7 @@ class Calls:
         offer = None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
         return offer is not None or turn.standing.destination.shared, offer
 
-    def _refusal(self, turn: OpenTurn, prepared: Prepared) -> str | None:
+    def _refusal(self, turn: OpenTurn, prepared: CallDecision) -> str | None:
         """Return what a call gets that is refused, by the gate or by people; None for one that is not."""
         if prepared.decision.verdict is Verdict.BLOCK:
             return self._gate.explained(prepared.decision, turn.standing.taint, prepared.call.tool)
@@ -160,7 +162,7 @@ class Calls:
             return answered(turn, prepared.call.id)
         return None
 
-    def _unapproved(self, turn: OpenTurn, prepared: Prepared, why: str) -> Prepared:
+    def _unapproved(self, turn: OpenTurn, prepared: CallDecision, why: str) -> CallDecision:
         """Return a call that needed an approval and has none as refused.
 
         People were asked openly, so what they answered is told openly, whatever the call refers to.
@@ -180,23 +182,23 @@ class Calls:
         if group:
             yield group
 
-    async def _allowed(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
+    async def _allowed(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
         """Write the decision down, and with it the taint the call will cause."""
         call, decision, standing = prepared.call, prepared.decision, turn.standing
-        written = [*events.taint_raised(standing, decision.label_after, call.tool)]
+        written = [*event_log.taint_raised(standing, decision.label_after, call.tool)]
         if call.id not in context.decided:
-            written.insert(0, events.tool_call(standing, call))
+            written.insert(0, event_log.tool_call(standing, call))
         # What is replaced in a call that refers to something is in the audit alone: it may be replaced in that, and no
         # event more or less may tell of it.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
             text = self._gate.explained(decision, standing.taint, call.tool)
-            written.append(events.decided(standing, prepared.hook, decision, call.tool, text))
+            written.append(event_log.decided(standing, prepared.hook, decision, about=call.tool, text=text))
         row = self._gate.row(standing, prepared.hook, decision, **_named(call))
         await turn.write(events=tuple(written), audit=(row,), use=prepared.use)
         context.decided.add(call.id)
 
     async def _further(
-        self, turn: OpenTurn, prepared: Prepared, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]
+        self, turn: OpenTurn, prepared: CallDecision, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]
     ) -> None:
         """Write down what was decided while a call runs, before it takes effect.
 
@@ -206,32 +208,34 @@ class Calls:
         if decision.verdict is not Verdict.ALLOW and not prepared.hold:
             tool = str(told["tool"])
             text = self._gate.explained(decision, turn.standing.taint, tool)
-            written.append(events.decided(turn.standing, hook, decision, tool, text))
+            written.append(event_log.decided(turn.standing, hook, decision, about=tool, text=text))
         await turn.write(events=tuple(written), audit=(self._gate.row(turn.standing, hook, decision, **told),))
 
-    async def _denied(self, turn: OpenTurn, context: Context, prepared: Prepared, text: str) -> None:
+    async def _denied(self, turn: OpenTurn, context: Context, prepared: CallDecision, text: str) -> None:
         """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`).
 
         One that tells of what the call refers to is held, as a result would be.
         """
         call, standing, outcome = prepared.call, turn.standing, "denied"
         why = self._gate.explained(prepared.decision, standing.taint, call.tool)
-        told = events.decided(standing, prepared.hook, prepared.decision, call.tool, why, prepared.beside)
+        told = event_log.decided(
+            standing, prepared.hook, prepared.decision, about=call.tool, text=why, label=prepared.beside
+        )
         if prepared.concealed:
             held = self._gate.kept(standing, prepared, text, standing.taint)
-            told = events.item_held(standing, held, told)
+            told = event_log.item_held(standing, held, told)
             text, outcome = notice(held, standing.taint), HELD
         written = [told]
-        written.append(events.tool_result(standing, call.id, call.tool, text, outcome, standing.taint))
+        written.append(event_log.tool_result(standing, call.id, call.tool, text, outcome=outcome, label=standing.taint))
         if call.id not in context.decided:
-            written.insert(0, events.tool_call(standing, call))
+            written.insert(0, event_log.tool_call(standing, call))
         row = self._gate.row(standing, prepared.hook, prepared.decision, **_named(call))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
         await turn.write(events=tuple(written), audit=(row,), use=use)
         context.add_result(call.id, call.tool, text, outcome)
 
-    async def _interrupted(self, turn: OpenTurn, context: Context, prepared: Prepared) -> None:
+    async def _interrupted(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
         """Close a call that was interrupted and that is not made again."""
         call, standing = prepared.call, turn.standing
         written = in_doubt(self._gate, standing, prepared)
@@ -239,44 +243,48 @@ class Calls:
         await turn.write(events=written, audit=(self._invocation(standing),))
         context.add_result(call.id, call.tool, str(result.body["text"]), str(result.body["outcome"]))
 
-    async def _responded(self, turn: OpenTurn, context: Context, prepared: Prepared, response: Response) -> None:
+    async def _responded(
+        self, turn: OpenTurn, context: Context, prepared: CallDecision, response: ResultDecision
+    ) -> None:
         """Write a result down with the decision on the model call that will read it, then deliver what it says."""
         call, standing = prepared.call, turn.standing
         outcome = HELD if response.held is not None else "failed" if response.failed else "ok"
         told: NewEvent | None = None
         if response.decision.verdict is not Verdict.ALLOW:
             text = self._gate.explained(response.decision, standing.taint, call.tool)
-            told = events.decided(standing, response.hook, response.decision, call.tool, text)
+            told = event_log.decided(standing, response.hook, response.decision, about=call.tool, text=text)
         if response.held is not None:
-            told = events.item_held(standing, response.held, told)
+            told = event_log.item_held(standing, response.held, told)
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call, response)
         written = [
             *(() if told is None else (told,)),
-            *(() if shown.held is None else (events.item_held(standing, shown.held),)),
-            *events.taint_raised(standing, response.label, call.tool),
-            events.tool_result(standing, call.id, call.tool, shown.text, outcome, response.label),
+            *(() if shown.held is None else (event_log.item_held(standing, shown.held),)),
+            *event_log.taint_raised(standing, response.label, call.tool),
+            event_log.tool_result(standing, call.id, call.tool, shown.text, outcome=outcome, label=response.label),
         ]
         if response.summary is not None:
-            written.append(events.summarized(after, response.summary))
+            written.append(event_log.summarized(after, response.summary))
         deliveries = await turn.write(
             events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
         )
         context.add_result(call.id, call.tool, shown.text, outcome)
         await self._outbox.deliver(deliveries)
 
-    def _fitted(self, turn: OpenTurn, after: Standing, context: Context, call: Call, response: Response) -> Fitted:
+    def _fitted(
+        self, turn: OpenTurn, after: DecisionContext, context: Context, call: Call, response: ResultDecision
+    ) -> Fitted:
         """Return what the model reads of a response, by the room that the session has `after` it."""
         room = self._room.left(after, context, len(turn.open_calls))
         if room is None or response.held is not None:
             return Fitted(response.text)
         return fitted(after, call, response.text, response.label, room, reads_on=self._room.reads_on(after))
 
-    def _invocation(self, standing: Standing) -> AuditRow:
+    def _invocation(self, standing: DecisionContext) -> AuditRow:
         return self._gate.row(standing, Hook.AGENT_INVOCATION, self._gate.invoke(standing))
 
 
-def in_doubt(gate: Gate, standing: Standing, prepared: Prepared) -> tuple[NewEvent, ...]:
+def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> tuple[NewEvent, ...]:
     """Return the events that close a call whose outcome nobody knows, the last of them its result.
 
     Of a call whose result is held that is held too: what it read may have decided whether it ended, and that one which
@@ -285,11 +293,16 @@ def in_doubt(gate: Gate, standing: Standing, prepared: Prepared) -> tuple[NewEve
     call, taint = prepared.call, standing.taint
     if not prepared.hold:
         # What success would have had is in the taint since the call was allowed.
-        return (events.tool_result(standing, call.id, call.tool, OUTCOME_UNKNOWN, "interrupted", taint),)
+        return (
+            event_log.tool_result(standing, call.id, call.tool, OUTCOME_UNKNOWN, outcome="interrupted", label=taint),
+        )
     label = gate.document.top if prepared.accepted is None else prepared.label
     held = gate.kept(standing, prepared, OUTCOME_UNKNOWN, label)
     told = notice(held, taint)
-    return (events.item_held(standing, held), events.tool_result(standing, call.id, call.tool, told, HELD, taint))
+    return (
+        event_log.item_held(standing, held),
+        event_log.tool_result(standing, call.id, call.tool, told, outcome=HELD, label=taint),
+    )
 
 
 def answered(turn: OpenTurn, call: str) -> str | None:

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from bot.agent.models import CROWDED, Asker, ModelError, OverBudgetError, Show, TooLargeError, unusable
+from bot.access.decision_context import DecisionContext
+from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, Show, TooLargeError, unusable
 from bot.agent.providers import Seat, Seats
 from bot.agent.window import Window, estimated
 from bot.gate.gate import Gate
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Usage
-from bot.standing import Standing
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import Usage
 from policy.decision import Verdict
 from policy.request import Hook
 
@@ -27,18 +27,18 @@ Record = Callable[[AuditRow], Awaitable[None]]
 class Chain:
     """Asks the first model, and the fall-backs if it does not answer."""
 
-    def __init__(self, seats: Seats, asker: Asker, gate: Gate) -> None:
+    def __init__(self, seats: Seats, asker: ModelClient, gate: Gate) -> None:
         self._seats = seats.all
         self._named = {seat.name: seat for seat in (*seats.all, *seats.choices)}
         self._asker = asker
         self._gate = gate
         self._refused: dict[str, int] = {}
 
-    def window(self, standing: Standing) -> Window:
+    def window(self, standing: DecisionContext) -> Window:
         """Return what the model that is asked first can read at once."""
         return self._window(self._order(standing)[0])
 
-    def crowded(self, standing: Standing, parameters: ModelRequestParameters) -> ModelError | None:
+    def crowded(self, standing: DecisionContext, parameters: ModelRequestParameters) -> ModelError | None:
         """Return the error for a model that cannot be asked since its tools alone fill its window, None if they do not.
 
         It is logged, for only the operator can mend it.
@@ -50,18 +50,18 @@ class Chain:
     def _window(self, seat: Seat) -> Window:
         return Window.of(seat, self._refused.get(seat.name))
 
-    def sees(self, standing: Standing) -> bool:
+    def sees(self, standing: DecisionContext) -> bool:
         """Say whether a model that may be asked sees pictures."""
         return any(seat.sees for seat in self._order(standing))
 
-    def _order(self, standing: Standing) -> tuple[Seat, ...]:
+    def _order(self, standing: DecisionContext) -> tuple[Seat, ...]:
         """Return the models in the order they are asked: the one that people chose, then the fall-backs."""
         first = self._named.get(self._gate.model(standing), self._seats[0])
         return (first, *(seat for seat in self._seats[1:] if seat is not first))
 
     async def ask(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         record: Record,

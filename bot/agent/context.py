@@ -21,13 +21,12 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from bot.access.decision_context import Call
 from bot.agent.pictures import NONE, Shown, has_picture, pictured
 from bot.agent.window import Messages
-from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.json import JsonObject
-from bot.sessions.log import Tail
-from bot.sessions.summaries import Summary
-from bot.standing import Call
+from bot.sessions.events import Event, EventType, JsonObject, NewEvent
+from bot.sessions.models import Summary
+from bot.sessions.transcript import Tail
 
 SUMMARIZED: Final = "What was said before this, summarized by a model:"
 

@@ -7,9 +7,9 @@ that is shown tells nothing that the rest would not, and a rule that looked at t
 from dataclasses import dataclass
 from typing import Final
 
-from bot.ids import held_id
-from bot.sessions.held import Held
-from bot.standing import Call, Standing, key
+from bot.access.decision_context import Call, DecisionContext, key
+from bot.core.ids import held_id
+from bot.sessions.events import DeferredResult
 from bot.tools.references import ADMIT
 from policy.labels import Label
 
@@ -28,10 +28,10 @@ class Fitted:
     """The part of a result that a model reads. `held` is the whole, None if it is held already or cannot be read on."""
 
     text: str
-    held: Held | None = None
+    held: DeferredResult | None = None
 
 
-def fitted(standing: Standing, call: Call, text: str, label: Label, room: int, *, reads_on: bool) -> Fitted:
+def fitted(standing: DecisionContext, call: Call, text: str, label: Label, room: int, *, reads_on: bool) -> Fitted:
     """Return what a model reads of a call's result: all of it, or as much as has room.
 
     `text` is what the result is, never a notice that stands for one that is held. `room` is in characters. `reads_on`
@@ -41,7 +41,7 @@ def fitted(standing: Standing, call: Call, text: str, label: Label, room: int, *
     if len(text) <= max(room, _LEAST):
         return Fitted(text)
     source, first = _source(standing, call, text)
-    held = source or Held(held_id(key(standing, call)), text, label, label)
+    held = source or DeferredResult(held_id(key(standing, call)), text, label, label)
     names = {"admit": ADMIT, "ref": held.ref, "all": len(held.text), "first": first + 1}
     mark = MARK if reads_on else CUT
     last = first + max(room - len(mark.format(last=len(held.text), **names)), _LEAST)
@@ -49,7 +49,7 @@ def fitted(standing: Standing, call: Call, text: str, label: Label, room: int, *
     return Fitted(shown, held if reads_on and source is None else None)
 
 
-def _source(standing: Standing, call: Call, text: str) -> tuple[Held | None, int]:
+def _source(standing: DecisionContext, call: Call, text: str) -> tuple[DeferredResult | None, int]:
     """Return which held item a text is of, and after how many of its characters it begins; None for one of none."""
     known = {one.ref: one for one in standing.held}
     whole = known.get(held_id(key(standing, call)))

@@ -8,8 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-from bot import events
-from bot.agent.calls import Calls
+from bot.agent.calls import ToolRunner
 from bot.agent.chain import Chain
 from bot.agent.context import Context, assemble, base, call_of, cuts, newest_summary, response_body, text_of
 from bot.agent.fitting import fitted
@@ -19,17 +18,17 @@ from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.room import Room
 from bot.agent.tails import Past
-from bot.crossings import Prepared
-from bot.gate.decisions import MAY_GO_ON
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.outbox import Outbox
+from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import CallDecision
+from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
 from bot.sessions.events import Event, EventType
-from bot.sessions.log import Tail
-from bot.sessions.records import AuditRow
-from bot.sessions.summaries import Summary
-from bot.sessions.values import YieldReason
+from bot.sessions.models import Summary, YieldReason
+from bot.sessions.transcript import Tail
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
 from policy.request import Hook
@@ -57,7 +56,7 @@ class Answer:
 class Waiting:
     """Calls wait for people."""
 
-    calls: tuple[Prepared, ...]
+    calls: tuple[CallDecision, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Overshot:
     `calls` are all of that step that have no result.
     """
 
-    calls: tuple[Prepared, ...]
+    calls: tuple[CallDecision, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class Agent:
         pictures: Pictures,
         gate: Gate,
         join: Join,
-        calls: Calls,
+        calls: ToolRunner,
         outbox: Outbox,
         instructions: str,
         steps: int,
@@ -214,7 +213,7 @@ class Agent:
         context.messages.append(response)
         if response.tool_calls:
             # Written with the step's first call, before that call runs.
-            turn.note(events.thinking(turn.standing, response_body(response)))
+            turn.note(event_log.thinking(turn.standing, response_body(response)))
         return response
 
     def _told(self, turn: OpenTurn) -> str:
@@ -266,7 +265,7 @@ class Agent:
             context.show(part, shown.text)
             if shown.held is not None:
                 async with turn.lock:
-                    await turn.write(events=(events.item_held(turn.standing, shown.held),))
+                    await turn.write(events=(event_log.item_held(turn.standing, shown.held),))
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
@@ -296,7 +295,7 @@ class Agent:
         summary = replace(summary, text=spoken.text)
         row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
         async with turn.lock:
-            event = replace(events.summarized(turn.standing, summary), carried=turn.carried())
+            event = replace(event_log.summarized(turn.standing, summary), carried=turn.carried())
             await turn.write(events=(event,), audit=(row,), context=turn.claim.state.generation_seq + upto)
         context.become(_from(turn, log, summary, context.pictures))
         if not self._holds(turn, context):

@@ -41,17 +41,17 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as Wishes
 from pydantic_ai.tools import ToolDefinition
 
+from bot.access.decision_context import DecisionContext
 from bot.agent.continued import continued
 from bot.agent.pictures import has_pictures, without_pictures
 from bot.agent.providers import Seat
 from bot.agent.window import most
-from bot.budget import Budget, BudgetError
+from bot.budgets import Budget, BudgetError
 from bot.config.model import ModelSettings, ProviderSettings
-from bot.errors import LockgateError
-from bot.faults import Fault, refused, unreached
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Usage
-from bot.standing import Standing
+from bot.core.errors import LockgateError
+from bot.core.faults import Fault, refused, unreached
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import Usage
 from bot.tools.base import Tool
 from bot.tools.references import offered
 
@@ -165,7 +165,7 @@ class _LargeError(_FailureError):
     """The request does not fit into the window, by what the provider says."""
 
 
-class Asker:
+class ModelClient:
     """Asks models one at a time, within the times and the budgets that the configuration gives."""
 
     def __init__(self, settings: ModelSettings, budget: Budget) -> None:
@@ -174,7 +174,7 @@ class Asker:
 
     async def ask(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         seat: Seat,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
@@ -219,7 +219,7 @@ class Asker:
 
     async def _paid(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         seat: Seat,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
@@ -302,7 +302,7 @@ class _Progress:
             await self._show(self._text)
 
 
-def _log_failed(standing: Standing, seat: Seat, fault: Fault, attempt: int) -> None:
+def _log_failed(standing: DecisionContext, seat: Seat, fault: Fault, attempt: int) -> None:
     """Log an attempt that failed; the owner is told of what they alone can mend."""
     facts = {
         "subject": f"model `{seat.name}`",
@@ -316,7 +316,7 @@ def _log_failed(standing: Standing, seat: Seat, fault: Fault, attempt: int) -> N
     _LOGGER.warning("a model did not answer", extra=facts)
 
 
-def unusable(standing: Standing, seat: Seat, fault: Fault) -> ModelError:
+def unusable(standing: DecisionContext, seat: Seat, fault: Fault) -> ModelError:
     """Return the error for a model that is not asked, which only the operator can mend, and log it."""
     _log_failed(standing, seat, fault, 0)
     return ModelError(UNUSABLE, detail=f"{seat.name}: {fault.cause}", again=False, mend=_mending(seat, fault))

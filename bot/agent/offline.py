@@ -25,7 +25,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.config.model import OFFLINE
-from bot.sessions.summaries import MOMENT
+from bot.sessions.models import MOMENT
 
 RECAP: Final = (
     "Summarize the conversation below in a few plain sentences, so that somebody can go on with it: what was asked, "

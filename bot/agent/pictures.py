@@ -14,8 +14,8 @@ from typing import Final, TypeGuard
 
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelRequestPart, UserPromptPart
 
-from bot.sessions.json import JsonObject, objects
-from bot.standing import Standing
+from bot.access.decision_context import DecisionContext
+from bot.sessions.events import JsonObject, objects
 from bot.tools.labelled_files import AbsentError, FileRoot, UnusableError
 
 Shown = Mapping[str, BinaryContent]
@@ -36,7 +36,7 @@ class Pictures:
     def __init__(self, root: FileRoot) -> None:
         self._root = root
 
-    async def of(self, standing: Standing, messages: Sequence[JsonObject]) -> Shown:
+    async def of(self, standing: DecisionContext, messages: Sequence[JsonObject]) -> Shown:
         """Return the pictures that came with messages, as many as are shown."""
         found, left = dict[str, BinaryContent](), _TOGETHER
         for file in reversed([file for body in messages for file in objects(body, "files")]):
@@ -51,7 +51,7 @@ class Pictures:
                 break
         return found
 
-    def _read(self, standing: Standing, path: str, size: int, digest: str) -> bytes:
+    def _read(self, standing: DecisionContext, path: str, size: int, digest: str) -> bytes:
         """Return the bytes of this digest, nothing if they are not there."""
         place = self._root.workspace(standing.sid, standing.generation, *path.split("/")[1:])
         try:

@@ -20,8 +20,8 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
 from bot.agent import offline
 from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
-from bot.errors import ConfigError
-from bot.faults import place
+from bot.core.errors import ConfigError
+from bot.core.faults import place
 from policy.errors import nearest
 
 Maker = Callable[[str], Model]

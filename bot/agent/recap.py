@@ -13,19 +13,18 @@ from typing import Final
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
+from bot.access.decision_context import DecisionContext
 from bot.agent.chain import Chain, Record
 from bot.agent.context import cuts, newest_summary, response_from, text_of
 from bot.agent.models import ModelError
 from bot.agent.offline import RECAP
 from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
+from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
-from bot.sessions.log import Tail
-from bot.sessions.port import AuditStore
-from bot.sessions.records import AuditRow
-from bot.sessions.summaries import Recapped, Summary
-from bot.sessions.values import Usage
-from bot.standing import Standing
+from bot.sessions.models import Recapped, Summary, Usage
+from bot.sessions.ports import AuditStore
+from bot.sessions.transcript import Tail
 from policy.decision import Verdict
 from policy.request import Hook
 
@@ -48,7 +47,7 @@ class Recap:
         self._gate = gate
         self._audit = audit
 
-    async def __call__(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
+    async def __call__(self, standing: DecisionContext, events: tuple[Event, ...], topic: str) -> Recapped:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
@@ -65,7 +64,7 @@ class Recap:
         return Recapped(summary, usage)
 
     async def write(
-        self, standing: Standing, log: Tail, upto: int, topic: str, record: Record
+        self, standing: DecisionContext, log: Tail, upto: int, topic: str, record: Record
     ) -> tuple[Summary, Usage]:
         """Return a recap of the first `upto` events of a generation; the decision on the first model is the caller's.
 

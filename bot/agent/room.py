@@ -4,12 +4,12 @@ from typing import Final
 
 from pydantic_ai.models import ModelRequestParameters
 
+from bot.access.decision_context import DecisionContext
 from bot.agent.chain import Chain
 from bot.agent.context import Context
 from bot.agent.models import ModelError, toolset
 from bot.agent.window import estimated
 from bot.gate.gate import Gate
-from bot.standing import Standing
 from bot.tools.references import ADMIT
 
 TOO_LARGE: Final = "this is more than the model can read at once; `/reset` starts anew"
@@ -23,7 +23,7 @@ class Room:
         self._gate = gate
         self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
 
-    def parameters(self, standing: Standing) -> ModelRequestParameters:
+    def parameters(self, standing: DecisionContext) -> ModelRequestParameters:
         """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
         offered = self._gate.offered(standing)
         names = tuple(tool.name for tool in offered)
@@ -31,28 +31,28 @@ class Room:
             self._toolsets[names] = toolset(offered)
         return self._toolsets[names]
 
-    def holds(self, standing: Standing, context: Context) -> bool:
+    def holds(self, standing: DecisionContext, context: Context) -> bool:
         """Say whether a context fits."""
         return self._chain.window(standing).holds(context.messages, self.parameters(standing))
 
-    def full(self, standing: Standing, detail: str = "") -> ModelError:
+    def full(self, standing: DecisionContext, detail: str = "") -> ModelError:
         """Return the error for what does not fit however little is left of the conversation."""
         crowded = self._chain.crowded(standing, self.parameters(standing))
         return crowded or ModelError(TOO_LARGE, detail=detail, again=False)
 
-    def half(self, standing: Standing, context: Context) -> bool:
+    def half(self, standing: DecisionContext, context: Context) -> bool:
         """Say whether a context leaves half of the window free, for a recap and what comes."""
         tokens = self._chain.window(standing).tokens
         return tokens is None or estimated(context.messages, self.parameters(standing)) <= tokens // 2
 
-    def reads_on(self, standing: Standing) -> bool:
+    def reads_on(self, standing: DecisionContext) -> bool:
         """Say whether a session can read what is held, from any place in it."""
         return any(tool.name == ADMIT for tool in self._gate.offered(standing))
 
-    def share(self, standing: Standing, results: int) -> int | None:
+    def share(self, standing: DecisionContext, results: int) -> int | None:
         """Return how many characters each of `results` of one step may always have, None if nobody knows."""
         return self._chain.window(standing).share(results)
 
-    def left(self, standing: Standing, context: Context, results: int) -> int | None:
+    def left(self, standing: DecisionContext, context: Context, results: int) -> int | None:
         """Return how many characters each of the next `results` of a step may have, None if nobody knows."""
         return self._chain.window(standing).room(context.messages, self.parameters(standing), results)

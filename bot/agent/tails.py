@@ -1,9 +1,9 @@
 """What this process remembers of the sessions that it worked on, so that a turn after another reads what is new alone.
 
-It remembers what a log comes to (`bot.folds`) and the context that it makes, never more than the log told: what a turn
-writes is read back when the session is claimed again. The store's record decides whether that is still true. Another
-generation, another recap to begin with, a log that is shorter, or whose event at that place is another one, as after a
-failover that lost the newest: then all is read anew. So it does not matter who wrote meanwhile.
+It remembers what a log comes to (`bot.history.folds`) and the context that it makes, never more than the log told: what
+a turn writes is read back when the session is claimed again. The store's record decides whether that is still true.
+Another generation, another recap to begin with, a log that is shorter, or whose event at that place is another one, as
+after a failover that lost the newest: then all is read anew. So it does not matter who wrote meanwhile.
 
 At most `SESSIONS` are remembered, of about `EACH` bytes each and `TOGETHER` bytes together; the one that was worked on
 longest ago is forgotten first. What is larger is read again for each of its turns.
@@ -15,11 +15,11 @@ from typing import Final
 
 from bot.agent.context import Context, assemble, base, go_on
 from bot.agent.window import CHARACTERS
-from bot.folds import Folds
-from bot.recall import recalled
+from bot.history.folds import Folds
+from bot.history.recall import recalled
 from bot.sessions.events import Event
-from bot.sessions.port import SessionStore
-from bot.sessions.values import Claim, Known
+from bot.sessions.models import Claim, ReadPosition
+from bot.sessions.ports import SessionStore
 
 SESSIONS: Final = 1000
 EACH: Final = 16_000_000
@@ -42,7 +42,7 @@ class Past:
 class _Remembered:
     """`last` is the last event that it counts, by which the log is known again; `size` is in bytes."""
 
-    known: Known
+    known: ReadPosition
     last: Event
     past: Past
     size: int
@@ -61,7 +61,7 @@ class Tails:
         self._kept = OrderedDict[str, _Remembered]()
         self._size = 0
 
-    def known(self, sid: str) -> Known | None:
+    def known(self, sid: str) -> ReadPosition | None:
         """Return up to where a session was read, None if nothing of it is remembered."""
         kept = self._kept.get(sid)
         return None if kept is None else kept.known
@@ -82,7 +82,7 @@ class Tails:
                 found = (*await self._store.events(claim.sid, after=state.context_seq - 1, limit=found[0].seq), *found)
             whole = await recalled(self._store, state, found)
             past = Past(whole.folds, assemble(whole.tail, base(whole.tail)))
-        known = Known(state.generation, state.context_seq, state.seq)
+        known = ReadPosition(state.generation, state.context_seq, state.seq)
         self._keep(claim.sid, _Remembered(known, found[-1], past, _size(past)))
         return past
 

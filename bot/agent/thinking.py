@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.agent.chain import Chain
-from bot.agent.models import Asker
+from bot.agent.models import ModelClient
 from bot.agent.providers import Maker, Seats, seats
 from bot.agent.recap import Recap
-from bot.budget import Budget
+from bot.budgets import Budget
 from bot.config.model import ModelSettings
 from bot.gate.gate import Gate
-from bot.sessions.port import AuditStore
+from bot.sessions.ports import AuditStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +35,5 @@ def thinking(
     Raises ConfigError: a configured model cannot be used.
     """
     made = seats(settings, environment, maker)
-    chain = Chain(made, Asker(settings, budget), gate)
+    chain = Chain(made, ModelClient(settings, budget), gate)
     return Thinking(made, chain, Recap(chain, gate, audit))

@@ -6,13 +6,13 @@ What an adapter tells goes one way, through the router. Their libraries are impo
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from bot.authorize import at_least
-from bot.clock import SystemClock
+from bot.access.authorize import at_least
 from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings, InstallSettings, SlackSettings, WebhookSettings
-from bot.errors import ConfigError
+from bot.core.clock import SystemClock
+from bot.core.errors import ConfigError
 from channels.base import Platform
-from policy.document import Document
+from policy.document.model import Document
 from policy.request import Role
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _HIDDEN: Final = frozenset({"quit"})
 def platforms(
     settings: ChannelsSettings,
     environment: Mapping[str, str],
+    *,
     lease: "Lease",
     vault: "Callable[[], Vault]",
     in_force: "Callable[[], Document]",

@@ -12,63 +12,63 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from bot.alerts import Alerts
-from bot.authorize import Caller
-from bot.budget import budget
-from bot.chains import Chains
-from bot.clock import Clock, SystemClock
+from bot.access.authorize import Caller
+from bot.access.pairing import Pairing
+from bot.access.session_ids import SessionIds
+from bot.admission.ambient import Observer
+from bot.app.adapters import platforms
+from bot.app.extensions import BUILT_IN, Extensions
+from bot.app.first_run import FILES, WORKSPACES, seed
+from bot.app.keys import Secrets
+from bot.audit.anchors import AnchoredChains
+from bot.audit.visibility import AuditTrail
+from bot.budgets import budget
 from bot.commands.base import CommandContext
 from bot.config.model import Config
-from bot.conversations import Conversations
-from bot.copies import Copies
-from bot.courier import Courier
-from bot.errors import ElsewhereError, StoreGoneError
-from bot.exporting import Exporter
+from bot.core.clock import Clock, SystemClock
+from bot.core.errors import ElsewhereError, StoreGoneError
+from bot.core.ids import Ids
+from bot.core.logs import bound
+from bot.core.rate_limiter import RateLimiter
+from bot.delegation.handoff import Handoff
+from bot.delegation.spawn import Spawner
+from bot.delivery.alerts import Alerts
+from bot.delivery.alternatives import Alternatives
+from bot.delivery.holding import Holding
+from bot.delivery.outbox import Outbox
+from bot.delivery.question_updates import QuestionUpdates
+from bot.delivery.rate_limits import RATES, RateLimits
+from bot.delivery.relay import Relay
+from bot.diagnostics import Diagnostics
+from bot.export import Exporter
 from bot.failures import Failures
 from bot.gate.gate import Gate
-from bot.health import Health
-from bot.holding import Holding
-from bot.ids import Ids
-from bot.installation import Secrets
-from bot.intake.observed import Observer
-from bot.lease import LeaseKeeper
-from bot.logs import bound
-from bot.loops import Loops
+from bot.ingress.bot_loop_guard import BotLoopGuard
+from bot.ingress.memberships import Memberships
+from bot.ingress.new_chats import NewChats
+from bot.ingress.router import Router
 from bot.mcp.servers import Servers
-from bot.memberships import Memberships
-from bot.mind import Mind
-from bot.newcomers import Newcomers
-from bot.offers import Offers
-from bot.outbox import Outbox
-from bot.pacing import RATES, Pacing
-from bot.parts import BUILT_IN, Parts
-from bot.platforms import platforms
-from bot.post import Post
+from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
-from bot.rate import RateLimiter
-from bot.reload import Reloader, Tell, named
-from bot.router import Router
-from bot.seed import FILES, WORKSPACES, seed
-from bot.sessions.kin import Caps
-from bot.spawning import Spawner
+from bot.sessions.delegation import Caps
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.strangers import Strangers
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
-from bot.trail import Trail
+from bot.worker.lease import LeaseKeeper
+from bot.worker.model_loader import ModelLoader
 from channels.base import Answer, Audience, Channel, Platform, Vault
 from channels.message import Address, Inbound, Membership, Moved
 
 if TYPE_CHECKING:
+    from bot.admission.transcription import Transcriber
     from bot.agent.thinking import Thinking
-    from bot.endings import Endings
-    from bot.intake.transcriber import Transcriber
     from bot.store.redis_store import RedisStore
-    from bot.worker import Worker
+    from bot.worker.finish import TurnFinisher
+    from bot.worker.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
 
@@ -94,14 +94,14 @@ class App:
         listened: Sequence[Platform],
         clock: Clock,
         environment: Mapping[str, str],
-        parts: Parts,
+        parts: Extensions,
     ) -> None:
         self.config = config
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.conversations = Conversations(store, secrets.session)
-        self.chains = Chains(store, config.data_dir / "anchors", secrets.audit)
+        self.conversations = SessionIds(store, secrets.session)
+        self.chains = AnchoredChains(store, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
         self.failures = Failures(self.vault, clock, store.process)
@@ -114,7 +114,7 @@ class App:
         web = WebFetch(Connector(parts.resolve, config.web.private), config.web)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store, self.ids, config)
-        self.mind = Mind(self._made_thinking)
+        self.mind = ModelLoader(self._made_thinking)
         built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
         added = parts.tools(self.files, store)
         tools = (*built_in, *self.servers.tools, *added)
@@ -122,14 +122,18 @@ class App:
         self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
-        self.reloader = Reloader(self.gate, config, environment, arguments, store, named(store.process))
+        self.reloader = PolicyReloader(
+            self.gate, config, environment=environment, tools=arguments, store=store, process=named(store.process)
+        )
         self.quarantine = Quarantine(store)
-        self.strangers = Strangers(store, self.ids, secrets.session)
+        self.strangers = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
-        self.offers = Offers(store, self.gate, self.ids, self.session_id, config.limits.approval_minutes * 60_000)
+        self.offers = Alternatives(
+            store, self.gate, self.ids, session_id=self.session_id, life=config.limits.approval_minutes * 60_000
+        )
         self.outbox = self._outbox()
-        self.copies = Copies(store, self.gate, self.outbox)
-        self.newcomers = Newcomers(store, self.gate, self.outbox, clock)
+        self.copies = QuestionUpdates(store, self.gate, self.outbox)
+        self.newcomers = NewChats(store, self.gate, self.outbox, clock)
         self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
         self._observer = Observer(store, self.gate, self.session_id, clock)
         self.router = self._router()
@@ -137,7 +141,13 @@ class App:
     def _spawner(self) -> Spawner:
         limits = self.config.limits
         caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
-        return Spawner(self.store, self.session_id, caps, limits.background_minutes, limits.endorsed_bits)
+        return Spawner(
+            self.store,
+            self.session_id,
+            caps=caps,
+            minutes=limits.background_minutes,
+            endorsed_bits=limits.endorsed_bits,
+        )
 
     def vault(self) -> Vault:
         """Return what adapters keep things in, encrypted."""
@@ -170,18 +180,18 @@ class App:
             config=self.config,
             strangers=self.strangers,
             budget=self._budget,
-            trail=Trail(self.store, self.chains, lambda: self.gate.document.top),
+            trail=AuditTrail(self.store, self.chains, lambda: self.gate.document.top),
             health=self._health(),
         )
 
-    def _health(self) -> Health:
-        return Health(
+    def _health(self) -> Diagnostics:
+        return Diagnostics(
             self.config,
             self._environment,
-            self.store.complaints,
-            self.listened,
-            self.failures,
-            self.store,
+            complaints=self.store.complaints,
+            listened=self.listened,
+            failures=self.failures,
+            sessions=self.store,
             offered=lambda: self.gate.tools,
         )
 
@@ -192,7 +202,7 @@ class App:
         """
         await self._start(tell)
         await asyncio.to_thread(self.gate.load)
-        await asyncio.to_thread(import_module, "bot.worker")
+        await asyncio.to_thread(import_module, "bot.worker.worker")
         thinking = await self.mind.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
@@ -235,7 +245,7 @@ class App:
         await self.mind.close()
 
     def _alerts(self) -> Alerts:
-        return Alerts(self.failures, self.store, self.gate, self.outbox, self.clock)
+        return Alerts(self.failures, self.store, gate=self.gate, outbox=self.outbox, clock=self.clock)
 
     def _outbox(self) -> Outbox:
         return Outbox(
@@ -244,18 +254,18 @@ class App:
             channels=self._channels,
             gate=self.gate,
             sender=self.store.process,
-            post=Post(self.store, self.config.limits.endorsed_bits),
+            post=Handoff(self.store, self.config.limits.endorsed_bits),
             holding=Holding(self.store, self.store, self.gate, self.clock),
             offers=self.offers,
             clock=self.clock,
             ids=self.ids,
             in_force=self.reloader.current,
-            pacing=Pacing(self.store, RATES),
+            pacing=RateLimits(self.store, RATES),
             hours=self.config.limits.delivery_hours,
         )
 
-    def _courier(self) -> Courier:
-        return Courier(
+    def _courier(self) -> Relay:
+        return Relay(
             wake=self.store,
             outbox=self.outbox,
             copies=self.copies,
@@ -277,7 +287,7 @@ class App:
             context=self.command_context,
             conversations=self.conversations,
             observer=self._observer,
-            loops=Loops(self.store, self.gate, self.outbox, self.clock, self.config.channels.bots),
+            loops=BotLoopGuard(self.store, self.gate, self.outbox, clock=self.clock, bots=self.config.channels.bots),
             quarantine=self.quarantine,
             interrupt=self._interrupt,
             longest=self.config.limits.message_characters,
@@ -314,21 +324,21 @@ class App:
         return thinking(config, self._environment, self.gate, self.store, self._budget, parts.model)
 
     def _made_transcriber(self) -> "Transcriber | None":
-        from bot.intake.transcriber import transcriber
+        from bot.admission.transcription import transcriber
 
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
     def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
-        from bot.agent.calls import Calls
+        from bot.admission.admission import Admission
+        from bot.admission.attachments import Attachments
+        from bot.agent.calls import ToolRunner
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
         from bot.agent.room import Room
-        from bot.intake.admission import Admission
-        from bot.intake.files import Files
-        from bot.worker import Worker
+        from bot.worker.worker import Worker
 
         limits = self.config.limits
-        files = Files(
+        files = Attachments(
             channels=self._channels,
             gate=self.gate,
             root=self.files,
@@ -345,7 +355,7 @@ class App:
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=Calls(self.gate, room, self.outbox, self.offers),
+            calls=ToolRunner(self.gate, room, self.outbox, self.offers),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=limits.model_steps,
@@ -368,13 +378,13 @@ class App:
             interval=_SWEEP_SECONDS,
         )
 
-    def _endings(self) -> "Endings":
-        from bot.endings import Endings
-        from bot.undelivered import Undelivered
+    def _endings(self) -> "TurnFinisher":
+        from bot.delivery.undelivered import Undelivered
+        from bot.worker.finish import TurnFinisher
 
         limits = self.config.limits
         undelivered = Undelivered(self.store, self.gate, limits.delivery_hours)
-        return Endings(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
+        return TurnFinisher(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
 
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.
@@ -399,7 +409,7 @@ async def open_app(
     config: Config,
     channels: Sequence[Channel],
     environment: Mapping[str, str] = os.environ,
-    parts: Parts = BUILT_IN,
+    parts: Extensions = BUILT_IN,
     *,
     listening: bool = False,
 ) -> AsyncGenerator[App]:
@@ -421,7 +431,11 @@ async def open_app(
             store=store,
             channels=channels,
             listened=platforms(
-                config.channels, environment, store, lambda: store.vault(secrets.vault), lambda: app.gate.document
+                config.channels,
+                environment,
+                lease=store,
+                vault=lambda: store.vault(secrets.vault),
+                in_force=lambda: app.gate.document,
             )
             if listening
             else (),

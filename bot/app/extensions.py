@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bot.sessions.port import SessionStore
+from bot.sessions.ports import SessionStore
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Resolve, system_resolver
@@ -12,11 +12,11 @@ from bot.tools.web_connection import Resolve, system_resolver
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from bot.intake.transcriber import Transcriber
+    from bot.admission.transcription import Transcriber
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Extensions:
     """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up.
 
     `transcriber` writes down what is said in recordings, in the place of the configured one.
@@ -28,5 +28,5 @@ class Parts:
     transcriber: "Transcriber | None" = None
 
 
-BUILT_IN: Final = Parts()
+BUILT_IN: Final = Extensions()
 """Nothing beside what Lockgate brings."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from bot.errors import OperatorError
+from bot.core.errors import OperatorError
 
 _PRIVATE: Final = 0o700
 

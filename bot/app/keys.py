@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bot import audit
+from bot.audit import chain
 from bot.config.model import Config
 from bot.secrets import Keyring
 
@@ -36,7 +36,7 @@ class Secrets:
 
         def secret(variable: str, name: str) -> bytes:
             written = environment.get(variable)
-            return audit.parse_key(written) if written else audit.load_or_create_key(folder / name)
+            return chain.parse_key(written) if written else chain.load_or_create_key(folder / name)
 
         return Secrets(
             secret(AUDIT_KEY_VARIABLE, "audit"),
@@ -49,7 +49,7 @@ class Secrets:
 def _vault(written: str, folder: Path) -> tuple[bytes, ...]:
     """Return the keys in an environment value, separated by commas, else the one in its file and the one before it."""
     if written:
-        return tuple(audit.parse_key(key.strip()) for key in written.split(","))
+        return tuple(chain.parse_key(key.strip()) for key in written.split(","))
     before = folder / "vault.old"
-    newest = audit.load_or_create_key(folder / "vault")
-    return (newest, audit.load_or_create_key(before)) if before.exists() else (newest,)
+    newest = chain.load_or_create_key(folder / "vault")
+    return (newest, chain.load_or_create_key(before)) if before.exists() else (newest,)

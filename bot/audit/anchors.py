@@ -1,6 +1,6 @@
 """The audit chains of an installation: read, checked, and their heads kept outside the store.
 
-What a chain is and when it holds is said in `bot.audit`; here the store's records and the file of anchors come
+What a chain is and when it holds is said in `bot.audit.chain`; here the store's records and the file of anchors come
 together. Nothing is written to a chain from here.
 """
 
@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bot import audit
-from bot.errors import DiskError, SchemaError, StoreError
-from bot.sessions.port import AuditStore
-from bot.sessions.records import AuditRecord
+from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
+from bot.core.errors import DiskError, SchemaError, StoreError
+from bot.sessions.audit import AuditRecord
+from bot.sessions.ports import AuditStore
 
 OUTSIDE: Final = "audit"
 """The chain for decisions outside any session."""
@@ -27,15 +27,15 @@ _TOGETHER: Final = 2000
 """Heads that a walk keeps in memory before it writes them down."""
 
 
-class Chains:
+class AnchoredChains:
     """The chains of a store, the anchors in a file, and the key that both are made with."""
 
     def __init__(self, store: AuditStore, anchors: Path, key: bytes) -> None:
         self._store = store
-        self._anchors = audit.AnchorFile(anchors, key)
+        self._anchors = AnchorFile(anchors, key)
         self._key = key
 
-    async def anchored(self) -> Mapping[str, audit.Head]:
+    async def anchored(self) -> Mapping[str, Head]:
         """Return the newest anchored head of every chain. Raises OperatorError: the file was tampered with."""
         return await asyncio.to_thread(self._anchors.heads)
 
@@ -50,21 +50,21 @@ class Chains:
                 yield record
             after = page[-1].n
 
-    async def verify(self, chain: str) -> audit.Intact | audit.Broken:
+    async def verify(self, chain: str) -> Intact | Broken:
         """Check a chain against the store's head and the newest anchor; one that cannot be read does not hold."""
-        anchor = (await self.anchored()).get(chain, audit.EMPTY)
+        anchor = (await self.anchored()).get(chain, EMPTY)
         try:
             head = await self._store.head(chain)
         except SchemaError:
-            return audit.Broken(1, "what the store says of its end cannot be read")
+            return Broken(1, "what the store says of its end cannot be read")
         records, unread = await self._readable(chain)
         if await self._store.head(chain) != head:
             # It grew while it was read: what came after the head that is compared is for the next time.
             records = records[: head[0]]
         # A long chain takes its time.
-        found = await asyncio.to_thread(audit.verify, chain, records, head, anchor, self._key)
-        if unread and (isinstance(found, audit.Intact) or found.n >= unread):
-            return audit.Broken(unread, f"record {unread} cannot be read")
+        found = await asyncio.to_thread(verify, chain, records, claimed=head, anchor=anchor, key=self._key)
+        if unread and (isinstance(found, Intact) or found.n >= unread):
+            return Broken(unread, f"record {unread} cannot be read")
         return found
 
     async def _readable(self, chain: str) -> tuple[list[AuditRecord], int]:
@@ -95,7 +95,7 @@ class Chains:
         """Keep the heads outside the store that this process wrote or met since the last time."""
         await self._keep(self._store.moved())
 
-    async def _keep(self, heads: Mapping[str, audit.Head]) -> None:
+    async def _keep(self, heads: Mapping[str, Head]) -> None:
         await asyncio.to_thread(self._anchors.record, heads)
         self._store.anchored(heads)
 
@@ -130,7 +130,7 @@ class Chains:
             await asyncio.sleep(seconds)
             # Where they cannot be kept, `anchoring` tells that, and the next walk tries again.
             with suppress(StoreError, DiskError):
-                heads = dict[str, audit.Head]()
+                heads = dict[str, Head]()
                 async for chain, head in self._store.heads(idly=True):
                     heads[chain] = head
                     if len(heads) == _TOGETHER:

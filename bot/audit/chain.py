@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from bot import ids
-from bot.errors import DiskError, OperatorError
-from bot.sessions.records import AuditRecord, AuditRow
+from bot.core import ids
+from bot.core.errors import DiskError, OperatorError
+from bot.sessions.audit import AuditRecord, AuditRow
 
 Head = tuple[int, str]
 """Number and hash of a chain's last record; (0, "") for an empty chain."""
@@ -51,7 +51,7 @@ def _short(digest: bytes) -> str:
     return urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
-def chained(key: bytes, chain: str, head: Head, rows: Sequence[AuditRow], ts: int) -> list[AuditRecord]:
+def chained(key: bytes, chain: str, head: Head, rows: Sequence[AuditRow], *, ts: int) -> list[AuditRecord]:
     """Return the records that continue a chain from its head."""
     n, previous = head
     previous = previous or genesis(chain)
@@ -81,7 +81,7 @@ class Broken:
     reason: str
 
 
-def verify(chain: str, records: Iterable[AuditRecord], claimed: Head, anchor: Head, key: bytes) -> Intact | Broken:
+def verify(chain: str, records: Iterable[AuditRecord], *, claimed: Head, anchor: Head, key: bytes) -> Intact | Broken:
     """Check a whole chain, from its first record.
 
     `claimed` is the head the store believes in, `anchor` the newest one kept outside the store (`EMPTY` if there

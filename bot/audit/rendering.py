@@ -7,8 +7,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.clock import moment
-from bot.sessions.records import AuditRecord, AuditRow
+from bot.core.clock import moment
+from bot.sessions.audit import AuditRecord, AuditRow
 
 HEADS: Final = ("time (UTC)", "kind", "actor", "account", "hook", "verdict", "rules", "taint")
 

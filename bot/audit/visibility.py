@@ -12,16 +12,16 @@ from heapq import nlargest
 from math import inf
 from typing import Final, Protocol
 
-from bot.audit import Intact
-from bot.chains import OUTSIDE, Chains
-from bot.errors import SchemaError
-from bot.labelling import CONFIGURED
-from bot.sessions.json import JsonObject
-from bot.sessions.kin import SESSION
-from bot.sessions.port import AuditStore, SessionStore
-from bot.sessions.records import AuditRecord
-from bot.sessions.values import SessionState
-from bot.sessions.visible import LONGEST_ID
+from bot.access.labelling import CONFIGURED
+from bot.audit.anchors import OUTSIDE, AnchoredChains
+from bot.audit.chain import Intact
+from bot.core.errors import SchemaError
+from bot.sessions.audit import AuditRecord
+from bot.sessions.delegation import SESSION
+from bot.sessions.events import JsonObject
+from bot.sessions.models import SessionState
+from bot.sessions.ports import AuditStore, SessionStore
+from bot.sessions.visibility import LONGEST_ID
 from channels.message import Address
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, join_all, parse
@@ -55,7 +55,7 @@ class Store(SessionStore, AuditStore, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class VisibleRow:
     """A row that may be told: its name here, and the label of what it tells."""
 
     id: str
@@ -76,15 +76,15 @@ class Verified:
     complete: bool
 
 
-class Trail:
+class AuditTrail:
     """Reads the chains of an installation for people; `top` tells the highest label there is."""
 
-    def __init__(self, store: Store, chains: Chains, top: Callable[[], Label]) -> None:
+    def __init__(self, store: Store, chains: AnchoredChains, top: Callable[[], Label]) -> None:
         self._store = store
         self._chains = chains
         self._top = top
 
-    async def rows(self, chain: str, reader: Label) -> AsyncIterator[Told]:
+    async def rows(self, chain: str, reader: Label) -> AsyncIterator[VisibleRow]:
         """Yield the rows of a chain that may be told, newest first; none of one that does not exist."""
         floor, known = PUBLIC, dict[str, Label]()
         if chain != OUTSIDE:
@@ -98,12 +98,12 @@ class Trail:
                 label = floor.join(await self._row(chain, record, known))
                 if label.flows_to(reader):
                     found += 1
-                    yield Told(f"{chain}:{record.hash[:_ID]}", record, label)
+                    yield VisibleRow(f"{chain}:{record.hash[:_ID]}", record, label)
                 if found == SCANNED:
                     break
             newest = after
 
-    async def find(self, name: str, reader: Label) -> Told | None:
+    async def find(self, name: str, reader: Label) -> VisibleRow | None:
         """Return the row of a name, None if none that may be told has it."""
         async for told in self.rows(name.rpartition(":")[0], reader):
             if told.id == name:

@@ -4,14 +4,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot import rows
-from bot.audit import Intact
-from bot.chains import OUTSIDE
+from bot.audit import rendering
+from bot.audit.anchors import OUTSIDE
+from bot.audit.chain import Intact
 from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.sessions.records import AuditRecord
+from bot.core.errors import OperatorError
+from bot.sessions.audit import AuditRecord
 
 EXIT_TAMPERED: Final = 3
 
@@ -28,7 +28,7 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
     if as_json:
         print_json([_document(record) for record in records])
         return
-    print_lines(table([("n", *rows.HEADS), *((str(record.n), *rows.cells(record)) for record in records)]))
+    print_lines(table([("n", *rendering.HEADS), *((str(record.n), *rendering.cells(record)) for record in records)]))
 
 
 async def verify(config: Config, *, as_json: bool) -> int:
@@ -68,7 +68,7 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"chain": chain, **_document(record), "policy_in_force": in_force})
         return
-    print_lines(rows.told(f"{chain}:{record.n}", record, in_force))
+    print_lines(rendering.told(f"{chain}:{record.n}", record, in_force))
 
 
 def _document(record: AuditRecord) -> dict[str, JsonValue]:

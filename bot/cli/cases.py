@@ -11,16 +11,16 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
-from bot import labelling
-from bot.authorize import role
+from bot.access import labelling
+from bot.access.authorize import role
 from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
-from bot.errors import OperatorError
+from bot.core.errors import OperatorError
 from bot.tools.arguments import strings
 from channels.message import Address
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, Tool
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
 
 _LARGEST: Final = 1_000_000
 NOON: Final = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -183,7 +183,7 @@ def request_of(case: CaseRequest, config: Config) -> Request:
         told = case.tool
         sink = label(told.clearance)
         tool = policy.tool(
-            Tool(told.name, told.effect, label(told.result), sink, told.consequential, server=told.server)
+            ToolFacts(told.name, told.effect, label(told.result), sink, told.consequential, server=told.server)
         )
     return Request(
         hook=case.hook,

@@ -12,23 +12,23 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
+from bot.app.first_run import seed
 from bot.cli import person
 from bot.cli.lines import Bad, LineReader
 from bot.cli.reloading import reloading
 from bot.cli.view import View
 from bot.commands.table import QUIT
 from bot.config.model import Config
-from bot.logs import Level
-from bot.seed import seed
+from bot.core.logs import LogLevel
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
 from channels.console import Console
 from channels.message import Inbound
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
-    from bot.app import App
+    from bot.app.app import App
 
 GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
 
@@ -40,7 +40,7 @@ _WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
 _BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
 
 
-async def chat(config: Config, level: Level | None = None) -> None:
+async def chat(config: Config, level: LogLevel | None = None) -> None:
     """Run the console until its input ends or `/quit`. `level` is what the command line says of the log.
 
     Raises OperatorError: the data directory or the store cannot be used.
@@ -54,7 +54,7 @@ async def chat(config: Config, level: Level | None = None) -> None:
         _write(sys.stdout, f"{GREETING}\n{_prompt(None)}")
         lines.ask()
     # What follows loads the store's and the tools' libraries; the prompt is there already.
-    from bot.app import open_app
+    from bot.app.app import open_app
     from bot.cli.log import logged
 
     def beside(text: str) -> None:

@@ -5,8 +5,8 @@ import os
 from bot.cli.output import print_lines
 from bot.cli.servers import not_there, weak
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.health import make_models, read_secrets, uncleared, unheard
+from bot.core.errors import OperatorError
+from bot.diagnostics import make_models, read_secrets, uncleared, unheard
 from bot.mcp.servers import check_library
 
 

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from bot.access.decision_context import DecisionContext
 from bot.cli import person
 from bot.cli.output import print_lines
 from bot.cli.owner import as_owner
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.exporting import EXPORTED
-from bot.sessions.exports import Whole
-from bot.standing import Standing
+from bot.core.errors import OperatorError
+from bot.export import EXPORTED
+from bot.sessions.exports import VerifiedExport
 from channels.console import OWNER
 
 EXIT_CHANGED: Final = 3
@@ -32,7 +32,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
         address = person.address(OWNER)
-        standing = Standing.of_caller(caller, address, await app.gate.destination(address), app.clock.wall_ms())
+        standing = DecisionContext.of_caller(caller, address, await app.gate.destination(address), app.clock.wall_ms())
         if out is not None and await asyncio.to_thread(os.path.lexists, out):
             raise _exists(out)
         made = await app.exporter.export(standing, state, operator=True)
@@ -53,7 +53,7 @@ async def verify(config: Config, path: Path) -> int:
     file = await asyncio.to_thread(_read, path)
     async with as_owner(config) as (app, _):
         found = app.exporter.verified(file)
-    if isinstance(found, Whole):
+    if isinstance(found, VerifiedExport):
         print_lines([f"{path}: intact, {found.entries} entries of {found.sid}"])
         return 0
     print_lines([f"{path}: not as it was exported, {found.reason}"])

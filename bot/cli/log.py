@@ -8,16 +8,16 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.logs import Level, Scrub, Write, logging_to
-from bot.secrets import SHORTEST, Held, Keyring
+from bot.core.errors import OperatorError
+from bot.core.logs import LogLevel, Scrub, Write, logging_to
+from bot.secrets import SHORTEST, GrantedSecret, Keyring
 
 _SECRET: Final = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(?<=://)[^\s/@]+(?=@)")
 
 
 @contextmanager
-def logged(config: Config, level: Level | None, write: Write | None = None) -> Generator[None]:
+def logged(config: Config, level: LogLevel | None, write: Write | None = None) -> Generator[None]:
     """Write what is logged in a block to standard error, or by `write` where that is a terminal's.
 
     `level` is what the command line says, None for what the configuration does.
@@ -39,14 +39,16 @@ def _scrub(config: Config, environment: Mapping[str, str]) -> Scrub:
 
     It blocks.
     """
-    from policy.patterns import SECRET
-    from policy.redact import Redactor
+    from policy.redaction.patterns import SECRET
+    from policy.redaction.redactor import Redactor
 
     keyring, redactor = Keyring(), Redactor()
     with suppress(OperatorError):
         # The command that opens the application tells what cannot be read.
         keyring = Keyring.load(config.secrets, environment, config.folder)
-    others = Keyring({name: Held(value, frozenset(), frozenset()) for name, value in _values(config, environment)})
+    others = Keyring(
+        {name: GrantedSecret(value, frozenset(), frozenset()) for name, value in _values(config, environment)}
+    )
 
     def scrub(text: str) -> str:
         return redactor.redact(_PASSWORD.sub("[secret]", others.scrub(keyring.scrub(text))), (SECRET,))

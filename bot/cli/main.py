@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bot.cli.roles import Role
-from bot.logs import Level
+from bot.cli.roles import ProcessRole
+from bot.core.logs import LogLevel
 
 if TYPE_CHECKING:
     from bot.config.model import Config
@@ -39,7 +39,8 @@ app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
 
 _LogLevel = Annotated[
-    Level | None, typer.Option("--log-level", help="Lines of the log to write, instead of what the configuration says.")
+    LogLevel | None,
+    typer.Option("--log-level", help="Lines of the log to write, instead of what the configuration says."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
 
@@ -67,7 +68,9 @@ def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
 @app.command("run")
 def _serve(
     context: typer.Context,
-    role: Annotated[Role, typer.Option(help="What this process does of it; several may share one store.")] = Role.ALL,
+    role: Annotated[
+        ProcessRole, typer.Option(help="What this process does of it; several may share one store.")
+    ] = ProcessRole.ALL,
     log_level: _LogLevel = None,
 ) -> None:
     """Listen to the configured platforms and answer there, until ended by a signal."""

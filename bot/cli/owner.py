@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from bot.authorize import Caller, Ingress, Refusal, authorize
+from bot.access.authorize import Caller, Ingress, Refusal, authorize
+from bot.app.first_run import seed
 from bot.cli import person
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.seed import seed
+from bot.core.errors import OperatorError
 from channels.console import Console
 from policy.request import Role
 
 if TYPE_CHECKING:
-    from bot.app import App
+    from bot.app.app import App
 
 
 @asynccontextmanager
@@ -32,7 +32,7 @@ async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
             f"{who} is not the owner here, {caller.reason}",
             next_step="run this as the user who owns the data directory",
         )
-    from bot.app import open_app
+    from bot.app.app import open_app
 
     # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.
     async with open_app(config, [Console(StringIO())]) as app:

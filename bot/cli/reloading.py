@@ -4,11 +4,11 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-from bot.errors import StoreError
+from bot.core.errors import StoreError
 
 if TYPE_CHECKING:
-    from bot.app import App
-    from bot.reload import Tell
+    from bot.app.app import App
+    from bot.policy_state import Tell
 
 
 async def reloading(app: "App", tell: "Tell") -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Role(StrEnum):
+class ProcessRole(StrEnum):
     """Listen and deliver, run turns and deliver, or all of it."""
 
     ALL = "all"

@@ -15,13 +15,13 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from bot.cli.reloading import reloading
-from bot.cli.roles import Role
+from bot.cli.roles import ProcessRole
 from bot.config.model import Config
-from bot.errors import ConfigError, OperatorError, StoreGoneError
+from bot.core.errors import ConfigError, OperatorError, StoreGoneError
 from channels.base import ListenError
 
 if TYPE_CHECKING:
-    from bot.app import App
+    from bot.app.app import App
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
@@ -32,7 +32,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-async def run(config: Config, role: Role = Role.ALL) -> None:
+async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
     """Do a role's part of serving the configured platforms until a signal ends the process.
 
     A store of one's own that does not answer yet is waited for: processes of one house start in any order.
@@ -56,7 +56,7 @@ async def run(config: Config, role: Role = Role.ALL) -> None:
 
 
 async def _opened(stack: AsyncExitStack, config: Config) -> "App":
-    from bot.app import open_app
+    from bot.app.app import open_app
 
     told = False
     while True:
@@ -77,13 +77,13 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _until_ended(app: "App", role: Role) -> None:
+async def _until_ended(app: "App", role: ProcessRole) -> None:
     ended = asyncio.Event()
     with _ended_by_signals(ended):
         async with asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
-            work.append(tasks.create_task(app.deliver(_tell) if role is Role.CHANNELS else app.serve(_tell)))
-            if role is not Role.WORKER:
+            work.append(tasks.create_task(app.deliver(_tell) if role is ProcessRole.CHANNELS else app.serve(_tell)))
+            if role is not ProcessRole.WORKER:
                 work.append(tasks.create_task(app.listen(_began)))
             else:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))

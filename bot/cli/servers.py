@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from bot.authorize import Caller
+from bot.access.authorize import Caller
+from bot.access.decision_context import DecisionContext
 from bot.cli import person
 from bot.config.mcp import McpServerSettings, confidential
 from bot.config.model import Config
 from bot.config.references import references
-from bot.standing import Standing
 from channels.console import OWNER
 from policy.decision import Decision
 from policy.request import Hook
 
 if TYPE_CHECKING:
-    from bot.app import App
+    from bot.app.app import App
 
 LOCKED = "not connected, as none of its tools may use its secrets"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ServerReport:
     """What was found about a server: `problem` and how to mend it are empty if it is in order.
 
     `lacking` are listed tools that it does not have, `not_offered` its tools that are not listed.
@@ -39,28 +39,28 @@ class Seen:
     not_offered: tuple[str, ...] = ()
 
 
-def not_there(config: Config, environment: Mapping[str, str]) -> Iterator[Seen]:
+def not_there(config: Config, environment: Mapping[str, str]) -> Iterator[ServerReport]:
     """Yield the servers whose command is none that could be started; `environment` is Lockgate's. It reads folders."""
     for name, server in config.mcp_servers.items():
         if server.command is not None:
             path = server.env.get("PATH", environment.get("PATH", os.defpath))
             if shutil.which(server.command, path=path) is None:
                 told = f"there is no command `{server.command}`"
-                yield Seen(name, told, f"install it, or mend `mcp_servers.{name}.command`")
+                yield ServerReport(name, told, f"install it, or mend `mcp_servers.{name}.command`")
 
 
-def weak(config: Config) -> Iterator[Seen]:
+def weak(config: Config) -> Iterator[ServerReport]:
     """Yield the servers whose entry works and yet may not be what is meant."""
     for name, server in config.mcp_servers.items():
         if server.url is not None and not confidential(server.url):
             told = "what it is asked and answers is not encrypted"
-            yield Seen(name, told, f"begin `mcp_servers.{name}.url` with https://")
+            yield ServerReport(name, told, f"begin `mcp_servers.{name}.url` with https://")
         if not server.tools:
             told = "none of its tools is offered"
-            yield Seen(name, told, _list(name))
+            yield ServerReport(name, told, _list(name))
 
 
-async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> list[Seen]:
+async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> list[ServerReport]:
     """Connect every server that can be, and return what was found about each.
 
     A server gets its secrets as in a call: each is decided at SECRET_ACCESS, for one of its tools, and in the audit
@@ -68,7 +68,7 @@ async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> li
     """
     absent = {seen.server: seen for seen in await asyncio.to_thread(lambda: [*not_there(app.config, environment)])}
     doubtful = {seen.server: seen for seen in weak(app.config)}
-    found = list[Seen]()
+    found = list[ServerReport]()
     async with app.servers.served():
         for name, settings in app.config.mcp_servers.items():
             seen = absent.get(name) or await _asked(app, caller, name, settings)
@@ -79,17 +79,17 @@ async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> li
     return found
 
 
-async def _asked(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> Seen:
+async def _asked(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> ServerReport:
     handed = await _handed(app, caller, name, settings)
     if handed is None:
-        return Seen(name, LOCKED, "see `lockgate audit tail`" if settings.tools else _list(name))
+        return ServerReport(name, LOCKED, "see `lockgate audit tail`" if settings.tools else _list(name))
     found = await app.servers.look(name, handed)
     if found.problem:
-        return Seen(name, found.problem, f"see `mcp_servers.{name}`")
+        return ServerReport(name, found.problem, f"see `mcp_servers.{name}`")
     missing = ", ".join(f"`{tool}`" for tool in found.lacking)
     problem = f"it has no tool {missing}" if missing else ""
     step = f"mend `mcp_servers.{name}.tools`" if missing else ""
-    return Seen(name, problem, step, found.lacking, found.not_offered)
+    return ServerReport(name, problem, step, found.lacking, found.not_offered)
 
 
 def _list(name: str) -> str:
@@ -101,7 +101,7 @@ async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSett
     if not references(" ".join(settings.handed.values())):
         return settings.handed
     home = person.address(OWNER)
-    standing = Standing.of_caller(caller, home, await app.gate.destination(home), app.clock.wall_ms())
+    standing = DecisionContext.of_caller(caller, home, await app.gate.destination(home), app.clock.wall_ms())
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
         await app.store.append((app.gate.row(standing, hook, decision, **told),))

@@ -7,14 +7,13 @@ from pydantic import JsonValue
 
 from bot.cli.output import print_json, print_lines, table
 from bot.cli.owner import as_owner
-from bot.clock import moment
 from bot.config.model import Config
-from bot.errors import NotFoundError, OperatorError, SchemaError
-from bot.health import visibility
+from bot.core.clock import moment
+from bot.core.errors import NotFoundError, OperatorError, SchemaError
+from bot.diagnostics import visibility
 from bot.sessions.events import Event
-from bot.sessions.port import SessionStore
-from bot.sessions.quarantine import Quarantined
-from bot.sessions.values import SessionState
+from bot.sessions.models import Quarantined, SessionState
+from bot.sessions.ports import SessionStore
 from bot.tools.sessions import describe
 from policy.labels import Label
 

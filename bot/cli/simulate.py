@@ -2,15 +2,15 @@
 
 from pydantic import JsonValue
 
+from bot.access.decision_context import DecisionContext
 from bot.cli import person
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
 from bot.commands.base import UsageError
 from bot.commands.decisions import json_object, rendered
 from bot.config.model import Config
-from bot.errors import OperatorError
-from bot.sessions.records import AuditRow
-from bot.standing import Standing
+from bot.core.errors import OperatorError
+from bot.sessions.audit import AuditRow
 from channels.console import OWNER
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
@@ -24,7 +24,7 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
     call, label = _arguments(arguments), _label(config, taint)
     async with as_owner(config) as (app, caller):
         address = person.address(OWNER)
-        standing = Standing.of_caller(
+        standing = DecisionContext.of_caller(
             caller, address, await app.gate.destination(address), app.clock.wall_ms(), taint=label
         )
         report = await app.gate.simulate(standing, tool, call, standing.reader)

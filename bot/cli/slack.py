@@ -2,13 +2,13 @@
 
 import os
 
+from bot.app.adapters import installer, slack_manifest
 from bot.cli.output import print_json, print_lines
 from bot.cli.owner import as_owner
 from bot.config.model import Config
-from bot.errors import StoreError
-from bot.ids import new_key
-from bot.platforms import installer, slack_manifest
-from bot.sessions.records import AuditRow
+from bot.core.errors import StoreError
+from bot.core.ids import new_key
+from bot.sessions.audit import AuditRow
 from channels.base import VaultError
 
 

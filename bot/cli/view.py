@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Final
 
-from bot.events import decision_in
-from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.json import JsonObject
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
+from bot.history.event_log import decision_in
+from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.models import SessionState
+from bot.sessions.ports import SessionStore
 from channels.console import visible
 from policy.labels import PUBLIC, Label
 

@@ -11,18 +11,18 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot import principals
-from bot.authorize import at_least
+from bot.access import principals
+from bot.access.authorize import at_least
 from bot.commands import places
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
-from bot.reload import Changing, Known
-from bot.sessions.pairings import DENIED_MS, Answered
-from bot.sessions.records import AuditRow
-from policy import reading
-from policy.document import Document
-from policy.entries import Principal
+from bot.policy_state import ChangeBase, Changing
+from bot.sessions.approvals import DENIED_MS, Answered
+from bot.sessions.audit import AuditRow
+from policy.document import reading
+from policy.document.entries import Principal
+from policy.document.model import Document
+from policy.document.overrides import Change, Overrides, Person
 from policy.errors import nearest
-from policy.overrides import Change, Overrides, Person
 from policy.request import Role
 
 WRONG_CODE: Final = "this is no code that counts now"
@@ -97,7 +97,7 @@ async def _list(context: CommandContext) -> Reply:
 async def _approve(context: CommandContext, code: str, name: str) -> Reply:
     account, digest = await _asked(context, code)
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         return replace(_let_in(context, known, account, name), answered=Answered(account, digest))
 
     await context.reloader.change(made)
@@ -114,7 +114,7 @@ async def _deny(context: CommandContext, code: str) -> Reply:
 
 
 async def _revoke(context: CommandContext, name: str) -> Reply:
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         there = _let_in_so_far(known.overrides)
         before = there.get(name)
         if before is None:
@@ -149,7 +149,7 @@ async def _link(context: CommandContext, code: str) -> Reply:
         raise CommandError(AT_THE_CONSOLE)
     account, digest = await _asked(context, code)
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         former = _former(known, account)
         if former:
             raise CommandError(f"{account} was `{former}` here, and cannot be somebody else")
@@ -166,7 +166,7 @@ async def _link(context: CommandContext, code: str) -> Reply:
 async def _block(context: CommandContext, account: str) -> Reply:
     _account(context, account)
 
-    def made(_: Known) -> Changing:
+    def made(_: ChangeBase) -> Changing:
         owner = next((name for name, who in context.gate.document.principals.items() if account in who.accounts), None)
         if owner is not None:
             _not_above(context, context.gate.document, owner)
@@ -179,7 +179,7 @@ async def _block(context: CommandContext, account: str) -> Reply:
 async def _allow(context: CommandContext, account: str, name: str) -> Reply:
     _account(context, account)
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         if account in known.file.blocked:
             raise CommandError(f"{account} is blocked in config.yaml")
         lifted = Change(accounts={account: False})
@@ -196,7 +196,7 @@ async def _clear(context: CommandContext, name: str, written: str) -> Reply:
     """Say how much somebody may know, which is never more than the file says."""
     label = label_named(context, written)
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         people = known.document(Change()).principals
         if name not in people:
             raise CommandError(f"unknown person `{name}`{nearest(name, people)}")
@@ -212,7 +212,7 @@ async def _clear(context: CommandContext, name: str, written: str) -> Reply:
     return Reply(f"{_described(document, name)}{bounded}")
 
 
-def _let_in(context: CommandContext, known: Known, account: str, name: str, *, unblock: bool = False) -> Changing:
+def _let_in(context: CommandContext, known: ChangeBase, account: str, name: str, *, unblock: bool = False) -> Changing:
     """Return the change that makes an account somebody new.
 
     Raises CommandError: nobody can be, the name is taken or none, or the account is somebody's already.
@@ -248,7 +248,7 @@ def _let_in(context: CommandContext, known: Known, account: str, name: str, *, u
     )
 
 
-def _former(known: Known, account: str) -> str:
+def _former(known: ChangeBase, account: str) -> str:
     """Return whose an account was who was sent away, an empty text for nobody's: its conversations are still his."""
     people = known.overrides.people.items()
     return next((name for name, person in people if person.sent_away and account in person.accounts), "")
@@ -259,7 +259,7 @@ def _let_in_so_far(overrides: Overrides) -> dict[str, Person]:
     return {name: one for name, one in overrides.people.items() if one.accounts and not one.sent_away}
 
 
-def _must_belong(known: Known, change: Change, account: str, name: str) -> None:
+def _must_belong(known: ChangeBase, change: Change, account: str, name: str) -> None:
     """Refuse a change after which the account is not that person's: nobody is let in, it is blocked, or another's."""
     if known.file.paired is None:
         raise CommandError(NOT_PAIRED)

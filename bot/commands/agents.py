@@ -7,17 +7,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot.access.decision_context import Call, DecisionContext
+from bot.access.recipients import CHANGED
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
-from bot.crossings import Response
-from bot.errors import ArchivedError, NotFoundError
-from bot.gate.decisions import MAY_GO_ON
-from bot.recipients import CHANGED
+from bot.core.errors import ArchivedError, NotFoundError
+from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import ResultDecision
+from bot.sessions.delegation import Slot
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import Slot
-from bot.sessions.log import place
-from bot.sessions.values import SessionState, Status
-from bot.standing import Call, Standing
+from bot.sessions.models import SessionState, Status
+from bot.sessions.transcript import place
 from bot.tools.history import source
 from bot.tools.sessions import title_for
 from policy import explain
@@ -32,8 +32,8 @@ SPAWNED: Final = (
 SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
 NONE: Final = "there are no background sessions here"
 
-TYPED: Final = explain.Told("what you typed is labelled", "with what comes of it")
-ASKED: Final = explain.Told("what you asked is labelled", "with what comes of it")
+TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
+ASKED: Final = explain.LabelWording("what you asked is labelled", "with what comes of it")
 """What the labels are those of where a person's own command is refused: the session has no part in it."""
 
 _SHOWN: Final = 500
@@ -72,7 +72,7 @@ async def message(context: CommandContext, argument: str) -> Reply:
     return await _sent(context, await called(context, Call(context.ids.op(), "message", given)), "")
 
 
-async def _sent(context: CommandContext, response: Response | Reply, sentence: str) -> Reply:
+async def _sent(context: CommandContext, response: ResultDecision | Reply, sentence: str) -> Reply:
     """Put what a call says into the outbox of this conversation, and tell what came of it."""
     if isinstance(response, Reply):
         return response
@@ -99,7 +99,7 @@ async def agents(context: CommandContext, argument: str) -> Reply:
 
 async def called(
     context: CommandContext, call: Call, label: Label | None = None, leads: tuple[str, ...] = ()
-) -> Response | Reply:
+) -> ResultDecision | Reply:
     """Make a tool call for a person, through the gate; return its response, or why it was refused.
 
     What he types carries the label of the place he types it in, whatever the conversation there has read; what was
@@ -133,7 +133,7 @@ async def called(
     return response
 
 
-def _in_words(response: Response, sentence: str) -> str:
+def _in_words(response: ResultDecision, sentence: str) -> str:
     """Return what a tool told a model as a sentence for people; what is no success it tells in words itself."""
     try:
         return sentence.format_map(json.loads(response.text))
@@ -153,7 +153,7 @@ async def _known(context: CommandContext) -> list[tuple[Slot, SessionState]]:
     return sorted(found, key=lambda one: (one[1].created_at, one[1].sid))
 
 
-async def _here(context: CommandContext) -> Standing:
+async def _here(context: CommandContext) -> DecisionContext:
     return await context.standing(await context.state())
 
 

@@ -8,14 +8,14 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from bot import questions
-from bot.approvals import ANSWER, may_answer, may_withdraw
+from bot.access.approvals import ANSWER, may_answer, may_withdraw
 from bot.commands import offers
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.errors import NotFoundError
+from bot.core.errors import NotFoundError
+from bot.core.invisible import spelled
+from bot.delivery import approval_prompts
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.records import AuditRow
-from bot.unseen import spelled
+from bot.sessions.audit import AuditRow
 from policy.labels import Label, join_all
 
 _MINUTE: Final = 60_000
@@ -75,7 +75,7 @@ async def _answer(context: CommandContext, argument: str, answer: ApprovalState)
     lines = [_settled(approval, answer) for approval in settled]
     if len(mine) < len(named):
         left = tuple(known.approval for known in named if known.approval not in mine)
-        lines += [f"{len(left)} more wait", *questions.answers(context.gate.document, left)]
+        lines += [f"{len(left)} more wait", *approval_prompts.answers(context.gate.document, left)]
     return Reply("\n".join(lines), label)
 
 
@@ -129,7 +129,10 @@ def _others(context: CommandContext, argument: str, asked: tuple[Approval, ...])
     """Return why a caller answers nothing of a question: who does, and how to take back what they asked for."""
     name, document = argument.strip().lower(), context.gate.document
     rules = dict.fromkeys(rule for approval in asked for rule in approval.rules)
-    lines = [f"{name} asks by {', '.join(rules)}", *(questions.answers(document, asked) or (questions.OTHERS_DO,))]
+    lines = [
+        f"{name} asks by {', '.join(rules)}",
+        *(approval_prompts.answers(document, asked) or (approval_prompts.OTHERS_DO,)),
+    ]
     if any(may_withdraw(approval, context.caller.principal) for approval in asked):
         lines.append(f"`/deny {name}` takes it back, `/stop` ends all of it")
     return lines
@@ -163,5 +166,5 @@ def _how(approval: Approval, context: CommandContext) -> str:
     """Tell how a call is answered, with the commands alone that the caller may give."""
     if _mine(context, approval):
         return f"answer with `/approve {approval.id}` or `/deny {approval.id}`"
-    who = " ".join(questions.answers(context.gate.document, (approval,))) or questions.OTHERS_DO
+    who = " ".join(approval_prompts.answers(context.gate.document, (approval,))) or approval_prompts.OTHERS_DO
     return f"{who} `/deny {approval.id}` takes it back." if may_withdraw(approval, context.caller.principal) else who

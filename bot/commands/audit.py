@@ -1,16 +1,16 @@
 """`/audit` for admins: the newest rows of a chain, one row in full, and whether the chains hold.
 
-What is above the reader is neither listed nor counted nor found, see `bot.trail`.
+What is above the reader is neither listed nor counted nor found, see `bot.audit.visibility`.
 """
 
 from typing import Final
 
-from bot import rows
-from bot.chains import OUTSIDE
+from bot.audit import rendering
+from bot.audit.anchors import OUTSIDE
+from bot.audit.visibility import CHECKED, VisibleRow
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.errors import NotFoundError
+from bot.core.errors import NotFoundError
 from bot.tools.history import shortened
-from bot.trail import CHECKED, Told
 from policy.labels import join_all
 
 NOTHING: Final = "there is nothing in the audit that may be told here"
@@ -50,7 +50,7 @@ def _asked(words: list[str]) -> tuple[str, int]:
 
 
 async def _tail(context: CommandContext, chain: str, count: int) -> Reply:
-    found = list[Told]()
+    found = list[VisibleRow]()
     async for told in context.trail.rows(chain, (await context.standing(None)).reader):
         found.append(told)
         if len(found) == count:
@@ -65,7 +65,7 @@ async def _trace(context: CommandContext, name: str) -> Reply:
     told = await context.trail.find(name, (await context.standing(None)).reader)
     if told is None:
         raise NotFoundError
-    lines = rows.told(told.id, told.record, context.gate.document.digest)
+    lines = rendering.told(told.id, told.record, context.gate.document.digest)
     return Reply("\n".join(_safe(context, line) for line in lines), told.label)
 
 
@@ -77,8 +77,8 @@ async def _verify(context: CommandContext) -> Reply:
     return Reply("\n".join(lines), found.label)
 
 
-def _line(context: CommandContext, told: Told) -> str:
-    facts = ", ".join(filter(None, rows.cells(told.record)))
+def _line(context: CommandContext, told: VisibleRow) -> str:
+    facts = ", ".join(filter(None, rendering.cells(told.record)))
     return f"{told.id}\n- {_safe(context, facts)}"
 
 

@@ -5,27 +5,33 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from bot import labelling
-from bot.authorize import Caller
-from bot.budget import Budget
+from bot.access import labelling
+from bot.access.authorize import Caller
+from bot.access.decision_context import DecisionContext
+from bot.access.pairing import Pairing
+from bot.audit.visibility import AuditTrail
+from bot.budgets import Budget
 from bot.config.model import Config
-from bot.errors import BusyError, RequestError
-from bot.exporting import Exporter
+from bot.core.errors import BusyError, RequestError
+from bot.core.ids import Ids
+from bot.core.rate_limiter import RateLimiter
+from bot.delegation.spawn import Spawner
+from bot.diagnostics import Diagnostics
+from bot.export import Exporter
 from bot.gate.gate import Gate
-from bot.health import Health
-from bot.ids import Ids
-from bot.rate import RateLimiter
-from bot.reload import Reloader
-from bot.sessions.kin import KinStore
-from bot.sessions.offers import OfferStore
-from bot.sessions.port import AccessStore, AuditStore, OutboxStore, QueueStore, SessionStore
-from bot.sessions.values import Claim, SessionState, Status
-from bot.spawning import Spawner
-from bot.standing import Standing
-from bot.strangers import Strangers
+from bot.policy_state import PolicyReloader
+from bot.sessions.models import Claim, SessionState, Status
+from bot.sessions.ports import (
+    AccessStore,
+    AlternativeStore,
+    AuditStore,
+    DelegationStore,
+    OutboxStore,
+    QueueStore,
+    SessionStore,
+)
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
-from bot.trail import Trail
 from channels.message import Address, Button
 from policy import explain
 from policy.decision import Decision, Remedy
@@ -37,7 +43,9 @@ ASKS_NOBODY: Final = "nobody is asked to approve a command; what the agent does 
 """What is said where a rule wants an approval of what a person typed as a command."""
 
 
-class Store(SessionStore, AuditStore, OutboxStore, KinStore, AccessStore, OfferStore, QueueStore, Protocol):
+class Store(
+    SessionStore, AuditStore, OutboxStore, DelegationStore, AccessStore, AlternativeStore, QueueStore, Protocol
+):
     """What commands ask of the store."""
 
 
@@ -87,16 +95,16 @@ class CommandContext:
     now: int
     simulations: RateLimiter
     spawner: Spawner
-    reloader: Reloader
+    reloader: PolicyReloader
     exporter: Exporter
     interrupt: Callable[[str], None]
     close: Callable[[str], Awaitable[None]]
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
-    strangers: Strangers
-    trail: Trail
+    strangers: Pairing
+    trail: AuditTrail
     budget: Budget
-    health: Health
+    health: Diagnostics
     config: Config
 
     @property
@@ -125,9 +133,9 @@ class CommandContext:
         """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
         return bool(self.address.recipient) or (await self.gate.destination(self.address)).shared
 
-    async def standing(self, state: SessionState | None) -> Standing:
+    async def standing(self, state: SessionState | None) -> DecisionContext:
         """Return the facts a decision for this caller starts from; a session not begun has read nothing."""
-        return Standing.of_caller(
+        return DecisionContext.of_caller(
             self.caller,
             self.address,
             await self.gate.destination(self.address),
@@ -158,7 +166,7 @@ class CommandContext:
             raise
 
     def explained(
-        self, decision: Decision, standing: Standing, subject: str, told: explain.Told = explain.SESSION
+        self, decision: Decision, standing: DecisionContext, subject: str, told: explain.LabelWording = explain.SESSION
     ) -> str:
         """Return a decision about a command in words for the readers of this address, with its labels as `told`.
 

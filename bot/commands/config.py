@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from bot.access.labelling import CONFIGURED
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.config.shown import Shown, sections
-from bot.labelling import CONFIGURED
 from policy.errors import nearest
 
 _POLICY: Final = "policy"

@@ -7,11 +7,11 @@ listed nor counted nor found (law `no_read_up`). One that is tried again passes 
 from typing import Final
 
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.errors import NotFoundError
-from bot.ids import letter_id
+from bot.core.errors import NotFoundError
+from bot.core.ids import letter_id
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery
-from bot.sessions.kin import SESSION
-from bot.sessions.records import AuditRow
 from channels.message import Address
 from policy.labels import Label, join_all
 

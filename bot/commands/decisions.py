@@ -6,16 +6,15 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot import events, principals
+from bot.access import principals
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.errors import BusyError
-from bot.recall import recall
-from bot.sessions.events import Event
-from bot.sessions.json import JsonObject
-from bot.sessions.listing import Listed
-from bot.sessions.log import backwards
-from bot.sessions.records import AuditRow
-from bot.sessions.values import SessionState
+from bot.core.errors import BusyError
+from bot.history import event_log
+from bot.history.recall import recall
+from bot.sessions.audit import AuditRow
+from bot.sessions.events import Event, JsonObject
+from bot.sessions.models import SessionQuery, SessionState
+from bot.sessions.transcript import backwards
 from channels.message import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
@@ -40,7 +39,7 @@ async def why(context: CommandContext, argument: str) -> Reply:
     reader, asker = (await context.standing(own)).reader, ""
     if await context.in_shared_chat():
         asker = context.caller.principal
-        listed = Listed(principals.of_chat(context.address), reader, limit=MOST_THREADS)
+        listed = SessionQuery(principals.of_chat(context.address), reader, limit=MOST_THREADS)
         threads = (await context.store.listed(listed)).sessions
         states += tuple(state for state in threads if state.sid != context.sid and _is_here(context, state))
     found = [denial for state in states if (denial := await _last_denial(context, state, reader, asker)) is not None]
@@ -49,7 +48,7 @@ async def why(context: CommandContext, argument: str) -> Reply:
     if not found:
         return Reply(NOTHING_REFUSED, known)
     event, label = max(found, key=lambda denial: denial[0].ts)
-    return Reply(_explained(events.decision_in(event) or {}), label.join(known))
+    return Reply(_explained(event_log.decision_in(event) or {}), label.join(known))
 
 
 def _is_here(context: CommandContext, state: SessionState) -> bool:
@@ -62,7 +61,7 @@ async def _last_denial(
 ) -> tuple[Event, Label] | None:
     """Return the last event of a session that refused something, to `asker` if one is named, with what it tells."""
     async for event in backwards(context.store, state):
-        told = events.decision_in(event)
+        told = event_log.decision_in(event)
         if told is None or told.get("verdict") not in _REFUSED or (asker and told.get("asker") != asker):
             continue
         # One that tells of what was held is shown only where that may be known (law `no_read_up`).

@@ -5,7 +5,7 @@ What tells of the configuration has its label, and is left out where that may no
 
 from typing import Final
 
-from bot import health
+from bot import diagnostics
 from bot.commands.base import CommandContext, Reply, UsageError
 from policy.labels import join_all
 
@@ -23,5 +23,5 @@ async def doctor(context: CommandContext, argument: str) -> Reply:
         for one in await context.health.look(context.gate.document.top)
         if (one.problem or one.note) and one.label.flows_to(reader)
     ]
-    lines = [context.gate.masked(health.line(one)) for one in told] or [NOTHING]
+    lines = [context.gate.masked(diagnostics.line(one)) for one in told] or [NOTHING]
     return Reply("\n".join((*lines, OTHERS)), join_all(one.label for one in told))

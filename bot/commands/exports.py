@@ -4,10 +4,10 @@ from typing import Final
 
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.commands.sessions import NOTHING_SAID
-from bot.errors import NotFoundError
-from bot.exporting import EXPORTED
-from bot.gate.decisions import MAY_GO_ON
-from bot.sessions.visible import visible
+from bot.core.errors import NotFoundError
+from bot.export import EXPORTED
+from bot.gate.requests import MAY_GO_ON
+from bot.sessions.visibility import visible
 
 LARGEST: Final = 20_000
 """Characters of an export that a chat shows."""

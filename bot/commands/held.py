@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from bot import principals
-from bot.authorize import at_least
+from bot.access import principals
+from bot.access.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.errors import ArchivedError, NotFoundError
-from bot.holding import buttons
-from bot.sessions.kin import Held
-from bot.sessions.records import AuditRow
-from bot.sessions.values import SessionState, Status
+from bot.core.errors import ArchivedError, NotFoundError
+from bot.delivery.holding import buttons
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import PendingMessage
+from bot.sessions.models import SessionState, Status
 from channels.message import Button
 from policy.labels import Label, join_all
 from policy.request import Role
@@ -37,20 +37,20 @@ async def held(context: CommandContext, argument: str) -> Reply:
     raise NotFoundError
 
 
-async def _answered(context: CommandContext, state: SessionState, item: Held, action: str) -> Reply:
+async def _answered(context: CommandContext, state: SessionState, item: PendingMessage, action: str) -> Reply:
     if action == "show":
         line = _line(context, state, item, len(str(item.body["text"])))
         return Reply(line, _label(state, item), buttons(item.id, accept=_takes(state, item)))
     return await _decide(context, state, item, accept=action == "accept")
 
 
-async def _found(context: CommandContext) -> list[tuple[SessionState, Held]]:
+async def _found(context: CommandContext) -> list[tuple[SessionState, PendingMessage]]:
     """Return what may be told of here: this address must be cleared for the item, and for the session it is for.
 
     What came for a shared chat's session is for the person who set its sender going.
     """
     standing, caller = await context.standing(await context.state()), context.caller.principal
-    found = list[tuple[SessionState, Held]]()
+    found = list[tuple[SessionState, PendingMessage]]()
     for sid in sorted({context.sid, *await context.store.holding(caller)}):
         state = await context.store.state(sid)
         if state is None:
@@ -63,24 +63,24 @@ async def _found(context: CommandContext) -> list[tuple[SessionState, Held]]:
     return found
 
 
-def _theirs(state: SessionState, item: Held, caller: str) -> bool:
+def _theirs(state: SessionState, item: PendingMessage, caller: str) -> bool:
     return (
         caller in {state.principal, item.sender} if principals.is_chat(state.principal) else state.principal == caller
     )
 
 
-def _takes(state: SessionState, item: Held) -> bool:
+def _takes(state: SessionState, item: PendingMessage) -> bool:
     """Say whether a session still takes an item in; a background one that has ended takes reports alone."""
     origin = item.body.get("origin")
     report = isinstance(origin, dict) and origin["as"] == "result"
     return report if state.ended_at else state.status is not Status.ARCHIVED
 
 
-def _label(state: SessionState, item: Held) -> Label:
+def _label(state: SessionState, item: PendingMessage) -> Label:
     return item.label.join(state.visibility)
 
 
-def _listed(context: CommandContext, found: list[tuple[SessionState, Held]]) -> Reply:
+def _listed(context: CommandContext, found: list[tuple[SessionState, PendingMessage]]) -> Reply:
     shown = list[Button]()
     for state, item in found[:_MOST_BUTTONS]:
         shown += buttons(item.id, accept=_takes(state, item), named=len(found) > 1)
@@ -88,7 +88,7 @@ def _listed(context: CommandContext, found: list[tuple[SessionState, Held]]) -> 
     return Reply("\n".join(lines) or NOTHING, join_all(_label(*one) for one in found), tuple(shown))
 
 
-def _line(context: CommandContext, state: SessionState, item: Held, longest: int) -> str:
+def _line(context: CommandContext, state: SessionState, item: PendingMessage, longest: int) -> str:
     text = context.gate.masked(str(item.body["text"]))
     cut = text if len(text) <= longest else f"{text[:longest]} … (`/held show {item.id}` shows it all)"
     origin = item.body.get("origin")
@@ -99,20 +99,20 @@ def _line(context: CommandContext, state: SessionState, item: Held, longest: int
     )
 
 
-def _ways(state: SessionState, item: Held) -> str:
+def _ways(state: SessionState, item: PendingMessage) -> str:
     return ", ".join(
         f"{one.label.lower()} with `{one.command}`" for one in buttons(item.id, accept=_takes(state, item))
     )
 
 
-async def _closed(context: CommandContext, item: Held) -> None:
+async def _closed(context: CommandContext, item: PendingMessage) -> None:
     """Edit the notice of an item that was decided about: it stands in its sender's outbox."""
     origin = item.body.get("origin")
     if isinstance(origin, dict):
         await context.close(str(origin["session"]))
 
 
-async def _decide(context: CommandContext, state: SessionState, item: Held, *, accept: bool) -> Reply:
+async def _decide(context: CommandContext, state: SessionState, item: PendingMessage, *, accept: bool) -> Reply:
     if accept and not _takes(state, item):
         raise ArchivedError
     shared = principals.is_chat(state.principal)

@@ -7,9 +7,9 @@ request to that model with the context as it is (law `read_is_decided_before_it_
 from dataclasses import replace
 from typing import Final
 
-from bot.authorize import at_least
+from bot.access.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.sessions.values import Claim, SessionState, Write
+from bot.sessions.models import Claim, SessionState, Write
 from policy.decision import Verdict
 from policy.errors import nearest
 from policy.labels import PUBLIC

@@ -7,16 +7,16 @@ An offer is its asker's alone. To anybody else, and where what it tells may not 
 from dataclasses import replace
 from typing import Final
 
-from bot import offers
+from bot.access.decision_context import Call
 from bot.commands.agents import called
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.errors import NotFoundError
+from bot.core.errors import NotFoundError
+from bot.delivery import alternatives
+from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType
-from bot.sessions.log import backwards
-from bot.sessions.offers import Offer, Wanted, Way
-from bot.sessions.values import NewItem
-from bot.standing import Call
+from bot.sessions.inbox import NewItem
+from bot.sessions.transcript import backwards
 from channels.message import Address, OutboundKind
 
 TAKEN: Final = "this was answered already, in another way"
@@ -27,7 +27,7 @@ NOT_BEGUN: Final = "nothing can come back to your private chat yet, say somethin
 async def proceed(context: CommandContext, argument: str) -> Reply:
     """Go on in the asker's private chat: with the question asked anew, or with the answer that there is."""
     offer = await _offered(context, _code(argument))
-    known = offers.private_chats(context.gate.document, context.caller.principal, Address("", ""))
+    known = alternatives.private_chats(context.gate.document, context.caller.principal, Address("", ""))
     private = Address.parse(offer.private) if offer.private else None
     if private not in known:
         raise CommandError(NO_SUCH_WAY)
@@ -75,7 +75,7 @@ async def background(context: CommandContext, argument: str) -> Reply:
     if await own.state() is None:
         raise CommandError(NOT_BEGUN)
     await _take(context, offer, Way.BACKGROUND)
-    task = Call(f"offer-{offer.code}", offers.SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
+    task = Call(f"offer-{offer.code}", alternatives.SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
     response = await called(own, task, question.label, leads=(known[alias],))
     if isinstance(response, Reply):
         return response
@@ -100,7 +100,7 @@ def _code(argument: str) -> str:
     return words[0].lower()
 
 
-async def _offered(context: CommandContext, code: str) -> Offer:
+async def _offered(context: CommandContext, code: str) -> Alternative:
     """Return the caller's offer of a code.
 
     Raises NotFoundError: there is none for them, or it may not be told of here.
@@ -113,7 +113,7 @@ async def _offered(context: CommandContext, code: str) -> Offer:
     return found[0]
 
 
-async def _bound(context: CommandContext, offer: Offer) -> Event:
+async def _bound(context: CommandContext, offer: Alternative) -> Event:
     """Return the event that an offer is bound to, from the log as it is now.
 
     Raises NotFoundError: its conversation was reset, or the event is not what was offered.
@@ -128,15 +128,15 @@ async def _bound(context: CommandContext, offer: Offer) -> Event:
             if event.type is EventType.TURN_STARTED:
                 break
     if offer.wanted is Wanted.QUESTION:
-        event = offers.question(reversed(found), offer.turn)
+        event = alternatives.question(reversed(found), offer.turn)
     else:
         event = next((event for event in found if event.type is EventType.AGENT_MESSAGE), None)
-    if event is None or offers.bound(str(event.body["text"]), event.label) != offer.binding:
+    if event is None or alternatives.bound(str(event.body["text"]), event.label) != offer.binding:
         raise NotFoundError
     return event
 
 
-async def _take(context: CommandContext, offer: Offer, way: Way) -> None:
+async def _take(context: CommandContext, offer: Alternative, way: Way) -> None:
     """Take an offer; what follows may be done again when the same way is taken again.
 
     Raises NotFoundError: it is gone. CommandError: it was taken in another way before.
@@ -147,4 +147,4 @@ async def _take(context: CommandContext, offer: Offer, way: Way) -> None:
     if gone is not way:
         raise CommandError(TAKEN)
     # Before anything follows from it.
-    await context.store.append((offers.taken(offer, way),))
+    await context.store.append((alternatives.taken(offer, way),))

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from bot import labelling
+from bot.access import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
-from bot.reload import Changing, Known
-from bot.sessions.records import AuditRow
+from bot.policy_state import ChangeBase, Changing
+from bot.sessions.audit import AuditRow
 from channels.message import Address, Button
-from policy.document import Document
-from policy.entries import Chat
+from policy.document.entries import Chat
+from policy.document.model import Document
+from policy.document.overrides import Change, ChatPlace, Placing
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, Level
-from policy.overrides import Change, Place, Placing
 
 PRIVATE: Final = "this is a private chat, name another"
 BY_FILE: Final = "config.yaml blocks this chat"
@@ -56,7 +56,7 @@ async def blocked(context: CommandContext, chat: str, *, now: bool) -> Reply:
     """Block a chat, the one at hand if none is named, or take the block away."""
     place = await _place(context, chat)
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         file = known.file.chat(place.channel, place.workspace, place.chat)
         if not now and file is not None and file.blocked:
             raise CommandError(BY_FILE)
@@ -72,7 +72,7 @@ async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
     if label is not None and not label.flows_to(context.caller.clearance):
         raise CommandError(f"you are cleared for {context.caller.clearance}, and can classify no higher")
 
-    def made(known: Known) -> Changing:
+    def made(known: ChangeBase) -> Changing:
         before = known.overrides.places.get(place, Placing())
         if word == "none":
             # A block is taken away by `/allow` alone.
@@ -89,7 +89,7 @@ async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
     return replace(reply, text=f"{reply.text}{cut}")
 
 
-def _cut(context: CommandContext, place: Place, label: Label) -> str:
+def _cut(context: CommandContext, place: ChatPlace, label: Label) -> str:
     """Return the line that tells why a chat is not what was asked for, empty if it is."""
     document = context.gate.document
     chat, most = _chat(document, place), document.channel(place.channel).classification
@@ -99,14 +99,14 @@ def _cut(context: CommandContext, place: Place, label: Label) -> str:
     return f"\n{CUT.format(asked=label, by=by, most=chat.classification)}"
 
 
-async def _changed(context: CommandContext, place: Place, made: Callable[[Known], Changing]) -> Reply:
+async def _changed(context: CommandContext, place: ChatPlace, made: Callable[[ChangeBase], Changing]) -> Reply:
     before = _described(_chat(context.gate.document, place))
     await context.reloader.change(made)
     same = before == _described(_chat(context.gate.document, place))
     return await _told(context, place, f"nothing changed, {place} is" if same else f"{place} was {before}, and is")
 
 
-def _changing(context: CommandContext, known: Known, place: Place, placing: Placing) -> Changing:
+def _changing(context: CommandContext, known: ChangeBase, place: ChatPlace, placing: Placing) -> Changing:
     change = Change(places={place: None if placing == Placing() else placing})
     before, after = known.document(Change()), known.document(change)
     body = {
@@ -118,11 +118,11 @@ def _changing(context: CommandContext, known: Known, place: Place, placing: Plac
     return Changing(change, (AuditRow("classify", context.caller.principal, {**body}),))
 
 
-async def _shown(context: CommandContext, place: Place) -> Reply:
+async def _shown(context: CommandContext, place: ChatPlace) -> Reply:
     return await _told(context, place, f"{place} is")
 
 
-async def _told(context: CommandContext, place: Place, beginning: str) -> Reply:
+async def _told(context: CommandContext, place: ChatPlace, beginning: str) -> Reply:
     """Tell what a chat is, and where less may be said there now, how much that is and what helps."""
     document = context.gate.document
     chat, address = _chat(document, place), Address(place.channel, place.chat, place.workspace)
@@ -139,7 +139,7 @@ async def _told(context: CommandContext, place: Place, beginning: str) -> Reply:
     return Reply(f"{text}\n{LOWER_READERS.format(label=clearance or PUBLIC)}")
 
 
-def _chat(document: Document, place: Place) -> Chat | None:
+def _chat(document: Document, place: ChatPlace) -> Chat | None:
     return document.chat(place.channel, place.workspace, place.chat)
 
 
@@ -152,7 +152,7 @@ def _described(chat: Chat | None) -> str:
     return f"classified {chat.classification}{vouched}"
 
 
-async def _place(context: CommandContext, chat: str) -> Place:
+async def _place(context: CommandContext, chat: str) -> ChatPlace:
     """Return the shared chat that is meant.
 
     Raises CommandError: it is a private one, or of no channel there is.
@@ -161,16 +161,16 @@ async def _place(context: CommandContext, chat: str) -> Place:
         here = context.address
         if not await context.in_shared_chat():
             raise CommandError(PRIVATE)
-        return Place(here.channel, here.workspace, here.chat)
+        return ChatPlace(here.channel, here.workspace, here.chat)
     document = context.gate.document
     known = document.chats.get(chat)
     if known is not None:
-        return Place(known.channel, known.workspace, known.chat)
+        return ChatPlace(known.channel, known.workspace, known.chat)
     match chat.split(":"):
         case [channel, name] if name:
-            place = Place(channel, "", name)
+            place = ChatPlace(channel, "", name)
         case [channel, workspace, name] if name:
-            place = Place(channel, workspace, name)
+            place = ChatPlace(channel, workspace, name)
         case _:
             raise CommandError(f"unknown chat `{chat}`{nearest(chat, document.chats)}")
     if place.channel not in document.channels:

@@ -1,7 +1,7 @@
 """`/policy`: what is in force, whether the file could be put in force, and putting it there; for admins."""
 
+from bot.access.labelling import CONFIGURED
 from bot.commands.base import CommandContext, Reply, UsageError
-from bot.labelling import CONFIGURED
 from policy.labels import PUBLIC
 
 

@@ -4,13 +4,12 @@ import re
 from types import MappingProxyType
 from typing import Final
 
-from bot.authorize import at_least
+from bot.access.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
-from bot.errors import NotFoundError
-from bot.sessions.queueing import QueueMode
-from bot.sessions.records import AuditRow
-from bot.sessions.values import InboxItem
+from bot.core.errors import NotFoundError
+from bot.sessions.audit import AuditRow
+from bot.sessions.inbox import InboxItem, QueueMode
 from bot.tools.history import author
 from policy.request import Role
 

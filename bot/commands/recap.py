@@ -4,13 +4,12 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from bot import events
 from bot.commands.base import CommandContext, Reply
-from bot.errors import BusyError
-from bot.gate.decisions import MAY_GO_ON
-from bot.recall import recalled
-from bot.sessions.summaries import Recapped
-from bot.sessions.values import Claim, SessionState, Write
+from bot.core.errors import BusyError
+from bot.gate.requests import MAY_GO_ON
+from bot.history import event_log
+from bot.history.recall import recalled
+from bot.sessions.models import Claim, Recapped, SessionState, Write
 from bot.tools.summarize import generation, topic
 from policy.labels import join_all
 from policy.request import Hook
@@ -55,7 +54,7 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
         text = context.explained(spoken.decision, standing, "this recap")
         if spoken.decision.verdict in MAY_GO_ON:
             text = spoken.text
-            written = (events.summarized(standing, replace(recapped.summary, text=text)),)
+            written = (event_log.summarized(standing, replace(recapped.summary, text=text)),)
     write = Write(
         op=context.ids.op(),
         cursor=state.seq,

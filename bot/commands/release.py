@@ -8,20 +8,21 @@ is answered as if there were no such command, and no tool reaches this: a model 
 from dataclasses import replace
 from typing import Final
 
-from bot import events, principals, recipients
+from bot.access import principals, recipients
+from bot.access.decision_context import DecisionContext
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.crossings import Spoken
-from bot.errors import NotFoundError
-from bot.gate.decisions import MAY_GO_ON
+from bot.core.errors import NotFoundError
+from bot.core.invisible import unseen
+from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import OutputDecision
+from bot.history import event_log
 from bot.sessions import releases
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.log import backwards, place
-from bot.sessions.records import AuditRow
+from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.releases import Release
-from bot.sessions.values import Claim, SessionState, Write
-from bot.standing import Standing
-from bot.unseen import unseen
+from bot.sessions.transcript import backwards, place
 from channels.message import Address, OutboundKind
 from policy import explain
 from policy.decision import Verdict
@@ -29,7 +30,7 @@ from policy.labels import PUBLIC
 from policy.request import Hook
 
 CHANGED: Final = "something has changed since this was shown, so nothing was sent, ask for it again with `/release`"
-WOULD_GO: Final = explain.Told("what would be released is labelled", "with it")
+WOULD_GO: Final = explain.LabelWording("what would be released is labelled", "with it")
 """What the labels of a refused release are those of."""
 
 UNSEEN: Final = "this text holds characters that cannot be seen, so what is shown would not be what is sent"
@@ -98,7 +99,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
             Write(
                 op=context.ids.op(),
                 cursor=claim.state.seq,
-                events=(events.release_requested(standing, shown),),
+                events=(event_log.release_requested(standing, shown),),
                 audit=(AuditRow("release", context.caller.principal, {"step": "shown", **shown.body()}),),
                 release=True,
             ),
@@ -147,7 +148,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
                 op=context.ids.op(),
                 cursor=claim.state.seq,
                 # The first event of this write, at the seq that the delivery refers to.
-                events=(events.release_confirmed(standing, shown),),
+                events=(event_log.release_confirmed(standing, shown),),
                 audit=(row, confirmed),
                 deliver=(delivery,),
                 release=True,
@@ -202,7 +203,9 @@ async def _source(context: CommandContext, state: SessionState, which: str) -> E
     raise NotFoundError
 
 
-async def _offered(context: CommandContext, standing: Standing, source: Event, address: Address) -> Spoken:
+async def _offered(
+    context: CommandContext, standing: DecisionContext, source: Event, address: Address
+) -> OutputDecision:
     """Decide on the release of a text to an address."""
     destination = await context.gate.destination(address)
     return context.gate.release(standing, destination, str(source.body["text"]), source.label)

@@ -5,23 +5,26 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot import events, labelling, principals, receipts, undelivered
-from bot.authorize import at_least
-from bot.clock import moment
+from bot.access import labelling, principals
+from bot.access.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.commands.places import NOT_CLASSIFIED
 from bot.commands.usage import described
-from bot.endings import constant
-from bot.gate.decisions import MAY_GO_ON
+from bot.core.clock import moment
+from bot.delegation import receipts
+from bot.delivery import undelivered
+from bot.gate.requests import MAY_GO_ON
+from bot.history import event_log
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.events import Event, EventType
-from bot.sessions.log import backwards
-from bot.sessions.values import Claim, SessionState, Write
+from bot.sessions.models import Claim, SessionState, Write
+from bot.sessions.transcript import backwards
 from bot.tools.sessions import describe
+from bot.worker.finish import constant
 from channels.message import Address, OutboundKind
 from policy.decision import Verdict
+from policy.document.overrides import ChatPlace
 from policy.labels import PUBLIC, Label
-from policy.overrides import Place
 from policy.request import Hook, Role
 
 NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
@@ -46,7 +49,7 @@ async def whoami(context: CommandContext, argument: str) -> Reply:
     told = f"; what you alone are told here may be {alone} at most" if here.recipient else ""
     return Reply(
         f"you are {context.caller.principal}, {context.caller.role}, cleared for {context.caller.clearance}\n"
-        f"here is {Place(here.channel, here.workspace, here.chat)}, {cleared}{told}"
+        f"here is {ChatPlace(here.channel, here.workspace, here.chat)}, {cleared}{told}"
     )
 
 
@@ -85,7 +88,9 @@ async def _undelivered(context: CommandContext, state: SessionState) -> tuple[st
     if not state.unsaid:
         return "", PUBLIC
     every, reader = await context.store.deliveries(state.sid), (await context.standing(None)).reader
-    return undelivered.lines(every, state.generation, Address.parse(state.home), context.caller.principal, reader)
+    return undelivered.lines(
+        every, state.generation, home=Address.parse(state.home), person=context.caller.principal, reader=reader
+    )
 
 
 async def _recap(context: CommandContext, state: SessionState) -> str:
@@ -253,7 +258,7 @@ async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -
         Write(
             op=context.ids.op(),
             cursor=state.seq,
-            events=events.taint_raised(standing, wanted, "/taint raise") if allowed else (),
+            events=event_log.taint_raised(standing, wanted, "/taint raise") if allowed else (),
             audit=(row,),
             release=True,
         ),

@@ -5,15 +5,14 @@ What they tell is compared with the clearance of the address that answers, and e
 
 from typing import Final
 
-from bot import labelling
-from bot.clock import moment
+from bot.access import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.errors import CursorError, NotFoundError
+from bot.core.clock import moment
+from bot.core.errors import CursorError, NotFoundError
 from bot.sessions.events import Event
-from bot.sessions.listing import Listed
-from bot.sessions.log import place, transcript
-from bot.sessions.values import Kind, SessionState, Title
-from bot.sessions.visible import visible
+from bot.sessions.models import SessionKind, SessionQuery, SessionState, Title
+from bot.sessions.transcript import place, transcript
+from bot.sessions.visibility import visible
 from bot.tools.history import MESSAGE, said, shortened, source
 from bot.tools.sessions import ONLY, entry, title_for
 from policy.labels import Label, join_all
@@ -37,7 +36,7 @@ async def sessions(context: CommandContext, argument: str) -> Reply:
         raise UsageError("")
     standing = await context.standing(None)
     active = filters.get("active")
-    asked = Listed(
+    asked = SessionQuery(
         standing.principal,
         standing.reader,
         cursor="".join(words),
@@ -120,9 +119,9 @@ def _filters(words: list[str]) -> tuple[dict[str, str], list[str]]:
     return filters, others
 
 
-def _kind(word: str | None) -> Kind | None:
+def _kind(word: str | None) -> SessionKind | None:
     try:
-        return None if word is None else Kind(word)
+        return None if word is None else SessionKind(word)
     except ValueError:
         raise UsageError("") from None
 

@@ -7,7 +7,7 @@ calls `answer`; handlers print nothing.
 from difflib import get_close_matches
 from typing import Final
 
-from bot.authorize import at_least
+from bot.access.authorize import at_least
 from bot.commands import (
     access,
     agents,
@@ -31,8 +31,8 @@ from bot.commands import (
     usage,
 )
 from bot.commands.base import Command, CommandContext, Reply, UsageError
-from bot.errors import ArchivedError, BusyError, RequestError
-from bot.sessions.values import Status
+from bot.core.errors import ArchivedError, BusyError, RequestError
+from bot.sessions.models import Status
 from policy.labels import PUBLIC, Level
 from policy.request import Role
 

@@ -7,10 +7,10 @@ own, and a shared chat's in that chat; an admin sees everybody's. Both have thei
 from collections.abc import Iterable
 from typing import Final
 
-from bot import principals
+from bot.access import principals
 from bot.commands.base import CommandContext, Reply, UsageError
 from bot.sessions.budgets import Spent, Whose
-from bot.sessions.values import SessionState, Usage
+from bot.sessions.models import SessionState, Usage
 from policy.labels import PUBLIC, Label, join_all
 
 NOT_COUNTED: Final = "no limit of a day is configured, so nothing is counted by the day"

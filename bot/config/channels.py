@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from bot.config.fields import Block, Variable, WebAddress
-from policy.document import Document
+from policy.document.model import Document
 from policy.errors import Problem
 
 

@@ -17,9 +17,9 @@ from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_n
 from bot.config.model import Config, Settings
 from bot.config.secrets import grant_problems, granted
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
-from bot.errors import ConfigError
-from policy.document import Document
-from policy.document import load as load_policy
+from bot.core.errors import ConfigError
+from policy.document.model import Document
+from policy.document.model import load as load_policy
 from policy.errors import DocumentError, Problem, nearest
 
 DEFAULT_FILE: Final = "config.yaml"
@@ -52,7 +52,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     `named` is the file given on the command line; without one the environment's LOCKGATE_CONFIG counts,
     then ./config.yaml, then the defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields.
     `tools` are the names that the policy may use beside those of MCP servers, or those names each with its arguments,
-    as `policy.document.load` takes them.
+    as `policy.document.model.load` takes them.
 
     Raises ConfigError: with one line for each problem.
     """

@@ -16,8 +16,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bot.config.fields import Block
 from bot.config.references import OPENING, REFERENCE
+from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import Problem
-from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 
 _SERVER: Final = re.compile(r"[a-z][a-z0-9_-]{0,29}\Z")
 _TOOL: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")

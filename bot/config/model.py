@@ -17,7 +17,7 @@ from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
-from policy.document import Document
+from policy.document.model import Document
 from policy.errors import nearest
 
 INSTRUCTIONS: Final = (

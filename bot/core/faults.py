@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.errors import causes
+from bot.core.errors import causes
 
 _WAITS: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 

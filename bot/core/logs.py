@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
-from bot.errors import LockgateError, causes
+from bot.core.errors import LockgateError, causes
 from channels.base import ChannelError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ Scrub = Callable[[str], str]
 """Takes the values of secrets out of a text."""
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     """The least of our own lines that are written."""
 
     DEBUG = "debug"

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict, deque
 
-from bot.clock import Clock
+from bot.core.clock import Clock
 
 
 class RateLimiter:

@@ -11,13 +11,14 @@ Bounded answers that a message depends on go with it and are charged where its t
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bot import bounded, labelling
-from bot.authors import named
-from bot.errors import BusyError
+from bot.access import labelling
+from bot.access.authors import named
+from bot.core.errors import BusyError
+from bot.delegation import structured_result
+from bot.sessions.delegation import LATE, Arrival, Charge, Endorsed, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
-from bot.sessions.kin import LATE, Arrival, Charge, Endorsed, KinStore, Parcel, origin_of
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
+from bot.sessions.ports import DelegationStore, SessionStore, origin_of
 from channels.message import Address, OutboundKind
 from policy.labels import Integrity
 
@@ -30,11 +31,11 @@ TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
 _RESULT: Final = "result"
 
 
-class Store(SessionStore, KinStore, Protocol):
+class Store(SessionStore, DelegationStore, Protocol):
     """What handing over asks of the store."""
 
 
-class Post:
+class Handoff:
     """Hands over what sessions send one another; `endorsed_bits` as in `Spawner`."""
 
     def __init__(self, store: Store, endorsed_bits: int) -> None:
@@ -59,7 +60,7 @@ class Post:
             # What was charged for is one answer; those behind it, which may be as many as was read wants, are held.
             hold = delivery.key != told_key(result.run)
             if not hold:
-                told = Endorsed(delivery.sid, text, result.run, bounded.millibits(result.returns))
+                told = Endorsed(delivery.sid, text, result.run, structured_result.millibits(result.returns))
                 endorsed = (*endorsed, told)
         if endorsed and not await self._fits(sender, delivery, address.chat, endorsed):
             label, hold = labelling.untrusted(label), True

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bot.ids import receipt_id
-from bot.post import dedupe, goes_up
+from bot.core.ids import receipt_id
+from bot.delegation.handoff import dedupe, goes_up
+from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.kin import SESSION, Arrival
-from bot.sessions.port import OutboxStore, SessionStore
-from bot.sessions.values import ItemStatus, Outcome, SessionState, Status
-from bot.sessions.visible import look
+from bot.sessions.inbox import ItemOutcome, ItemStatus
+from bot.sessions.models import SessionState, Status
+from bot.sessions.ports import OutboxStore, SessionStore
+from bot.sessions.visibility import look
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label
 
@@ -50,7 +51,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class DeliveryReceipt:
     """What a receipt tells, and the label of that beside what is known of the sender itself.
 
     `seq` is the place in the target's transcript where it was read, `code` why it failed.
@@ -72,7 +73,7 @@ class Receipt:
         return told
 
 
-async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> Receipt | None:
+async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> DeliveryReceipt | None:
     """Return what a receipt of the session `own` tells somebody who may know of what flows to `reader`.
 
     None if this generation of the session has no such receipt, or not any more, or if what it is for is above the
@@ -84,16 +85,18 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     sent = found[0]
     address = Address.parse(sent.address)
     if goes_up(own, address):
-        return Receipt(name, label=sent.label)
+        return DeliveryReceipt(name, label=sent.label)
     # Read before whether the target may be known of: what it has read only grows, until a reset.
     outcome = await store.outcome(address.chat, dedupe(sent))
     target, label = await look(store, address.chat, own.principal, reader)
-    accepted = Receipt(name, label=sent.label.join(label))
+    accepted = DeliveryReceipt(name, label=sent.label.join(label))
     held = sent.arrival in _UNTOLD or (outcome is not None and outcome.status is ItemStatus.HELD)
     return accepted if target is None or held else _arrived(accepted, sent, target, outcome)
 
 
-def _arrived(accepted: Receipt, sent: Delivery, target: SessionState, outcome: Outcome | None) -> Receipt | None:
+def _arrived(
+    accepted: DeliveryReceipt, sent: Delivery, target: SessionState, outcome: ItemOutcome | None
+) -> DeliveryReceipt | None:
     """Return what is told of a text whose target may be known of and did not hold it."""
     if sent.state in {DeliveryState.WITHHELD, DeliveryState.EXPIRED}:
         return replace(accepted, stage=Stage.FAILED, code=sent.state.value)
@@ -109,7 +112,9 @@ def _is(delivery: Delivery, own: SessionState, name: str) -> bool:
     return to_session and delivery.generation == own.generation and receipt_id(delivery.key) == name
 
 
-def _taken(accepted: Receipt, sent: Delivery, target: SessionState, outcome: Outcome | None) -> Receipt | None:
+def _taken(
+    accepted: DeliveryReceipt, sent: Delivery, target: SessionState, outcome: ItemOutcome | None
+) -> DeliveryReceipt | None:
     """Return what is told of a text that its target did not refuse, by what became of the input."""
     under_way = outcome is None or outcome.status in _UNDER_WAY
     if under_way and target.status is Status.ARCHIVED:

@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from bot import bounded
-from bot.authors import named
-from bot.errors import BusyError, NotFoundError, RequestError
-from bot.sessions.kin import (
+from bot.access.authors import named
+from bot.access.decision_context import DecisionContext
+from bot.core.errors import BusyError, NotFoundError, RequestError
+from bot.delegation import structured_result
+from bot.sessions.delegation import (
     LATE,
     MOST_HOPS,
     SESSION,
@@ -27,23 +28,21 @@ from bot.sessions.kin import (
     Charge,
     Child,
     Errand,
-    KinStore,
     Lineage,
     NewSlot,
     Reservation,
     Slot,
-    origin_of,
 )
-from bot.sessions.port import SessionStore
-from bot.sessions.values import NewItem, SessionState, Status
-from bot.standing import Standing
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import SessionState, Status
+from bot.sessions.ports import DelegationStore, SessionStore, origin_of
 from channels.message import Address
 from policy.labels import Integrity, Label
 
 _RUN: Final = 16
 
 
-class Store(SessionStore, KinStore, Protocol):
+class Store(SessionStore, DelegationStore, Protocol):
     """What spawning asks of the store."""
 
 
@@ -73,7 +72,7 @@ class Spawner:
     """
 
     def __init__(
-        self, store: Store, session_id: Callable[[Address], str], caps: Caps, minutes: int, endorsed_bits: int
+        self, store: Store, session_id: Callable[[Address], str], *, caps: Caps, minutes: int, endorsed_bits: int
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -81,7 +80,7 @@ class Spawner:
         self._minutes = minutes
         self._endorsed_bits = endorsed_bits
 
-    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         """Create a background session for the session of `standing`, with its task labelled like what that has read.
 
         `key` is the call's idempotency key: the same again is the same child. Raises NotFoundError: the parent is
@@ -100,8 +99,8 @@ class Spawner:
         life = min(errand.minutes or self._minutes, self._minutes) * 60_000
         latest = 0 if parent.lineage is None else parent.lineage.deadline
         reserved = await self._reserve(standing.principal, NewSlot(run, sid, standing.sid, pool, life, latest))
-        lineage = await self._charged(standing, _lineage(standing, parent, errand, run, reserved.deadline))
-        task = f"{errand.task}\n\n{bounded.instruction(errand.returns)}" if errand.returns else errand.task
+        lineage = await self._charged(standing, _lineage(standing, parent, errand, run=run, deadline=reserved.deadline))
+        task = f"{errand.task}\n\n{structured_result.instruction(errand.returns)}" if errand.returns else errand.task
         await self._store.accept(
             NewItem(
                 sid=sid,
@@ -118,7 +117,7 @@ class Spawner:
         )
         return Child(run, sid, lineage.beyond)
 
-    async def _charged(self, standing: Standing, lineage: Lineage) -> Lineage:
+    async def _charged(self, standing: DecisionContext, lineage: Lineage) -> Lineage:
         """Return where a background session comes from with whether its answer endorses: what it may tell is charged.
 
         It is decided here, before anything is read, so it tells nothing of the answer. What UNTRUSTED data may have
@@ -131,7 +130,7 @@ class Spawner:
             generation=lineage.root_generation,
             run=lineage.run,
             label=standing.taint.join(standing.visibility),
-            millibits=bounded.millibits(lineage.returns),
+            millibits=structured_result.millibits(lineage.returns),
             until=lineage.deadline + LATE,
             most=self._endorsed_bits * 1000,
         )
@@ -205,7 +204,7 @@ def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
     return found
 
 
-def _origin(standing: Standing) -> dict[str, JsonValue]:
+def _origin(standing: DecisionContext) -> dict[str, JsonValue]:
     """Return where a task comes from, and what it depends on that the task need not say: facts.
 
     They are the web addresses that its asker typed, and the bounded answers that the asking session has heard.
@@ -218,7 +217,7 @@ def _origin(standing: Standing) -> dict[str, JsonValue]:
     return origin
 
 
-def _lineage(standing: Standing, parent: SessionState, errand: Errand, run: str, deadline: int) -> Lineage:
+def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *, run: str, deadline: int) -> Lineage:
     """Return where a background session of a parent comes from, before it is known whether its answer endorses."""
     above = parent.lineage
     return Lineage(

@@ -14,7 +14,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
-from bot.sessions.kin import Bounded, Kind
+from bot.sessions.delegation import FieldKind, ResultField
 
 FAILED: Final = "the background session gave no answer of the fields that were asked for"
 """What is told instead of any other answer."""
@@ -31,7 +31,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _Value: TypeAlias = bool | int | float | str
 
 
-def instruction(fields: tuple[Bounded, ...]) -> str:
+def instruction(fields: tuple[ResultField, ...]) -> str:
     """Return what a task says of the answer that is asked for."""
     wanted = {field.name: _wanted(field) for field in fields}
     return (
@@ -41,16 +41,16 @@ def instruction(fields: tuple[Bounded, ...]) -> str:
     )
 
 
-def values(field: Bounded) -> int:
+def values(field: ResultField) -> int:
     """Return how many values a field can have; raises ValueError: none, or more than can be written exactly."""
     match field.kind:
-        case Kind.BOOLEAN:
+        case FieldKind.BOOLEAN:
             count = 2
-        case Kind.ENUM:
+        case FieldKind.ENUM:
             count = len(set(field.members))
-        case Kind.DATE:
+        case FieldKind.DATE:
             count = _day(field.most).toordinal() - _day(field.least).toordinal() + 1
-        case Kind.NUMBER:
+        case FieldKind.NUMBER:
             least, most, step = Decimal(field.least), Decimal(field.most), Decimal(field.step)
             finest = min(cast("int", one.as_tuple().exponent) for one in (least, most, step))
             largest = max(abs(least), abs(most)).scaleb(-min(finest, 0))
@@ -62,12 +62,12 @@ def values(field: Bounded) -> int:
     return count
 
 
-def millibits(fields: tuple[Bounded, ...]) -> int:
+def millibits(fields: tuple[ResultField, ...]) -> int:
     """Return what an answer of these fields may tell, in thousandths of a bit, rounded up; a failure is an answer."""
     return math.ceil(1000 * math.log2(math.prod(map(values, fields)) + 1))
 
 
-def answer(fields: tuple[Bounded, ...], text: str) -> str:
+def answer(fields: tuple[ResultField, ...], text: str) -> str:
     """Return an answer as JSON of the fields, in their order, or the constant `FAILED`."""
     try:
         got: object = json.loads(
@@ -81,41 +81,41 @@ def answer(fields: tuple[Bounded, ...], text: str) -> str:
         return FAILED
 
 
-def _wanted(field: Bounded) -> str | list[str]:
+def _wanted(field: ResultField) -> str | list[str]:
     match field.kind:
-        case Kind.BOOLEAN:
+        case FieldKind.BOOLEAN:
             return field.kind.value
-        case Kind.ENUM:
+        case FieldKind.ENUM:
             return list(field.members)
-        case Kind.DATE:
+        case FieldKind.DATE:
             return f"date from {field.least} to {field.most}"
-        case Kind.NUMBER:
+        case FieldKind.NUMBER:
             return f"number from {field.least} to {field.most} in steps of {field.step}"
 
 
-def _fitting(fields: tuple[Bounded, ...], got: dict[str, object]) -> dict[str, _Value]:
+def _fitting(fields: tuple[ResultField, ...], got: dict[str, object]) -> dict[str, _Value]:
     """Return the values of exactly these fields; raises ValueError."""
     if got.keys() != {field.name for field in fields}:
         raise ValueError
     return {field.name: _value(field, got[field.name]) for field in fields}
 
 
-def _value(field: Bounded, value: object) -> _Value:
+def _value(field: ResultField, value: object) -> _Value:
     """Return a value of a field as it is written, the same for whatever means the same; raises ValueError."""
     match field.kind, value:
-        case Kind.BOOLEAN, bool():
+        case FieldKind.BOOLEAN, bool():
             return value
-        case Kind.NUMBER, Decimal():
+        case FieldKind.NUMBER, Decimal():
             return _in_range(field, value)
-        case Kind.DATE, str() if field.least <= value <= field.most:
+        case FieldKind.DATE, str() if field.least <= value <= field.most:
             return _day(value).isoformat()
-        case Kind.ENUM, str() if value in field.members:
+        case FieldKind.ENUM, str() if value in field.members:
             return value
         case _:
             raise ValueError
 
 
-def _in_range(field: Bounded, value: Decimal) -> int | float:
+def _in_range(field: ResultField, value: Decimal) -> int | float:
     least, most, step = Decimal(field.least), Decimal(field.most), Decimal(field.step)
     if not least <= value <= most or (value - least) % step:
         raise ValueError

@@ -9,15 +9,15 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from bot import labelling, principals
-from bot.authorize import Caller, Ingress
-from bot.clock import Clock
-from bot.errors import StoreError
+from bot.access import labelling, principals
+from bot.access.authorize import Caller, Ingress
+from bot.access.decision_context import DecisionContext
+from bot.core.clock import Clock
+from bot.core.errors import StoreError
+from bot.delivery.outbox import Outbox
 from bot.failures import HOUR, Failure, Failures
 from bot.gate.gate import Gate
-from bot.outbox import Outbox
-from bot.sessions.counts import CountStore
-from bot.standing import Standing
+from bot.sessions.ports import CountStore
 from policy.labels import Label
 from policy.request import Role
 
@@ -30,7 +30,7 @@ _HOUR_MS: Final = round(HOUR * 1000)
 class Alerts:
     """Tells owners of failures, and keeps what failed where other processes find it."""
 
-    def __init__(self, failures: Failures, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock) -> None:
+    def __init__(self, failures: Failures, store: CountStore, *, gate: Gate, outbox: Outbox, clock: Clock) -> None:
         self._failures = failures
         self._store = store
         self._gate = gate
@@ -68,7 +68,7 @@ class Alerts:
             destination = await self._gate.destination(home)
             if destination.shared:
                 continue
-            standing = Standing.of_caller(owner, home, destination, self._clock.wall_ms())
+            standing = DecisionContext.of_caller(owner, home, destination, self._clock.wall_ms())
             if await self._outbox.tell(standing, text, (), label):
                 return True
         return False

@@ -13,21 +13,22 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot import labelling, principals
-from bot.authorize import Caller, Ingress, role
-from bot.gate.decisions import MAY_GO_ON
+from bot.access import labelling, principals
+from bot.access.authorize import Caller, Ingress, role
+from bot.access.decision_context import Call, DecisionContext
+from bot.access.recipients import meaning, names
+from bot.core.ids import Ids
 from bot.gate.gate import Gate
-from bot.ids import Ids
-from bot.recipients import meaning, names
+from bot.gate.requests import MAY_GO_ON
+from bot.sessions.alternatives import Alternative, Wanted, Way
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import SESSION
-from bot.sessions.offers import Offer, OfferStore, Wanted, Way
-from bot.sessions.records import AuditRow
-from bot.standing import Call, Standing
+from bot.sessions.ports import AlternativeStore
 from channels.message import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination
 
@@ -45,11 +46,11 @@ _BY_PLACE: Final = frozenset({_OVERSHOOT, "read_is_decided_before_it_happens"})
 _BY_READERS: Final = frozenset({"no_write_down"})
 
 
-class Offers:
+class Alternatives:
     """Finds, keeps and words offers. `life` is how long one counts, in milliseconds."""
 
     def __init__(
-        self, store: OfferStore, gate: Gate, ids: Ids, session_id: Callable[[Address], str], life: int
+        self, store: AlternativeStore, gate: Gate, ids: Ids, *, session_id: Callable[[Address], str], life: int
     ) -> None:
         self._store = store
         self._gate = gate
@@ -57,13 +58,13 @@ class Offers:
         self._session_id = session_id
         self._life = life
 
-    def asks(self, standing: Standing, decision: Decision) -> bool:
+    def asks(self, standing: DecisionContext, decision: Decision) -> bool:
         """Say whether a refused read is one whose asker is to be offered another place, if there is one."""
         home, blocking = standing.home, _blocking(decision)
         asks = self._gate.document.overshoot(home.channel, home.workspace, home.chat) == "ask"
         return asks and home.channel != SESSION and _OVERSHOOT in blocking and blocking <= _BY_PLACE
 
-    async def reading(self, standing: Standing, call: Call, question: Event) -> Offer | None:
+    async def reading(self, standing: DecisionContext, call: Call, question: Event) -> Alternative | None:
         """Return where a refused call could be made for its asker, as the gate decides now; None for nowhere.
 
         `question` is the event of what they asked; one that another session sent is nobody's to ask anew.
@@ -86,10 +87,14 @@ class Offers:
             label = label.join(found)
         if not private and not recipients:
             return None
-        offer = self._offer(standing, Wanted.QUESTION, bound(text, question.label), label, private)
+        offer = self._offer(
+            standing, Wanted.QUESTION, binding=bound(text, question.label), label=label, private=private
+        )
         return replace(offer, parent="".join(map(str, parents)), recipients=tuple(recipients))
 
-    async def telling(self, standing: Standing, decision: Decision, text: str, label: Label) -> Offer | None:
+    async def telling(
+        self, standing: DecisionContext, decision: Decision, text: str, label: Label
+    ) -> Alternative | None:
         """Return where an answer that the readers of its chat may not hear could be told to its asker, or None.
 
         What people approved was that it be said in its chat, and lifts nothing elsewhere.
@@ -100,7 +105,7 @@ class Offers:
             alone = await self._at(standing, chat, label)
             spoken = self._gate.speak(alone, alone.destination, text)
             if spoken.decision.verdict in MAY_GO_ON:
-                return self._offer(standing, Wanted.ANSWER, bound(text, label), label, str(chat))
+                return self._offer(standing, Wanted.ANSWER, binding=bound(text, label), label=label, private=str(chat))
         return None
 
     async def withheld(
@@ -116,7 +121,7 @@ class Offers:
             return None
         caller = Caller(delivery.asker, person.role, person.clearance, Ingress.TEXT)
         standing = replace(
-            Standing.of_caller(caller, home, destination, now, sid=delivery.sid, generation=delivery.generation),
+            DecisionContext.of_caller(caller, home, destination, now, sid=delivery.sid, generation=delivery.generation),
             turn=delivery.turn,
         )
         offer = await self.telling(standing, decision, delivery.text, delivery.label)
@@ -137,7 +142,7 @@ class Offers:
         )
         return notice, made(offer)
 
-    async def make(self, offer: Offer) -> None:
+    async def make(self, offer: Alternative) -> None:
         """Keep an offer, so that it may be taken."""
         await self._store.make_offer(offer, self._life)
 
@@ -146,13 +151,13 @@ class Offers:
         known = await self._store.offer(code)
         return () if known is None or known[1] is not None else tuple(_ways(known[0]))
 
-    def wording(self, offer: Offer) -> str:
+    def wording(self, offer: Alternative) -> str:
         """Return an offer in words."""
         ways = (f"- {way.label}: `{way.command}`" for way in _ways(offer))
         return "\n".join((f"this is offered to you alone, for {self._life // 60_000} minutes:", *ways))
 
     async def _recipients(
-        self, standing: Standing, parent: Address, call: Call, question: Event
+        self, standing: DecisionContext, parent: Address, call: Call, question: Event
     ) -> tuple[list[tuple[str, str]], Label]:
         """Return the aliases that may be told what a background session of the asker's would find, and its label.
 
@@ -173,7 +178,7 @@ class Offers:
                 found.append((alias, meaning(self._gate.document, place)))
         return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
 
-    async def _at(self, standing: Standing, address: Address, taint: Label) -> Standing:
+    async def _at(self, standing: DecisionContext, address: Address, taint: Label) -> DecisionContext:
         """Return where the asker stands at an address of their own, as if nothing but this had been read there."""
         document, asker = self._gate.document, standing.asker
         return replace(
@@ -189,8 +194,10 @@ class Offers:
             authors=frozenset(),
         )
 
-    def _offer(self, standing: Standing, wanted: Wanted, binding: str, label: Label, private: str) -> Offer:
-        return Offer(
+    def _offer(
+        self, standing: DecisionContext, wanted: Wanted, *, binding: str, label: Label, private: str
+    ) -> Alternative:
+        return Alternative(
             code=self._ids.approval(),
             wanted=wanted,
             sid=standing.sid,
@@ -204,17 +211,17 @@ class Offers:
         )
 
 
-def made(offer: Offer) -> AuditRow:
+def made(offer: Alternative) -> AuditRow:
     """Return the row that tells that an offer was made."""
     return AuditRow("offer", offer.principal, {"step": "made", **_facts(offer)})
 
 
-def taken(offer: Offer, way: Way) -> AuditRow:
+def taken(offer: Alternative, way: Way) -> AuditRow:
     """Return the row that tells that an offer is taken, and how."""
     return AuditRow("offer", offer.principal, {"step": "taken", "way": way.value, **_facts(offer)})
 
 
-def _facts(offer: Offer) -> dict[str, JsonValue]:
+def _facts(offer: Alternative) -> dict[str, JsonValue]:
     return {
         "offer": offer.code,
         "wanted": offer.wanted.value,
@@ -273,7 +280,7 @@ def _blocking(decision: Decision) -> frozenset[str]:
     return frozenset(outcome.rule for outcome in decision.outcomes if outcome.verdict is Verdict.BLOCK)
 
 
-def _ways(offer: Offer) -> list[Button]:
+def _ways(offer: Alternative) -> list[Button]:
     """Return the ways of an offer as what can be pressed, or typed."""
     ways = list[Button]()
     if offer.private:

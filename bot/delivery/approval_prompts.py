@@ -3,16 +3,16 @@
 import json
 from typing import Final, cast
 
-from bot import principals
-from bot.approvals import ANSWER, WITHHELD, answering, may_answer, may_withdraw
-from bot.authors import AUTHORS
+from bot.access import principals
+from bot.access.approvals import ANSWER, WITHHELD, answering, may_answer, may_withdraw
+from bot.access.authors import AUTHORS
+from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
-from bot.sessions.json import texts
-from bot.sessions.kin import Lineage
-from bot.unseen import spelled
+from bot.sessions.delegation import Lineage
+from bot.sessions.events import texts
 from channels.message import Address, Button
 from policy import explain
-from policy.document import Document
+from policy.document.model import Document
 from policy.fixed import OUTCOME
 
 OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."

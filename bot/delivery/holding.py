@@ -1,25 +1,25 @@
 """What is held for a person is told to that person: where they alone read and are cleared, with buttons that decide.
 
 Once for each held item, durably: the notice stands in the outbox of the session that sent it, and loses its buttons
-once the item is decided about (`bot.copies`). The session that it is held for learns nothing, nor do readers who may
-know of that one alone: neither its log nor its outbox, times or counts change. Where no private chat of the person is
-cleared, nothing is told, and `/held` shows it where one may be. What is held is not in the notice: a model wrote it,
-and it is shown when its person asks for it.
+once the item is decided about (`bot.delivery.question_updates`). The session that it is held for learns nothing, nor do
+readers who may know of that one alone: neither its log nor its outbox, times or counts change. Where no private chat of
+the person is cleared, nothing is told, and `/held` shows it where one may be. What is held is not in the notice: a
+model wrote it, and it is shown when its person asks for it.
 """
 
 from typing import Protocol
 
-from bot import labelling
-from bot.authorize import Caller, Ingress
-from bot.clock import Clock
-from bot.gate.decisions import MAY_GO_ON
+from bot.access import labelling
+from bot.access.authorize import Caller, Ingress
+from bot.access.decision_context import DecisionContext
+from bot.core.clock import Clock
+from bot.core.ids import waiting_id
+from bot.delegation.handoff import dedupe, goes_up
 from bot.gate.gate import Gate
-from bot.ids import waiting_id
-from bot.post import dedupe, goes_up
+from bot.gate.requests import MAY_GO_ON
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
-from bot.sessions.port import AuditStore, OutboxStore, SessionStore
-from bot.sessions.values import SessionState
-from bot.standing import Standing
+from bot.sessions.models import SessionState
+from bot.sessions.ports import AuditStore, OutboxStore, SessionStore
 from channels.message import Address, Button, OutboundKind
 from policy.labels import Label
 from policy.request import Hook
@@ -56,14 +56,14 @@ class Holding:
             if spoken.decision.verdict in MAY_GO_ON:
                 row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
                 await self._audit.append((row,))
-                await self._store.put(delivery.sid, _notice(delivery, person, place, spoken.text, label))
+                await self._store.put(delivery.sid, _notice(delivery, person, place, text=spoken.text, label=label))
                 return
 
-    async def _standing(self, person: str, place: Address, sender: SessionState) -> Standing:
+    async def _standing(self, person: str, place: Address, sender: SessionState) -> DecisionContext:
         known = self._gate.document.principals[person]
         caller = Caller(person, known.role, known.clearance, Ingress.TEXT)
         there = await self._gate.prospect(place)
-        return Standing.of_caller(caller, place, there, self._clock.wall_ms(), sid=sender.sid)
+        return DecisionContext.of_caller(caller, place, there, self._clock.wall_ms(), sid=sender.sid)
 
 
 def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[Button, ...]:
@@ -102,7 +102,7 @@ def _worded(delivery: Delivery, sender: SessionState, target: SessionState, plac
     return "\n".join((told, *(f"- {button.label}: `{button.command}`" for button in _ways(item))))
 
 
-def _notice(delivery: Delivery, person: str, place: Address, text: str, label: Label) -> NewDelivery:
+def _notice(delivery: Delivery, person: str, place: Address, *, text: str, label: Label) -> NewDelivery:
     return NewDelivery(
         key=held_key(waiting_id(dedupe(delivery)), Address.parse(delivery.address).chat),
         address=str(place),

@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import principals, questions
-from bot.clock import Clock
-from bot.errors import NotFoundError, StoreError, StoreGoneError, StoreRefusedError
-from bot.gate.decisions import MAY_GO_ON
+from bot.access import principals
+from bot.access.decision_context import DecisionContext
+from bot.core.clock import Clock
+from bot.core.errors import NotFoundError, StoreError, StoreGoneError, StoreRefusedError
+from bot.core.ids import Ids
+from bot.core.logs import bound
+from bot.delegation.handoff import TAKEN, Handoff
+from bot.delivery import approval_prompts
+from bot.delivery.alternatives import Alternatives
+from bot.delivery.holding import Holding, told_of
+from bot.delivery.previews import Preview
+from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
-from bot.holding import Holding, told_of
-from bot.ids import Ids
-from bot.logs import bound
-from bot.offers import Offers
-from bot.pacing import Pacing, Patience
-from bot.post import TAKEN, Post
-from bot.preview import Preview
+from bot.gate.requests import MAY_GO_ON
 from bot.sessions import releases
-from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import SESSION, Arrival
+from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
 from bot.sessions.events import EventType
-from bot.sessions.kin import SESSION, Arrival
-from bot.sessions.pace import Turn
-from bot.sessions.port import AuditStore, OutboxStore
-from bot.sessions.records import AuditRow
+from bot.sessions.ports import AuditStore, OutboxStore
 from bot.sessions.releases import Release
-from bot.standing import Standing
 from channels.base import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
 from channels.message import Address, Button, Outbound, OutboundKind, Signal
 from policy.decision import Decision
@@ -79,13 +79,13 @@ class Outbox:
         channels: Mapping[str, Channel],
         gate: Gate,
         sender: str,
-        post: Post,
+        post: Handoff,
         holding: Holding,
-        offers: Offers,
+        offers: Alternatives,
         clock: Clock,
         ids: Ids,
         in_force: Callable[[], Awaitable[bool]],
-        pacing: Pacing,
+        pacing: RateLimits,
         hours: float,
     ) -> None:
         self._store = store
@@ -189,7 +189,7 @@ class Outbox:
         return tuple(self._lost)
 
     async def reply(
-        self, standing: Standing, text: str, label: Label, press: str = "", buttons: tuple[Button, ...] = ()
+        self, standing: DecisionContext, text: str, label: Label, *, press: str = "", buttons: tuple[Button, ...] = ()
     ) -> None:
         """Answer a command at its address, now or never: a command is asked again if its answer is lost.
 
@@ -198,7 +198,7 @@ class Outbox:
         """
         destination = await self._gate.destination(standing.home)
         for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
-            decided = await self._decided(standing, destination, said, about, offered)
+            decided = await self._decided(standing, destination, text=said, label=about, buttons=offered)
             if decided is not None:
                 # Somebody is there who asked.
                 await self._pacing.heard(standing.home)
@@ -214,16 +214,18 @@ class Outbox:
                 await self._answer(standing, destination, outbound, about)
                 return
 
-    async def tell(self, standing: Standing, text: str, buttons: tuple[Button, ...], label: Label = PUBLIC) -> bool:
+    async def tell(
+        self, standing: DecisionContext, text: str, buttons: tuple[Button, ...], label: Label = PUBLIC
+    ) -> bool:
         """Tell somebody something, without being asked, now or never; return whether it was said.
 
         `label` is that of what it tells.
         """
         destination = await self._gate.destination(standing.home)
-        decided = await self._decided(standing, destination, text, label, buttons)
+        decided = await self._decided(standing, destination, text=text, label=label, buttons=buttons)
         if decided is None:
             return False
-        turn = Turn(str(standing.home))
+        turn = SendSlot(str(standing.home))
         if await self._pacing.wait(turn, shared=destination.shared, patience=Patience()) != 0:
             return False
         try:
@@ -239,7 +241,13 @@ class Outbox:
         return True
 
     async def _decided(
-        self, standing: Standing, destination: Destination, text: str, label: Label, buttons: tuple[Button, ...]
+        self,
+        standing: DecisionContext,
+        destination: Destination,
+        *,
+        text: str,
+        label: Label,
+        buttons: tuple[Button, ...],
     ) -> str | None:
         """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
         await self._gate.read_ahead((text,))
@@ -248,9 +256,11 @@ class Outbox:
         await self._audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
-    async def _answer(self, standing: Standing, destination: Destination, outbound: Outbound, label: Label) -> None:
+    async def _answer(
+        self, standing: DecisionContext, destination: Destination, outbound: Outbound, label: Label
+    ) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
-        turn = Turn(str(standing.home))
+        turn = SendSlot(str(standing.home))
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:
             try:
@@ -276,9 +286,16 @@ class Outbox:
             with suppress(NotFoundError):
                 await self._store.put(standing.sid, notice)
 
-    def preview(self, standing: Standing, key: str) -> "Preview":
+    def preview(self, standing: DecisionContext, key: str) -> "Preview":
         """Return what shows an answer at the session's home while it is written; `key` is the answer's."""
-        return Preview(self._channels.get(standing.home.channel), self._gate, self._audit, self._pacing, standing, key)
+        return Preview(
+            self._channels.get(standing.home.channel),
+            self._gate,
+            audit=self._audit,
+            pacing=self._pacing,
+            standing=standing,
+            key=key,
+        )
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that something is going on, where there is a channel for it."""
@@ -313,7 +330,7 @@ class Outbox:
         if not await self._in_force():
             # Claimed before that was known.
             return _back(delivery)
-        address, turn = Address.parse(delivery.address), Turn(delivery.address, delivery.sid, delivery.key)
+        address, turn = Address.parse(delivery.address), SendSlot(delivery.address, delivery.sid, delivery.key)
         obstacle = self._obstacle(delivery, address)
         if obstacle is not None:
             return obstacle
@@ -371,7 +388,7 @@ class Outbox:
             return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
         return None
 
-    async def _say(self, delivery: Delivery, turn: Turn, text: str, buttons: tuple[Button, ...]) -> "_Fate":
+    async def _say(self, delivery: Delivery, turn: SendSlot, text: str, buttons: tuple[Button, ...]) -> "_Fate":
         """Send a text, and return what became of it."""
         outbound = Outbound(
             Address.parse(delivery.address),
@@ -394,7 +411,7 @@ class Outbox:
             raise _BrokenSendError(error) from error
         return _Fate(DeliveryState.SENT, receipt=receipt)
 
-    async def _failed(self, delivery: Delivery, turn: Turn, error: ChannelError) -> "_Fate":
+    async def _failed(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
         """Return what becomes of a text that was not said, or of which nobody knows."""
         if isinstance(error, AmbiguousSendError):
             return _Fate(DeliveryState.AMBIGUOUS)
@@ -404,7 +421,7 @@ class Outbox:
         wait = await self._pacing.failed(turn, delivery.failures)
         return _back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
 
-    async def _unedited(self, delivery: Delivery, turn: Turn, error: ChannelError) -> "_Fate":
+    async def _unedited(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
         """Return what becomes of an edit that was not made: one more try, as what stands behind it waits."""
         if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
@@ -421,7 +438,7 @@ class Outbox:
         known = (document.principal(one.account) for one in audience.readers)
         readers = frozenset(person[0] for person in known if person is not None) if audience.complete else None
         asked = tuple(one for one in await self._store.approvals(delivery.sid) if one.asked_in == delivery.asked)
-        return questions.buttons(document, asked, delivery.asked, readers)
+        return approval_prompts.buttons(document, asked, delivery.asked, readers)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""

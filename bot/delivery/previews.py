@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import principals
+from bot.access import principals
+from bot.access.decision_context import DecisionContext
+from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
-from bot.pacing import Pacing, Patience
-from bot.sessions.pace import Turn
-from bot.sessions.port import AuditStore
-from bot.standing import Standing
+from bot.sessions.deliveries import SendSlot
+from bot.sessions.ports import AuditStore
 from channels.base import BusyChannelError, Channel, ChannelError
 from channels.message import Outbound
 from policy.decision import Verdict
@@ -31,7 +31,14 @@ class Preview:
     """
 
     def __init__(
-        self, channel: Channel | None, gate: Gate, audit: AuditStore, pacing: Pacing, standing: Standing, key: str
+        self,
+        channel: Channel | None,
+        gate: Gate,
+        *,
+        audit: AuditStore,
+        pacing: RateLimits,
+        standing: DecisionContext,
+        key: str,
     ) -> None:
         self._channel = channel if channel is not None and channel.previews else None
         self._gate = gate
@@ -67,8 +74,8 @@ class Preview:
         shared = self._standing.destination.shared
         return await self._pacing.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
 
-    def _turn(self) -> Turn:
-        return Turn(str(self._standing.home))
+    def _turn(self) -> SendSlot:
+        return SendSlot(str(self._standing.home))
 
     async def _may_show(self, text: str) -> bool:
         """Decide, against who reads there now (hook PRE_OUTPUT)."""

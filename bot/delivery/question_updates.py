@@ -12,14 +12,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bot.errors import NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.outbox import Outbox
-from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.copies import Copy, CopyStore
+from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.port import OutboxStore, SessionStore
-from bot.sessions.records import AuditRow
+from bot.sessions.ports import OutboxStore, QuestionCopyStore, SessionStore
 from channels.message import Address, OutboundKind
 
 if TYPE_CHECKING:
@@ -41,11 +40,11 @@ _WORDS: Final = MappingProxyType(
 )
 
 
-class Store(CopyStore, OutboxStore, SessionStore, Protocol):
+class Store(QuestionCopyStore, OutboxStore, SessionStore, Protocol):
     """What is asked of the store."""
 
 
-class Copies:
+class QuestionUpdates:
     """Has the copies of questions edited."""
 
     def __init__(self, store: Store, gate: Gate, outbox: Outbox) -> None:
@@ -88,7 +87,7 @@ class Copies:
                 with suppress(NotFoundError):
                     await self._store.decide_dead(one, again=True, audit=(AuditRow("deadletter", "worker", body),))
 
-    async def _close(self, copy: Copy) -> None:
+    async def _close(self, copy: QuestionCopy) -> None:
         question, asked = await self._store.copied(copy)
         if question is not None:
             address = Address.parse(question.address)

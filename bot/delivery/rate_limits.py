@@ -13,7 +13,8 @@ from typing import Final
 
 import anyio
 
-from bot.sessions.pace import EVERYWHERE, Hush, PaceStore, Rate, Turn
+from bot.sessions.deliveries import EVERYWHERE, DeliveryPause, Rate, SendSlot
+from bot.sessions.ports import RateLimitStore
 from channels.base import BusyChannelError
 from channels.message import Address
 
@@ -58,14 +59,14 @@ class Patience:
         return True
 
 
-class Pacing:
+class RateLimits:
     """Says when something may be said. `rates` are by channel."""
 
-    def __init__(self, store: PaceStore, rates: Mapping[str, Rates]) -> None:
+    def __init__(self, store: RateLimitStore, rates: Mapping[str, Rates]) -> None:
         self._store = store
         self._rates = rates
 
-    async def wait(self, turn: Turn, *, shared: bool, patience: Patience) -> int | None:
+    async def wait(self, turn: SendSlot, *, shared: bool, patience: Patience) -> int | None:
         """Wait until it may be said; return 0, or the milliseconds that are too long to wait, None for a dead address.
 
         `shared` tells whether the address is a shared chat.
@@ -77,23 +78,23 @@ class Pacing:
             pass
         return wait
 
-    async def busy(self, turn: Turn, error: BusyChannelError) -> int:
+    async def busy(self, turn: SendSlot, error: BusyChannelError) -> int:
         """Note that a platform asks to wait; return for how many milliseconds."""
         wait = int(error.seconds * 1000) + 1
         if self._paced(turn):
-            await self._store.hush(turn, Hush.CHANNEL if error.everywhere else Hush.PLACE, wait)
+            await self._store.hush(turn, DeliveryPause.CHANNEL if error.everywhere else DeliveryPause.PLACE, wait)
         return wait
 
-    async def gone(self, turn: Turn) -> None:
+    async def gone(self, turn: SendSlot) -> None:
         """Note that an address is dead."""
         if self._paced(turn):
-            await self._store.hush(turn, Hush.ADDRESS, DEAD_MS)
+            await self._store.hush(turn, DeliveryPause.ADDRESS, DEAD_MS)
 
-    async def failed(self, turn: Turn, failures: int) -> int:
+    async def failed(self, turn: SendSlot, failures: int) -> int:
         """Return the milliseconds after which to try again what failed for certain so often before, 0 for never."""
         wait = BACK_OFF[failures] if failures < len(BACK_OFF) else 0
         if wait and self._paced(turn):
-            await self._store.hush(turn, Hush.TEXT, wait)
+            await self._store.hush(turn, DeliveryPause.TEXT, wait)
         return wait
 
     async def heard(self, address: Address) -> None:
@@ -101,10 +102,10 @@ class Pacing:
         if address.channel in self._rates:
             await self._store.heard(str(address))
 
-    def _paced(self, turn: Turn) -> bool:
+    def _paced(self, turn: SendSlot) -> bool:
         return Address.parse(turn.address).channel in self._rates
 
-    def _of(self, turn: Turn, *, shared: bool) -> tuple[Rate, ...]:
+    def _of(self, turn: SendSlot, *, shared: bool) -> tuple[Rate, ...]:
         rates = self._rates.get(Address.parse(turn.address).channel)
         if rates is None:
             return ()

@@ -8,18 +8,18 @@ from contextlib import suppress
 
 import anyio
 
-from bot.copies import Copies
-from bot.errors import StoreError, StoreGoneError
-from bot.outbox import Outbox
+from bot.core.errors import StoreError, StoreGoneError
+from bot.delivery.outbox import Outbox
+from bot.delivery.question_updates import QuestionUpdates
+from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
-from bot.reload import Reloader
-from bot.sessions.port import Wake
-from bot.sessions.quarantine import Doing
+from bot.sessions.models import Doing
+from bot.sessions.ports import Wake
 
 _PARALLEL = 16
 
 
-class Courier:
+class Relay:
     """Delivers for the channels of its outbox; `interval` is seconds between two sweeps."""
 
     def __init__(
@@ -27,8 +27,8 @@ class Courier:
         *,
         wake: Wake,
         outbox: Outbox,
-        copies: Copies,
-        policy: Reloader,
+        copies: QuestionUpdates,
+        policy: PolicyReloader,
         quarantine: Quarantine,
         interval: float,
     ) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from bot.clock import moment
-from bot.gate.decisions import MAY_GO_ON
+from bot.core.clock import moment
+from bot.delivery.rate_limits import BACK_OFF
 from bot.gate.gate import Gate
-from bot.pacing import BACK_OFF
+from bot.gate.requests import MAY_GO_ON
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import DEAD, OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.port import OutboxStore
-from bot.sessions.records import AuditRow
+from bot.sessions.ports import OutboxStore
 from bot.turn import OpenTurn
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label, join_all
@@ -47,7 +47,7 @@ _MOST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UndeliveredNotice:
     """What is to be said of what was not delivered, with the rows of the decisions on that."""
 
     deliver: tuple[NewDelivery, ...] = ()
@@ -62,14 +62,14 @@ class Undelivered:
         self._gate = gate
         self._longest_ms = round(hours * _HOURS_MS)
 
-    async def before(self, turn: OpenTurn) -> Told:
+    async def before(self, turn: OpenTurn) -> UndeliveredNotice:
         """Return what is told before the answer to what people said in this turn, nothing else.
 
         A turn that no person began tells nothing, nor does one above its address (ADR 0021).
         """
         state = turn.claim.state
         if not state.unsaid or not turn.asked or turn.above_home or turn.lineage is not None:
-            return Told()
+            return UndeliveredNotice()
         every, deliver, rows = await self._store.deliveries(state.sid), list[NewDelivery](), list[AuditRow]()
         standing = turn.standing
         for address in dict.fromkeys(one.address for one in every):
@@ -88,7 +88,7 @@ class Undelivered:
             if spoken.decision.verdict in MAY_GO_ON:
                 notice = NewDelivery(f"{last.key}{_SUFFIX}", address, spoken.text, label, OutboundKind.NOTICE)
                 deliver.append(replace(notice, turn=turn.record.id, approved=OURS, meant_for=last.meant_for))
-        return Told(tuple(deliver), tuple(rows))
+        return UndeliveredNotice(tuple(deliver), tuple(rows))
 
     def _untold(self, here: list[Delivery], now: int) -> list[Delivery]:
         """Return what was certainly not delivered at one address and not told yet, oldest first.
@@ -109,7 +109,9 @@ class Undelivered:
         return _DAY_MS + (self._longest_ms if one.state is DeliveryState.EXPIRED else 0)
 
 
-def lines(every: Iterable[Delivery], generation: int, home: Address, person: str, reader: Label) -> tuple[str, Label]:
+def lines(
+    every: Iterable[Delivery], generation: int, *, home: Address, person: str, reader: Label
+) -> tuple[str, Label]:
     """Return what `/status` tells of what was not delivered at a session's home, with the label of that.
 
     Each line begins anew. It is told `person`, as far as what flows to `reader` may be known.

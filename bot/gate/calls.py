@@ -13,26 +13,25 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot import labelling
-from bot.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
-from bot.crossings import Prepared
-from bot.gate.decisions import NOT_KNOWN, seen
-from bot.gate.speech import Speech
-from bot.recipients import ChangedRecipientError, meaning
+from bot.access import labelling
+from bot.access.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
+from bot.access.decision_context import Call, DecisionContext, key
+from bot.access.recipients import ChangedRecipientError, meaning
+from bot.gate.output import OutputGate
+from bot.gate.requests import NOT_KNOWN, seen
+from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval
+from bot.sessions.delegation import SESSION, Child, Errand
 from bot.sessions.deliveries import OURS
-from bot.sessions.kin import SESSION, Child, Errand
-from bot.standing import Call, Standing, key
 from bot.tools.arguments import changed, checked, strings
-from bot.tools.base import Arguments, Declared, Foresees, RefusedCallError, Scene, Tool
+from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolContext
 from bot.tools.references import Asked, asked, mentions
 from policy import explain
-from policy.decision import Decision, Outcome, Remedy, Verdict, combined
+from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
 from policy.errors import nearest
 from policy.fixed import NO_TOOL, OUTCOME
 from policy.labels import Label
-from policy.request import Effect, Hook, Request
-from policy.request import Tool as Facts
+from policy.request import Effect, Hook, Request, ToolFacts
 
 NOBODY: Final = "nobody may approve this"
 NOBODY_ALONE: Final = (
@@ -61,12 +60,12 @@ _DEPENDS: Final = MappingProxyType(
 """What only the result or the send can tell, for `simulate`."""
 
 
-class Calls(Speech):
+class CallGate(OutputGate):
     """Decides on tool calls."""
 
     def prepare(
-        self, standing: Standing, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
-    ) -> Prepared:
+        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
+    ) -> CallDecision:
         """Decide on a tool call (hooks PRE_TOOL_CALL and MCP_TOOL_CALL) without touching anything.
 
         `approvals` are the session's; one that is live and bound to exactly this call lifts what an
@@ -76,7 +75,7 @@ class Calls(Speech):
         tool = self._tools.get(call.tool)
         # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
         hold = begun and (self.document.holds(call.tool) or mentions(call.arguments))
-        made = Prepared(call, self.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
+        made = CallDecision(call, self.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
         try:
             if not self._knows(standing):
                 return replace(made, decision=self.refused(standing, NOT_KNOWN))
@@ -101,7 +100,7 @@ class Calls(Speech):
         tool = self._tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
 
-    async def foresee(self, standing: Standing, prepared: Prepared) -> Prepared:
+    async def foresee(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
         """Decide on what a call would say once more, against who reads there now (hook PRE_OUTPUT).
 
         So neither people nor a model are promised what would be withheld: a call that would be is refused before
@@ -125,7 +124,7 @@ class Calls(Speech):
         return replace(prepared, decision=combined(decision, spoken))
 
     async def simulate(
-        self, standing: Standing, name: str, arguments: Mapping[str, JsonValue], reader: Label
+        self, standing: DecisionContext, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:
         """Report what is decided about a call, as far as `reader` may know; nothing is written or run."""
         prepared = await self.foresee(standing, self.prepare(standing, Call("simulated", name, arguments)))
@@ -140,7 +139,9 @@ class Calls(Speech):
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
-    def _prepared(self, standing: Standing, made: Prepared, tool: Tool, approvals: tuple[Approval, ...]) -> Prepared:
+    def _prepared(
+        self, standing: DecisionContext, made: CallDecision, tool: Tool, approvals: tuple[Approval, ...]
+    ) -> CallDecision:
         """Decide on a call of a tool there is: openly first, then with what it refers to.
 
         Raises RefusedCallError: it cannot be made as it stands, or would be another call once redacted.
@@ -162,8 +163,8 @@ class Calls(Speech):
         return self._asked_openly(standing, opened, whole, approvals)
 
     def _asked_openly(
-        self, standing: Standing, opened: Prepared, whole: Prepared, approvals: tuple[Approval, ...]
-    ) -> Prepared:
+        self, standing: DecisionContext, opened: CallDecision, whole: CallDecision, approvals: tuple[Approval, ...]
+    ) -> CallDecision:
         """Return a call as decided as a whole, but for who is asked, and about what: that is seen, so it is open.
 
         What refuses the call as a whole does so once they have answered, and spends their approval. That counts for
@@ -179,7 +180,7 @@ class Calls(Speech):
             return replace(whole, decision=self.refused(standing, UNSEEN, whole.decision))
         return whole
 
-    def _no_tool(self, standing: Standing, name: str) -> Decision:
+    def _no_tool(self, standing: DecisionContext, name: str) -> Decision:
         """Return the decision on a call of a tool there is not; it names the nearest that its asker is offered."""
         decision = self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing)
         like = nearest(name, (tool.name for tool in self.offered(standing)))
@@ -206,12 +207,12 @@ class Calls(Speech):
 
     def _judged(
         self,
-        standing: Standing,
-        made: Prepared,
+        standing: DecisionContext,
+        made: CallDecision,
         tool: Tool,
         taken: Asked,
         approvals: tuple[Approval, ...],
-    ) -> Prepared:
+    ) -> CallDecision:
         """Decide on a call, on every hook it crosses: openly, or as a whole once that is decided.
 
         Raises RefusedCallError: as `_prepared`.
@@ -255,11 +256,11 @@ class Calls(Speech):
 
     def _answered(
         self,
-        standing: Standing,
-        made: Prepared,
-        facts: Facts,
+        standing: DecisionContext,
+        made: CallDecision,
+        facts: ToolFacts,
         request: Request,
-        declared: Declared,
+        declared: CallFacts,
         approvals: tuple[Approval, ...],
     ) -> tuple[Decision, Approval | None]:
         """Return the decision on a call, with the approval that people gave of it if that changes anything."""
@@ -268,12 +269,14 @@ class Calls(Speech):
             decision = _in_doubt(decision)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision, None
-        approval = live(self.document, approvals, made.binding, made.call.id, asking(decision), standing.now)
+        approval = live(
+            self.document, approvals, bound=made.binding, call=made.call.id, asked=asking(decision), now=standing.now
+        )
         if approval is not None:
             decision = self._crossed(standing, facts, request, declared, approval.rules)
         return decision, approval
 
-    def _bound(self, standing: Standing, made: Prepared, taken: Asked, declared: Declared) -> Prepared:
+    def _bound(self, standing: DecisionContext, made: CallDecision, taken: Asked, declared: CallFacts) -> CallDecision:
         """Return a call with what its recipients mean now, and what an approval for it must be bound to.
 
         A session's id means one session for ever.
@@ -284,7 +287,12 @@ class Calls(Speech):
         return replace(made, leads=leads, binding=binding(standing, made.call, taken.refers, leads))
 
     def _crossed(
-        self, standing: Standing, facts: Facts, request: Request, declared: Declared, lifted: tuple[str, ...] = ()
+        self,
+        standing: DecisionContext,
+        facts: ToolFacts,
+        request: Request,
+        declared: CallFacts,
+        lifted: tuple[str, ...] = (),
     ) -> Decision:
         """Decide on a call at every hook it crosses, with the rules lifted that people approved."""
         judge = partial(self._decide, standing=standing)
@@ -299,7 +307,7 @@ class Calls(Speech):
         return self._with_output(standing, decision, declared.says, approved=lifted, carried=request.carried)
 
     def _redacted(
-        self, tool: Tool, scene: Scene, declared: Declared, decision: Decision, given: Mapping[str, JsonValue]
+        self, tool: Tool, scene: ToolContext, declared: CallFacts, decision: Decision, given: Mapping[str, JsonValue]
     ) -> Arguments:
         """Return a call's arguments with what a rule wants replaced.
 
@@ -315,7 +323,7 @@ class Calls(Speech):
             raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return arguments
 
-    def _may_be_asked(self, standing: Standing, decision: Decision, carried: Label, said: str) -> bool:
+    def _may_be_asked(self, standing: DecisionContext, decision: Decision, carried: Label, said: str) -> bool:
         """Say whether anybody may answer a question about a call, where it is asked.
 
         Nobody may where the question itself may not be said.
@@ -329,7 +337,7 @@ class Calls(Speech):
             self.document, decision, replace(standing, taint=leaving)
         )
 
-    def _scene(self, standing: Standing, made: Prepared) -> Scene:
+    def _scene(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
 
         def permits(label: Label) -> bool:
@@ -347,7 +355,7 @@ class Calls(Speech):
                 raise ChangedRecipientError
             return await self._spawner.mint_child(replace(standing, taint=taint), made_under, errand)
 
-        return Scene(
+        return ToolContext(
             sid=standing.sid,
             generation=standing.generation,
             turn=standing.turn,
@@ -376,17 +384,17 @@ class Calls(Speech):
 def _in_doubt(decision: Decision) -> Decision:
     """Return a decision on a call of which nobody knows whether it took effect: people are asked to make it again."""
     remedies = (Remedy.APPROVER,)
-    asks = Outcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=MAY_BE_DONE, remedies=remedies)
+    asks = RuleOutcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=MAY_BE_DONE, remedies=remedies)
     asked = replace(decision, verdict=Verdict.REQUIRE_APPROVAL, outcomes=(asks,), remedies=remedies, redact=())
     return combined(decision, asked)
 
 
-def nobody(standing: Standing) -> str:
+def nobody(standing: DecisionContext) -> str:
     """Return why nobody is asked, and what to do where that can be told."""
     return NOBODY_ALONE if standing.home.channel == SESSION else NOBODY
 
 
-def _check_route(tool: Tool, taken: Asked, scene: Scene) -> None:
+def _check_route(tool: Tool, taken: Asked, scene: ToolContext) -> None:
     """Check that what a call refers to changes its words alone: data does not choose what is read or where it goes.
 
     Raises RefusedCallError: it does.
@@ -395,6 +403,6 @@ def _check_route(tool: Tool, taken: Asked, scene: Scene) -> None:
         raise RefusedCallError(ELSEWHERE)
 
 
-def _reaches(declared: Declared) -> Declared:
+def _reaches(declared: CallFacts) -> CallFacts:
     """Return what a call reads, uses and where it leads, without the words it says."""
     return replace(declared, says=None if declared.says is None else (declared.says[0], ""))

@@ -2,7 +2,7 @@
 
 Every crossing is one method: `admit` what enters the context, `invoke` a model, `prepare` and `run` a
 tool call, `respond` with its result, `speak` to an address, `reset` a session, `simulate` a call. Each takes
-a `Standing`, the frozen facts of the session at that moment, and returns the decision with what follows
+a `DecisionContext`, the frozen facts of the session at that moment, and returns the decision with what follows
 from it. The gate writes nothing: its caller records the decision before acting on it (law
 `every_effect_has_a_decision`).
 """
@@ -14,24 +14,23 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot import principals
+from bot.access import principals
+from bot.access.decision_context import DecisionContext, key
+from bot.access.recipients import CHANGED, meaning
 from bot.config.references import references
-from bot.crossings import Prepared, Response
-from bot.gate.calls import Calls
-from bot.gate.decisions import MAY_GO_ON
-from bot.ids import held_id
-from bot.recipients import CHANGED, meaning
+from bot.core.ids import held_id
+from bot.gate.calls import CallGate
+from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import CallDecision, ResultDecision
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.held import Held
-from bot.standing import Standing, key
+from bot.sessions.events import DeferredResult
 from bot.tools.arguments import strings
-from bot.tools.base import Declared, Result, Scene, Tool
+from bot.tools.base import CallFacts, Result, Tool, ToolContext
 from bot.tools.references import HOLD, notice
 from channels.message import Address
 from policy.decision import Decision, Verdict
 from policy.labels import Label
-from policy.request import Effect, Hook
-from policy.request import Tool as Facts
+from policy.request import Effect, Hook, ToolFacts
 
 Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
 """Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
@@ -42,10 +41,10 @@ FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
 
-class Gate(Calls):
+class Gate(CallGate):
     """One document in force, the tools it labels, and the model that thinks."""
 
-    async def run(self, standing: Standing, prepared: Prepared, record: Record) -> Result:
+    async def run(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> Result:
         """Run an accepted call; its decision must stand in the audit already.
 
         `record` writes down what is decided while it runs, before it takes effect. Any exception of the tool becomes
@@ -63,7 +62,7 @@ class Gate(Calls):
         # Before any rule sees it: no echo of a secret comes further than this.
         return replace(result, text=self.scrubbed(result.text))
 
-    async def respond(self, standing: Standing, prepared: Prepared, result: Result) -> Response:
+    async def respond(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
 
         `standing` is the session's now, not when the call was made. A refused result is replaced by a
@@ -78,13 +77,13 @@ class Gate(Calls):
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held)
 
     @staticmethod
-    def kept(standing: Standing, prepared: Prepared, text: str, label: Label) -> Held:
+    def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
         """Return what became of a call as an item to be held, under the call's own reference."""
         ref = held_id(key(standing, prepared.call))
-        return Held(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
+        return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
 
-    async def _responded(self, standing: Standing, prepared: Prepared, result: Result) -> Response:
-        facts = Facts(prepared.call.tool, Effect.READ, prepared.label)
+    async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
+        facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)
         label = result.label.join(prepared.label)
         request = replace(
             self._request(Hook.POST_TOOL_RESPONSE, standing),
@@ -97,7 +96,7 @@ class Gate(Calls):
         decision = self._decide(request, standing)
         rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
         if decision.verdict not in MAY_GO_ON:
-            return Response(
+            return ResultDecision(
                 Hook.POST_TOOL_RESPONSE,
                 decision,
                 self.explained(decision, standing.taint, prepared.call.tool),
@@ -115,12 +114,14 @@ class Gate(Calls):
             if prepared.leads and meaning(self.document, address) not in prepared.leads:
                 changed = self.refused(standing, CHANGED, decision)
                 rows.append(self.row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
-                return Response(Hook.PRE_OUTPUT, changed, CHANGED, label, failed=True, deliver=(), audit=tuple(rows))
+                return ResultDecision(
+                    Hook.PRE_OUTPUT, changed, CHANGED, label, failed=True, deliver=(), audit=tuple(rows)
+                )
             spoken = self.speak(after, await self.prospect(address), delivery.text, approved=prepared.approved)
             rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:
                 denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
-                return Response(
+                return ResultDecision(
                     Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
                 )
             meant = principals.owner(self.document, address)
@@ -128,18 +129,20 @@ class Gate(Calls):
                 replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
             )
         summary = None if result.summary is None else replace(result.summary, text=text)
-        return Response(
+        return ResultDecision(
             Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
         )
 
-    async def reveal(self, standing: Standing, tool: Tool, text: str, host: str, record: Record) -> str | None:
+    async def reveal(self, standing: DecisionContext, tool: Tool, text: str, host: str, record: Record) -> str | None:
         """Return a text with the values of its secrets for a look at a tool's server, None if one is refused.
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """
-        return await self._revealed(standing, self._facts(tool, Declared()), text, host, record)
+        return await self._revealed(standing, self._facts(tool, CallFacts()), text, host, record)
 
-    async def _revealed(self, standing: Standing, tool: Facts, text: str, host: str, record: Record) -> str | None:
+    async def _revealed(
+        self, standing: DecisionContext, tool: ToolFacts, text: str, host: str, record: Record
+    ) -> str | None:
         for name in references(text):
             decision = self.unlock(standing, tool, name, host)
             granted = decision.verdict is Verdict.ALLOW
@@ -150,7 +153,7 @@ class Gate(Calls):
                 return None
         return self._keyring.filled(text)
 
-    def _running(self, standing: Standing, prepared: Prepared, record: Record) -> Scene:
+    def _running(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> ToolContext:
         """Return the scene of a call that runs: it may ask for more, and each answer is written down first."""
         call = prepared.call
 
@@ -158,7 +161,7 @@ class Gate(Calls):
             async def called(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
                 await record(hook, decision, {**told, "call": call.id})
 
-            return await self._revealed(standing, Facts(call.tool, Effect.READ, prepared.label), text, host, called)
+            return await self._revealed(standing, ToolFacts(call.tool, Effect.READ, prepared.label), text, host, called)
 
         async def onward(arguments: Mapping[str, JsonValue]) -> bool:
             # The server that answered wrote these, not the model, so they stand verbatim in what was said.

@@ -4,38 +4,38 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from bot import labelling
-from bot.crossings import Spoken
-from bot.gate.decisions import Decisions, seen, together
+from bot.access import labelling
+from bot.access.decision_context import DecisionContext
+from bot.gate.requests import RequestGate, seen, together
+from bot.gate.results import OutputDecision
 from bot.sessions.deliveries import OURS, Delivery
 from bot.sessions.releases import Release
-from bot.standing import Standing
 from channels.message import Address, Button
-from policy.decision import Decision, Outcome, Verdict, combined
+from policy.decision import Decision, RuleOutcome, Verdict, combined
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook, Request, Role
 
-_OTHER_BYTES: Final = Outcome(
+_OTHER_BYTES: Final = RuleOutcome(
     "fails_closed", Verdict.BLOCK, fixed=True, message="what would be sent is not what was shown"
 )
-_ON_BUTTONS: Final = Outcome(
+_ON_BUTTONS: Final = RuleOutcome(
     "fails_closed", Verdict.BLOCK, fixed=True, message="what stands on a button cannot be replaced"
 )
 
 
-class Speech(Decisions):
+class OutputGate(RequestGate):
     """Decides on every text before it leaves."""
 
     def speak(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         destination: Destination,
         text: str,
         *,
         approved: tuple[str, ...] = (),
         carried: Label = PUBLIC,
         buttons: tuple[Button, ...] = (),
-    ) -> Spoken:
+    ) -> OutputDecision:
         """Decide on a text leaving for an address (hook PRE_OUTPUT), with the buttons under it.
 
         `approved` are the rules people lifted for it, `carried` is the label of what it holds by reference.
@@ -51,7 +51,7 @@ class Speech(Decisions):
         decision = self._lifting(request, approved, partial(self._decide, standing=standing))
         return self._spoken(decision, text, destination, words)
 
-    def beginning(self, standing: Standing, destination: Destination, text: str) -> Decision | None:
+    def beginning(self, standing: DecisionContext, destination: Destination, text: str) -> Decision | None:
         """Decide on the beginning of an answer that is not finished (hook PRE_OUTPUT).
 
         None where a rule would look at what is said: it may judge the whole otherwise than its beginning.
@@ -64,12 +64,12 @@ class Speech(Decisions):
 
     def reply(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         destination: Destination,
         text: str,
         label: Label,
         buttons: tuple[Button, ...] = (),
-    ) -> Spoken:
+    ) -> OutputDecision:
         """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read (law 3).
 
         A rule that asks for approvals asks about what an agent says; a person's own question needs none, or
@@ -77,7 +77,7 @@ class Speech(Decisions):
         """
         return self.speak(replace(standing, taint=label), destination, text, approved=OURS, buttons=buttons)
 
-    def release(self, standing: Standing, destination: Destination, text: str, label: Label) -> Spoken:
+    def release(self, standing: DecisionContext, destination: Destination, text: str, label: Label) -> OutputDecision:
         """Decide on a person's release of a text of this label (the sole exception of law `no_write_down`).
 
         It counts for a person who holds the right, where they and the address they are at are cleared for the text. It
@@ -91,7 +91,7 @@ class Speech(Decisions):
             released=standing.principal if shown else "",
         )
         decision = self._decide(self._showing(request, text, standing=standing), standing)
-        return Spoken(decision, self.cleaned(text, decision), destination)
+        return OutputDecision(decision, self.cleaned(text, decision), destination)
 
     def looks_across(self, delivery: Delivery) -> bool:
         """Say whether what was said before a delivery, by the same turn at the same address, is to be known."""
@@ -106,7 +106,7 @@ class Speech(Decisions):
         *,
         buttons: tuple[Button, ...] = (),
         before: tuple[str, ...] = (),
-    ) -> Spoken:
+    ) -> OutputDecision:
         """Decide again on a text at the moment of sending, `now` in milliseconds, against who reads there then.
 
         An approval given for it stands; everything else is decided afresh, by the policy in force now. `release` is
@@ -155,7 +155,7 @@ class Speech(Decisions):
         destination: Destination,
         words: tuple[str, ...],
         begun: tuple[str, ...] = (),
-    ) -> Spoken:
+    ) -> OutputDecision:
         """Return a text as it may go on.
 
         What stands on its buttons cannot be replaced, nor what has `begun` before it: then there is no such button, and
@@ -166,7 +166,7 @@ class Speech(Decisions):
             cleaned = self._engine.hidden(decision)
         if words and self._engine.finds(("\n".join((cleaned, *words)), *seen((cleaned, *words))), decision):
             decision = _blocked(decision, _ON_BUTTONS)
-        return Spoken(decision, cleaned, destination)
+        return OutputDecision(decision, cleaned, destination)
 
     def _may_release(self, principal: str, label: Label) -> bool:
         person = self.document.principals.get(principal)
@@ -174,7 +174,7 @@ class Speech(Decisions):
 
     def _with_output(
         self,
-        standing: Standing,
+        standing: DecisionContext,
         decision: Decision,
         says: tuple[Address, str],
         *,
@@ -198,5 +198,5 @@ def _following(begun: tuple[str, ...], text: str) -> tuple[str, ...]:
     return tuple(f"{one}\n{view}" for one in begun for view in dict.fromkeys((text, *seen((text,)))))
 
 
-def _blocked(decision: Decision, outcome: Outcome) -> Decision:
+def _blocked(decision: Decision, outcome: RuleOutcome) -> Decision:
     return replace(decision, verdict=Verdict.BLOCK, outcomes=(*decision.outcomes, outcome))

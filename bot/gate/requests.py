@@ -11,28 +11,27 @@ from typing import Final, Protocol
 import anyio.to_thread
 from pydantic import JsonValue
 
-from bot import authorize, labelling, principals
-from bot.approvals import DENIED, OTHERS, asking
-from bot.crossings import Spoken
-from bot.errors import ElsewhereError, LockgateError
+from bot.access import authorize, labelling, principals
+from bot.access.approvals import DENIED, OTHERS, asking
+from bot.access.decision_context import DecisionContext
+from bot.core.errors import ElsewhereError, LockgateError
+from bot.gate.results import OutputDecision
 from bot.mcp.tool import McpTool
 from bot.secrets import Keyring
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import OURS
-from bot.sessions.kin import Child, Errand
-from bot.sessions.records import AuditRow
-from bot.standing import Standing
-from bot.tools.base import Declared, Tool
+from bot.tools.base import CallFacts, Tool
 from channels.base import Audience, ChannelError
 from channels.message import Address
 from policy import explain
-from policy.decision import Decision, Outcome, Remedy, Verdict
-from policy.document import Document
+from policy.decision import Decision, Remedy, RuleOutcome, Verdict
+from policy.document.model import Document
 from policy.engine import Engine
 from policy.fixed import APPROVAL
 from policy.labels import PUBLIC, Label
-from policy.patterns import SECRET
-from policy.request import Destination, Effect, Hook, Request, Secret
-from policy.request import Tool as Facts
+from policy.redaction.patterns import SECRET
+from policy.request import Destination, Effect, Hook, Request, Secret, ToolFacts
 
 MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
 """The verdicts with which a crossing happens; what is to be redacted is replaced on the way."""
@@ -58,7 +57,7 @@ _LONG: Final = 4_000
 class Minter(Protocol):
     """Who makes background sessions; the gate alone asks."""
 
-    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         """Create a background session with its task; the same key is the same session."""
         ...
 
@@ -100,7 +99,7 @@ class ReadyPolicy:
         return self
 
 
-class Decisions:
+class RequestGate:
     """One document in force, the tools it labels, the models, and the secrets that tools may use.
 
     The first of `models` thinks, unless people chose another of them for a conversation.
@@ -117,7 +116,9 @@ class Decisions:
     ) -> None:
         self._force = self.prepared_policy(document)
         self._tools = {tool.name: tool for tool in tools}
-        self._offered = tuple(tool for tool in self._tools.values() if self._facts(tool, Declared()).result is not None)
+        self._offered = tuple(
+            tool for tool in self._tools.values() if self._facts(tool, CallFacts()).result is not None
+        )
         self._models = tuple(models)
         self._audiences = audiences
         self._keyring = keyring
@@ -150,12 +151,12 @@ class Decisions:
         """The tools that models are offered, in order; one that nobody labelled is not among them."""
         return self._offered
 
-    def offered(self, standing: Standing) -> tuple[Tool, ...]:
+    def offered(self, standing: DecisionContext) -> tuple[Tool, ...]:
         """Return the tools that a model is offered in a turn: those that are for the asker."""
         asker = authorize.role(self.document, standing.asker, standing.asker)
         return tuple(tool for tool in self._offered if self.document.offers(tool.name, asker))
 
-    def model(self, standing: Standing) -> str:
+    def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more."""
         return standing.model if standing.model in self._models else self._models[0]
 
@@ -192,11 +193,11 @@ class Decisions:
         """Ask who reads at an address; what one account alone gets to see needs no question."""
         return Audience.of(principals.reader(address)) if address.recipient else await self._audiences(address)
 
-    def admit(self, standing: Standing, label: Label, text: str) -> Spoken:
+    def admit(self, standing: DecisionContext, label: Label, text: str) -> OutputDecision:
         """Decide on an item entering the context (hook PRE_CONTEXT_INJECTION)."""
         request = replace(self._request(Hook.PRE_CONTEXT_INJECTION, standing), item=label, content=text)
         decision = self._decide(request, standing)
-        return Spoken(decision, self.cleaned(text, decision), standing.destination)
+        return OutputDecision(decision, self.cleaned(text, decision), standing.destination)
 
     async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
         """Read long texts that will be decided on at a hook, in a thread: there their decision finds them read."""
@@ -209,7 +210,7 @@ class Decisions:
         """Return a text without the values of configured secrets and without what looks like one."""
         return self._engine.redactor.redact(self._keyring.scrub(text), (SECRET,))
 
-    def invoke(self, standing: Standing, model: str = "") -> Decision:
+    def invoke(self, standing: DecisionContext, model: str = "") -> Decision:
         """Decide on a model call with the context as it is (hook AGENT_INVOCATION).
 
         `model` is a fall-back's name: its own provider's clearance counts then. What a session may read is
@@ -222,18 +223,18 @@ class Decisions:
             request = replace(request, provider=self.document.provider(model))
         return self._decide(request, standing)
 
-    def transcribe(self, standing: Standing, label: Label, transcriber: str) -> Decision:
+    def transcribe(self, standing: DecisionContext, label: Label, transcriber: str) -> Decision:
         """Decide on a transcriber hearing a recording of this label, and nothing else (hook AGENT_INVOCATION)."""
         if not self._knows(standing):
             return self.refused(standing, NOT_KNOWN)
         request = self._request(Hook.AGENT_INVOCATION, replace(standing, taint=label))
         return self._decide(replace(request, provider=self.document.transcriber(transcriber)), standing)
 
-    def reset(self, standing: Standing, *, confirmed: bool) -> Decision:
+    def reset(self, standing: DecisionContext, *, confirmed: bool) -> Decision:
         """Decide on a new generation (hook SESSION_RESET)."""
         return self._decide(replace(self._request(Hook.SESSION_RESET, standing), confirmed=confirmed), standing)
 
-    def unlock(self, standing: Standing, tool: Facts, name: str, host: str) -> Decision:
+    def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:
         """Decide on a tool's use of a secret for a host (hook SECRET_ACCESS); `host` is as `Keyring.grants` takes it.
 
         The caller records the decision before the value is put in its place.
@@ -252,11 +253,11 @@ class Decisions:
         return self._keyring.longest
 
     @staticmethod
-    def explained(decision: Decision, reader: Label, subject: str, told: explain.Told = explain.SESSION) -> str:
+    def explained(decision: Decision, reader: Label, subject: str, told: explain.LabelWording = explain.SESSION) -> str:
         """Return a decision about `subject` in words for a reader with this clearance, with its labels as `told`."""
         return "\n".join(explain.render(decision, reader, subject=subject, told=told))
 
-    def row(self, standing: Standing, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
+    def row(self, standing: DecisionContext, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
         """Return the audit row of a decision; its actor is who set it going."""
         return AuditRow("decision", standing.asker, self.facts(hook, decision, **more))
 
@@ -273,11 +274,11 @@ class Decisions:
             **more,
         }
 
-    def refused(self, standing: Standing, why: str, decided: Decision | None = None) -> Decision:
+    def refused(self, standing: DecisionContext, why: str, decided: Decision | None = None) -> Decision:
         """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
         return self._blocked(standing, "fails_closed", why, decided)
 
-    def unapproved(self, standing: Standing, why: str, decided: Decision) -> Decision:
+    def unapproved(self, standing: DecisionContext, why: str, decided: Decision) -> Decision:
         """Return a question to people as a BLOCK, since they did not approve; `why` is a constant.
 
         Where a person said no, no other way to the same is offered.
@@ -285,12 +286,12 @@ class Decisions:
         blocked = self._blocked(standing, APPROVAL, why, decided)
         return replace(blocked, remedies=()) if why == DENIED else blocked
 
-    def _blocked(self, standing: Standing, rule: str, why: str, decided: Decision | None) -> Decision:
+    def _blocked(self, standing: DecisionContext, rule: str, why: str, decided: Decision | None) -> Decision:
         said = () if decided is None else decided.outcomes
         offered = () if decided is None else decided.remedies
         return Decision(
             verdict=Verdict.BLOCK,
-            outcomes=(*said, Outcome(rule, Verdict.BLOCK, fixed=True, message=why)),
+            outcomes=(*said, RuleOutcome(rule, Verdict.BLOCK, fixed=True, message=why)),
             label_before=standing.taint,
             label_after=standing.taint,
             remedies=tuple(offer for offer in offered if offer is not Remedy.APPROVER),
@@ -298,20 +299,20 @@ class Decisions:
         )
 
     @staticmethod
-    def _answered_for(standing: Standing, approved: tuple[str, ...]) -> Standing:
+    def _answered_for(standing: DecisionContext, approved: tuple[str, ...]) -> DecisionContext:
         """Return where a session stands for what a call gives that people approved: beyond what others may order."""
         return replace(standing, authors=frozenset()) if OTHERS in approved else standing
 
-    def _may_enter(self, standing: Standing, tool: str, label: Label, *, held: bool) -> bool:
+    def _may_enter(self, standing: DecisionContext, tool: str, label: Label, *, held: bool) -> bool:
         """Say whether a result of this label may enter the context, or be held, whatever it says."""
-        facts = Facts(tool, Effect.READ, label)
+        facts = ToolFacts(tool, Effect.READ, label)
         request = replace(self._request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts, held=held)
         return self._decide(request, standing).verdict in MAY_GO_ON
 
-    def _facts(self, tool: Tool, declared: Declared) -> Facts:
+    def _facts(self, tool: Tool, declared: CallFacts) -> ToolFacts:
         """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
         server = tool.server if isinstance(tool, McpTool) else ""
-        known = Facts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, server)
+        known = ToolFacts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, server)
         facts = self.document.tool(known)
         return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
 
@@ -323,7 +324,7 @@ class Decisions:
         """Return a text with what the decision replaces replaced in all that people may see of it."""
         return self._engine.redact(text, decision, _views)
 
-    def _showing(self, request: Request, *texts: str, standing: Standing | None = None) -> Request:
+    def _showing(self, request: Request, *texts: str, standing: DecisionContext | None = None) -> Request:
         """Return a request for these texts with what people may see of them, if a rule may look for a pattern.
 
         A rule may do so also once a session's remedy was taken. A call of an MCP server's tool is asked about at two
@@ -337,16 +338,16 @@ class Decisions:
         asked = (self._engine.scans(replace(request, hook=hook)) for hook in hooks)
         return replace(request, shown=seen(texts)) if any(asked) else request
 
-    def _knows(self, standing: Standing) -> bool:
+    def _knows(self, standing: DecisionContext) -> bool:
         """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""
         return labelling.ceiling(self.document, standing.principal, standing.asker) is not None
 
-    def _ceiling(self, standing: Standing) -> Label:
+    def _ceiling(self, standing: DecisionContext) -> Label:
         """Return what a session may know now: a clearance that was lowered counts for a turn under way, too."""
         known = labelling.ceiling(self.document, standing.principal, standing.asker)
         return PUBLIC if known is None else standing.ceiling.meet(known)
 
-    def _request(self, hook: Hook, standing: Standing) -> Request:
+    def _request(self, hook: Hook, standing: DecisionContext) -> Request:
         home, there = standing.home, standing.destination
         return Request(
             hook=hook,
@@ -375,14 +376,14 @@ class Decisions:
             return judge(replace(request, approved=True))
         return decision
 
-    def _decide(self, request: Request, standing: Standing) -> Decision:
+    def _decide(self, request: Request, standing: DecisionContext) -> Decision:
         """Decide on a session's request; only one that is stopped has remedies to try, and needs to tell of them."""
         decision = self._decide_at(request, standing.now)
         if decision.verdict in MAY_GO_ON:
             return decision
         return self._decide_at(self._asked_anew(request, standing), standing.now)
 
-    def _asked_anew(self, request: Request, standing: Standing) -> Request:
+    def _asked_anew(self, request: Request, standing: DecisionContext) -> Request:
         """Return a session's request with what a remedy would make of it: the asker asks again at home."""
         fresh, _ = labelling.asked_anew(self.document, standing.home, standing.role, standing.destination)
         there, lowered = request.destination, None

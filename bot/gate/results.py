@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from bot.access.decision_context import Call
+from bot.sessions.alternatives import Alternative
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.held import Held
-from bot.sessions.offers import Offer
-from bot.sessions.records import AuditRow
-from bot.sessions.summaries import Summary
-from bot.standing import Call
+from bot.sessions.events import DeferredResult
+from bot.sessions.models import Summary
 from bot.tools.base import Arguments, Tool
 from policy.decision import Decision
 from policy.labels import PUBLIC, Label
@@ -18,7 +18,7 @@ from policy.request import Destination, Hook
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class CallDecision:
     """A call with its decision.
 
     `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
@@ -52,7 +52,7 @@ class Prepared:
     shown: Mapping[str, JsonValue] | None = None
     open: Decision | None = None
     overshot: bool = False
-    offer: Offer | None = None
+    offer: Alternative | None = None
     leads: tuple[str, ...] = ()
     begun: bool = False
     outward: bool = False
@@ -92,7 +92,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ResultDecision:
     """A result on its way into the context: the text and label to admit, what to deliver, the audit rows.
 
     `hook` is where `decision` was made: on the result itself or on something it wanted said. `held` is what
@@ -107,12 +107,12 @@ class Response:
     failed: bool
     deliver: tuple[NewDelivery, ...]
     audit: tuple[AuditRow, ...]
-    held: Held | None = None
+    held: DeferredResult | None = None
     summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class OutputDecision:
     """A text on its way out: `text` is what may be said, redacted where a rule asks for it."""
 
     decision: Decision

@@ -9,39 +9,37 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from bot.authors import named
+from bot.access.authors import named
+from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval
-from bot.sessions.events import Event, EventType, NewEvent, Visibility
-from bot.sessions.held import Held
-from bot.sessions.json import JsonObject
-from bot.sessions.kin import Endorsed
+from bot.sessions.delegation import Endorsed
+from bot.sessions.events import DeferredResult, Event, EventType, JsonObject, NewEvent, Visibility
+from bot.sessions.models import Summary
 from bot.sessions.releases import Release
-from bot.sessions.summaries import Summary
-from bot.standing import Call, Standing
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Hook
 
 
-def turn_started(standing: Standing, attempt: int) -> NewEvent:
+def turn_started(standing: DecisionContext, attempt: int) -> NewEvent:
     """Tell that a turn began."""
-    return _told(standing, EventType.TURN_STARTED, "worker", {"attempt": attempt})
+    return _told(standing, EventType.TURN_STARTED, "worker", body={"attempt": attempt})
 
 
-def turn_completed(standing: Standing, reason: str) -> NewEvent:
+def turn_completed(standing: DecisionContext, reason: str) -> NewEvent:
     """Tell how a turn ended."""
-    return _told(standing, EventType.TURN_COMPLETED, "worker", {"reason": reason})
+    return _told(standing, EventType.TURN_COMPLETED, "worker", body={"reason": reason})
 
 
 def user_message(  # noqa: PLR0913 - what a message is made of
-    standing: Standing,
+    standing: DecisionContext,
     sender: str,
     text: str,
+    *,
     label: Label,
     origin: JsonValue = None,
     files: Iterable[JsonObject] = (),
-    *,
     authors: Iterable[str] = (),
 ) -> NewEvent:
     """Admit what a person said and where the files are that came with it, or what another session said.
@@ -53,40 +51,44 @@ def user_message(  # noqa: PLR0913 - what a message is made of
     told: list[JsonValue] = [dict(file) for file in files]
     if told:
         body["files"] = told
-    return _admitted(standing, EventType.USER_MESSAGE, sender, body, label, Visibility.USER)
+    return _admitted(standing, EventType.USER_MESSAGE, sender, body=body, label=label, visibility=Visibility.USER)
 
 
-def observed(standing: Standing, text: str, label: Label, upto: str, authors: Iterable[str]) -> NewEvent:
+def observed(standing: DecisionContext, text: str, *, label: Label, upto: str, authors: Iterable[str]) -> NewEvent:
     """Admit what people said in a chat and not to the bot; `upto` is the id of the last of it."""
     body: dict[str, JsonValue] = {"text": text, "upto": upto, **named(authors)}
-    return _admitted(standing, EventType.OBSERVED, "chat", body, label, Visibility.USER)
+    return _admitted(standing, EventType.OBSERVED, "chat", body=body, label=label, visibility=Visibility.USER)
 
 
-def agent_message(standing: Standing, text: str, *, said: bool) -> NewEvent:
+def agent_message(standing: DecisionContext, text: str, *, said: bool) -> NewEvent:
     """Admit an answer; `said` is false for one that was withheld, which only operators see."""
     visibility = Visibility.USER if said else Visibility.INTERNAL
-    return _admitted(standing, EventType.AGENT_MESSAGE, "agent", {"text": text}, standing.taint, visibility)
+    return _admitted(
+        standing, EventType.AGENT_MESSAGE, "agent", body={"text": text}, label=standing.taint, visibility=visibility
+    )
 
 
-def thinking(standing: Standing, body: dict[str, JsonValue]) -> NewEvent:
+def thinking(standing: DecisionContext, body: dict[str, JsonValue]) -> NewEvent:
     """Admit a model's response that is not an answer yet."""
-    return _admitted(standing, EventType.AGENT_THINKING, "agent", body, standing.taint, Visibility.INTERNAL)
+    return _admitted(
+        standing, EventType.AGENT_THINKING, "agent", body=body, label=standing.taint, visibility=Visibility.INTERNAL
+    )
 
 
-def tool_call(standing: Standing, call: Call) -> NewEvent:
+def tool_call(standing: DecisionContext, call: Call) -> NewEvent:
     """Tell that a call was decided; it stands in the log before the call runs."""
     arguments = None if call.arguments is None else dict(call.arguments)
     body: dict[str, JsonValue] = {"call": call.id, "tool": call.tool, "arguments": arguments}
-    return _told(standing, EventType.TOOL_CALL, "agent", body)
+    return _told(standing, EventType.TOOL_CALL, "agent", body=body)
 
 
-def tool_result(standing: Standing, call: str, tool: str, text: str, outcome: str, label: Label) -> NewEvent:
+def tool_result(standing: DecisionContext, call: str, tool: str, text: str, *, outcome: str, label: Label) -> NewEvent:
     """Admit a call's result; `outcome` is ok, held, failed, denied or interrupted."""
     body: dict[str, JsonValue] = {"call": call, "tool": tool, "text": text, "outcome": outcome}
-    return _admitted(standing, EventType.TOOL_RESULT, tool, body, label, Visibility.PROGRESS)
+    return _admitted(standing, EventType.TOOL_RESULT, tool, body=body, label=label, visibility=Visibility.PROGRESS)
 
 
-def item_held(standing: Standing, held: Held, told: NewEvent | None = None) -> NewEvent:
+def item_held(standing: DecisionContext, held: DeferredResult, told: NewEvent | None = None) -> NewEvent:
     """Keep a result out of the context: it is not admitted, so the taint stays.
 
     `told` is the event of the decision that made it what it is. It is kept in this one: how many events a call leaves
@@ -106,10 +108,10 @@ def decision_in(event: Event) -> JsonObject | None:
     return kept if isinstance(kept, dict) else None
 
 
-def held_in(events: Iterable[Event | NewEvent]) -> tuple[Held, ...]:
+def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
     """Return what these events of one generation hold."""
     return tuple(
-        Held(str(event.body["ref"]), str(event.body["text"]), event.label, parse(str(event.body["floor"])))
+        DeferredResult(str(event.body["ref"]), str(event.body["text"]), event.label, parse(str(event.body["floor"])))
         for event in events
         if event.type is EventType.ITEM_HELD
     )
@@ -131,16 +133,18 @@ def endorsed_from(answers: JsonValue) -> tuple[Endorsed, ...]:
     )
 
 
-def taint_raised(standing: Standing, after: Label, cause: str) -> tuple[NewEvent, ...]:
+def taint_raised(standing: DecisionContext, after: Label, cause: str) -> tuple[NewEvent, ...]:
     """Raise the taint to its join with a label; nothing if it stays."""
     joined = standing.taint.join(after)
     if joined == standing.taint:
         return ()
     body: dict[str, JsonValue] = {"before": str(standing.taint), "after": str(joined), "cause": cause}
-    return (_admitted(standing, EventType.TAINT_RAISED, "gate", body, joined, Visibility.PROGRESS),)
+    return (
+        _admitted(standing, EventType.TAINT_RAISED, "gate", body=body, label=joined, visibility=Visibility.PROGRESS),
+    )
 
 
-def summarized(standing: Standing, summary: Summary) -> NewEvent:
+def summarized(standing: DecisionContext, summary: Summary) -> NewEvent:
     """Keep a recap; it carries the session's taint, whatever it says (law `labels_are_never_parsed_from_content`).
 
     It names the people whose words it sums up, but for the one whose session it is.
@@ -148,11 +152,13 @@ def summarized(standing: Standing, summary: Summary) -> NewEvent:
     told: dict[str, JsonValue] = {"text": summary.text, "upto": summary.upto, "topic": summary.topic}
     told["messages"] = summary.messages
     body = {**told, **named(standing.authors - {standing.principal})}
-    return _admitted(standing, EventType.SUMMARY, "agent", body, standing.taint, Visibility.PROGRESS)
+    return _admitted(
+        standing, EventType.SUMMARY, "agent", body=body, label=standing.taint, visibility=Visibility.PROGRESS
+    )
 
 
 def decided(
-    standing: Standing, hook: Hook, decision: Decision, about: str, text: str, label: Label = PUBLIC
+    standing: DecisionContext, hook: Hook, decision: Decision, *, about: str, text: str, label: Label = PUBLIC
 ) -> NewEvent:
     """Tell of a decision that was not simply ALLOW; `text` is what `/why` shows.
 
@@ -173,7 +179,7 @@ def decided(
         "asker": standing.asker,
         "text": text,
     }
-    return _told(standing, EventType.POLICY_DECISION, "gate", body, label)
+    return _told(standing, EventType.POLICY_DECISION, "gate", body=body, label=label)
 
 
 def told_to(event: Event, reader: Label) -> JsonObject:
@@ -184,41 +190,47 @@ def told_to(event: Event, reader: Label) -> JsonObject:
     return {**event.body, **labels}
 
 
-def approval_requested(standing: Standing, approval: Approval) -> NewEvent:
+def approval_requested(standing: DecisionContext, approval: Approval) -> NewEvent:
     """Tell that people are asked."""
     body: dict[str, JsonValue] = {"approval": approval.id, **approval.question, "expires_at": approval.expires_at}
-    return _told(standing, EventType.APPROVAL_REQUESTED, "gate", body, approval.label)
+    return _told(standing, EventType.APPROVAL_REQUESTED, "gate", body=body, label=approval.label)
 
 
-def approval_resolved(standing: Standing, approval: Approval) -> NewEvent:
+def approval_resolved(standing: DecisionContext, approval: Approval) -> NewEvent:
     """Tell what people answered."""
     body: dict[str, JsonValue] = {"approval": approval.id, "state": approval.state.value}
-    return _told(standing, EventType.APPROVAL_RESOLVED, approval.resolved_by or "clock", body)
+    return _told(standing, EventType.APPROVAL_RESOLVED, approval.resolved_by or "clock", body=body)
 
 
-def release_requested(standing: Standing, release: Release) -> NewEvent:
+def release_requested(standing: DecisionContext, release: Release) -> NewEvent:
     """Tell what a person was shown, who may release it."""
-    return _told(standing, EventType.RELEASE_REQUESTED, release.principal, release.body())
+    return _told(standing, EventType.RELEASE_REQUESTED, release.principal, body=release.body())
 
 
-def release_confirmed(standing: Standing, release: Release) -> NewEvent:
+def release_confirmed(standing: DecisionContext, release: Release) -> NewEvent:
     """Tell that he released it: the record that its delivery refers to."""
-    return _told(standing, EventType.RELEASE_CONFIRMED, release.principal, release.body())
+    return _told(standing, EventType.RELEASE_CONFIRMED, release.principal, body=release.body())
 
 
-def error(standing: Standing, reference: str, text: str) -> NewEvent:
+def error(standing: DecisionContext, reference: str, text: str) -> NewEvent:
     """Tell operators what went wrong; the chat only gets the reference."""
     body: dict[str, JsonValue] = {"reference": reference, "text": text}
     return NewEvent(EventType.ERROR, "worker", standing.taint, body, Visibility.INTERNAL, turn=standing.turn)
 
 
 def _told(
-    standing: Standing, kind: EventType, actor: str, body: dict[str, JsonValue], label: Label = PUBLIC
+    standing: DecisionContext, kind: EventType, actor: str, *, body: dict[str, JsonValue], label: Label = PUBLIC
 ) -> NewEvent:
     return NewEvent(kind, actor, standing.taint.join(label), body, Visibility.PROGRESS, turn=standing.turn)
 
 
 def _admitted(
-    standing: Standing, kind: EventType, actor: str, body: dict[str, JsonValue], label: Label, visibility: Visibility
+    standing: DecisionContext,
+    kind: EventType,
+    actor: str,
+    *,
+    body: dict[str, JsonValue],
+    label: Label,
+    visibility: Visibility,
 ) -> NewEvent:
     return NewEvent(kind, actor, label, body, visibility, admitted=True, turn=standing.turn)

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bot import events
-from bot.authors import authors
-from bot.quoting import given, newest, repeated, typed
-from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.held import Held
-from bot.sessions.json import JsonObject, objects, whole
-from bot.sessions.kin import Endorsed, origin_of
-from bot.standing import Standing
+from bot.access.authors import authors
+from bot.access.decision_context import DecisionContext
+from bot.access.known_urls import given, newest, repeated, typed
+from bot.history import event_log
+from bot.sessions.delegation import Endorsed
+from bot.sessions.events import DeferredResult, Event, EventType, JsonObject, NewEvent, objects, whole
+from bot.sessions.ports import origin_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -76,7 +75,7 @@ class Folds:
     given: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
     typed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOBODY)
-    held: tuple[Held, ...] = ()
+    held: tuple[DeferredResult, ...] = ()
     held_at: tuple[int, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()
     overheard: str = ""
@@ -96,10 +95,10 @@ class Folds:
         return folding.done()
 
     def addresses(self, asker: str) -> frozenset[str]:
-        """Return the web addresses that count for an asker (`bot.quoting`)."""
+        """Return the web addresses that count for an asker (`bot.access.known_urls`)."""
         return self.given | self.repeated if self.repeated and asker == self.first else self.given
 
-    def of(self, standing: Standing) -> Standing:
+    def of(self, standing: DecisionContext) -> DecisionContext:
         """Return where a session stands, with what its log comes to for its asker."""
         return replace(
             standing,
@@ -142,9 +141,9 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
         **{name: frozenset(found[name]) for name in ("authors", "given", "repeated")},
         **{name: found[name] for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")},
         typed={person: tuple(addresses) for person, addresses in found["typed"].items()},
-        held=events.held_in(kept),
+        held=event_log.held_in(kept),
         held_at=tuple(event.seq for event in kept),
-        endorsed=events.endorsed_from(found["endorsed"]),
+        endorsed=event_log.endorsed_from(found["endorsed"]),
         newest=Newest(
             found["turn"],
             tuple(found["said"]),
@@ -185,7 +184,7 @@ class _Folding:
             self._overheard = str(event.body["upto"])
         elif event.type is EventType.USER_MESSAGE:
             self._foreign = "origin" in event.body
-            self._endorsed += events.endorsed_in((event,))
+            self._endorsed += event_log.endorsed_in((event,))
             self._file_bytes += sum(whole(file.get("size")) for file in objects(event.body, "files"))
         if event.turn:
             self._newest = self._newest.plus(seq, event)
@@ -216,7 +215,7 @@ class _Folding:
                 **before.typed,
                 **{person: newest((*before.typed.get(person, ()), *found)) for person, found in folded.items()},
             },
-            held=(*before.held, *events.held_in(self._held)),
+            held=(*before.held, *event_log.held_in(self._held)),
             held_at=(*before.held_at, *self._held_at),
             endorsed=tuple(dict.fromkeys((*before.endorsed, *self._endorsed))),
             overheard=self._overheard,

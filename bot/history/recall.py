@@ -6,13 +6,13 @@ again, but for what is held: that has a label of its own and stands in its own e
 
 from dataclasses import dataclass
 
-from bot import folds
-from bot.errors import SchemaError
-from bot.folds import Folds
+from bot.core.errors import SchemaError
+from bot.history import folds
+from bot.history.folds import Folds
 from bot.sessions.events import Event
-from bot.sessions.log import Tail
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
+from bot.sessions.ports import SessionStore
+from bot.sessions.transcript import Tail
 
 _PAGE = 1000
 

@@ -9,12 +9,12 @@ does not read itself is its adapter's matter.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from bot.clock import Clock
+from bot.access.decision_context import DecisionContext
+from bot.core.clock import Clock
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.newcomers import HOUR_MS, admins
-from bot.outbox import Outbox
-from bot.sessions.counts import CountStore
-from bot.standing import Standing
+from bot.ingress.new_chats import HOUR_MS, admins
+from bot.sessions.ports import CountStore
 from channels.message import Address, Inbound
 
 MOST: Final = 4
@@ -28,11 +28,11 @@ SILENT: Final = (
 _DAY_MS: Final = 24 * HOUR_MS
 
 
-class Loops:
+class BotLoopGuard:
     """Guards against loops of bots. `bots` are the accounts of those that are read, by channel."""
 
     def __init__(
-        self, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock, bots: Mapping[str, Collection[str]]
+        self, store: CountStore, gate: Gate, outbox: Outbox, *, clock: Clock, bots: Mapping[str, Collection[str]]
     ) -> None:
         self._store = store
         self._gate = gate
@@ -67,7 +67,7 @@ class Loops:
         for caller, home in admins(self._gate.document, place, self._outbox.channels):
             destination = await self._gate.destination(home)
             if not destination.shared:
-                standing = Standing.of_caller(caller, home, destination, self._clock.wall_ms())
+                standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())
                 await self._outbox.tell(standing, text, ())
 
 

@@ -2,24 +2,24 @@
 
 from dataclasses import replace
 
-from bot import labelling
+from bot.access import labelling
 from bot.gate.gate import Gate
-from bot.newcomers import Newcomers
-from bot.reload import Changing, Known, Reloader
-from bot.sessions.port import AuditStore
-from bot.sessions.records import AuditRow
+from bot.ingress.new_chats import NewChats
+from bot.policy_state import ChangeBase, Changing, PolicyReloader
+from bot.sessions.audit import AuditRow
+from bot.sessions.ports import AuditStore
 from channels.base import Reader
 from channels.message import Membership, Moved
-from policy.overrides import Change, Place, Placing
+from policy.document.overrides import Change, ChatPlace, Placing
 
 
 class Memberships:
     """Takes back what an admin vouched for when somebody joins who is not cleared for it.
 
-    `newcomers` tells admins of that, and of chats that the bot itself joins.
+    `new_chats` tells admins of that, and of chats that the bot itself joins.
     """
 
-    def __init__(self, gate: Gate, reloader: Reloader, audit: AuditStore, newcomers: Newcomers) -> None:
+    def __init__(self, gate: Gate, reloader: PolicyReloader, audit: AuditStore, newcomers: NewChats) -> None:
         self._gate = gate
         self._reloader = reloader
         self._audit = audit
@@ -45,10 +45,10 @@ class Memberships:
             return
         if chat.classification.flows_to(labelling.reader(document, Reader(membership.account))):
             return
-        place = Place(there.channel, there.workspace, there.chat)
+        place = ChatPlace(there.channel, there.workspace, there.chat)
         row = AuditRow("classify", "memberships", {"chat": str(place), "vouched": False, "joined": membership.account})
 
-        def made(known: Known) -> Changing:
+        def made(known: ChangeBase) -> Changing:
             before = known.overrides.places.get(place, Placing())
             return Changing(Change(places={place: replace(before, vouched=False)}), (row,))
 

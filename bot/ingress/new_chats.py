@@ -10,16 +10,16 @@ told: others chose it. Nothing here decides anything, the buttons are commands l
 from collections.abc import Callable
 from typing import Final
 
-from bot import labelling
-from bot.authorize import Caller, Ingress, at_least
-from bot.clock import Clock
+from bot.access import labelling
+from bot.access.authorize import Caller, Ingress, at_least
+from bot.access.decision_context import DecisionContext
+from bot.core.clock import Clock
+from bot.delivery.alternatives import private_chats
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.offers import private_chats
-from bot.outbox import Outbox
-from bot.sessions.counts import CountStore
-from bot.standing import Standing
+from bot.sessions.ports import CountStore
 from channels.message import Address, Button, Membership
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import Level
 from policy.request import Role
 
@@ -41,7 +41,7 @@ WEEK_MS: Final = 7 * 24 * HOUR_MS
 _TELLING_MS: Final = 5 * 60 * 1000
 
 
-class Newcomers:
+class NewChats:
     """Tells admins of new chats."""
 
     def __init__(self, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock) -> None:
@@ -97,7 +97,7 @@ class Newcomers:
             destination = await self._gate.destination(home)
             if destination.shared:
                 continue
-            standing = Standing.of_caller(caller, home, destination, self._clock.wall_ms())
+            standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())
             told |= await self._outbox.tell(standing, text, buttons(caller))
         return told
 

@@ -17,29 +17,30 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bot import labelling, principals, rows
-from bot.authorize import Caller, Ingress, Refusal, authorize
-from bot.clock import Clock
+from bot.access import labelling, principals
+from bot.access.authorize import Caller, Ingress, Refusal, authorize
+from bot.access.decision_context import DecisionContext
+from bot.access.pairing import SAID_OFTEN, Pairing
+from bot.access.session_ids import SessionIds
+from bot.admission.ambient import Observer
+from bot.audit import rendering
 from bot.commands import table
 from bot.commands.base import CommandContext, Reply
 from bot.commands.places import NOT_CLASSIFIED
-from bot.conversations import Conversations
-from bot.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
+from bot.core.clock import Clock
+from bot.core.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
+from bot.core.logs import bound
+from bot.core.rate_limiter import RateLimiter
+from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.intake.observed import Observer
-from bot.logs import bound
-from bot.loops import Loops
-from bot.newcomers import Newcomers
-from bot.outbox import Outbox
+from bot.ingress.bot_loop_guard import BotLoopGuard
+from bot.ingress.new_chats import NewChats
+from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
-from bot.rate import RateLimiter
-from bot.reload import Reloader
-from bot.sessions.port import AuditStore, SessionStore
-from bot.sessions.quarantine import Doing
-from bot.sessions.records import AuditRow
-from bot.sessions.values import NewItem
-from bot.standing import Standing
-from bot.strangers import SAID_OFTEN, Strangers
+from bot.sessions.audit import AuditRow
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Doing
+from bot.sessions.ports import AuditStore, SessionStore
 from channels.base import Answer
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC
@@ -66,7 +67,7 @@ FAILED: Final = "this command failed, and doing it again may fail again; an admi
 """What is told of a command that a fault of ours ended."""
 
 
-class Outcome(StrEnum):
+class Routed(StrEnum):
     """What became of something that came in."""
 
     ACCEPTED = "accepted"
@@ -77,7 +78,7 @@ class Outcome(StrEnum):
 
 
 _LOGGER: Final = logging.getLogger(__name__)
-_UNHEARD: Final = frozenset({Outcome.IGNORED, Outcome.OBSERVED})
+_UNHEARD: Final = frozenset({Routed.IGNORED, Routed.OBSERVED})
 
 
 async def _nothing() -> None:
@@ -85,10 +86,10 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class RouterReceipt:
     """What became of it, the session it was for, and what is left to say of it. Saying it raises StoreError."""
 
-    outcome: Outcome
+    outcome: Routed
     sid: str
     say: Answer = field(default=_nothing, compare=False)
 
@@ -109,14 +110,14 @@ class Router:
         audit: AuditStore,
         gate: Gate,
         outbox: Outbox,
-        reloader: Reloader,
-        strangers: Strangers,
-        newcomers: Newcomers,
+        reloader: PolicyReloader,
+        strangers: Pairing,
+        newcomers: NewChats,
         clock: Clock,
         context: Callable[[Caller, Address, str], CommandContext],
-        conversations: Conversations,
+        conversations: SessionIds,
         observer: Observer,
-        loops: Loops,
+        loops: BotLoopGuard,
         quarantine: Quarantine,
         interrupt: Callable[[str, str], None],
         longest: int,
@@ -140,7 +141,7 @@ class Router:
         self._rate = rate
         self._told = RateLimiter(clock, 1)
 
-    async def receive(self, inbound: Inbound) -> Receipt:
+    async def receive(self, inbound: Inbound) -> RouterReceipt:
         """Take something in and say what is to be said of it.
 
         Raises StoreError: it could not be kept, or what is to be said of it could not be said.
@@ -149,7 +150,7 @@ class Router:
         await receipt.say()
         return receipt
 
-    async def take(self, inbound: Inbound) -> Receipt:
+    async def take(self, inbound: Inbound) -> RouterReceipt:
         """Take something in; it is durable, done or refused when this returns.
 
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
@@ -159,7 +160,7 @@ class Router:
             _LOGGER.debug("an input was taken in", extra={"outcome": receipt.outcome})
         return receipt
 
-    async def _kept(self, inbound: Inbound) -> Receipt:
+    async def _kept(self, inbound: Inbound) -> RouterReceipt:
         await self._loops.heard(inbound)
         sid = self._conversations.first(inbound.address)
         try:
@@ -171,7 +172,7 @@ class Router:
             with suppress(StoreError):
                 await self._quarantine.put(sid, Doing.INTAKE, error)
             raise
-        if receipt.outcome is Outcome.ACCEPTED:
+        if receipt.outcome is Routed.ACCEPTED:
             with suppress(StoreError):
                 await self._quarantine.done(sid, Doing.INTAKE)
         if receipt.outcome in _UNHEARD or inbound.private or inbound.bot:
@@ -186,7 +187,7 @@ class Router:
             if await self._reloader.current():
                 await self._newcomers.spoken_to(inbound.address, inbound.account)
 
-    async def _received(self, inbound: Inbound, sid: str) -> Receipt:
+    async def _received(self, inbound: Inbound, sid: str) -> RouterReceipt:
         command = inbound.authored and table.is_command(inbound.text)
         if not inbound.addressed or not _offered(inbound, command=command):
             return await self._observed(inbound, sid)
@@ -201,14 +202,14 @@ class Router:
                 await self._observer.keep(inbound)
             return await self._refuse(inbound, caller, sid)
         if not command and self._blocked(inbound.address):
-            return Receipt(Outcome.IGNORED, sid)
+            return RouterReceipt(Routed.IGNORED, sid)
         if not self._paced(inbound, caller, urgent=command and table.is_urgent(inbound.text)):
             return await self._flooded(inbound, caller, sid)
         if not current:
             return self._told_off(inbound, caller, sid, NOT_SERVING)
         return await (self._command(inbound, caller, sid) if command else self._message(inbound, caller, sid))
 
-    async def _command(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+    async def _command(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
         """Answer a command of somebody who may give it, whatever becomes of it.
 
         Only what the store being gone kept from an answer is told again.
@@ -224,25 +225,25 @@ class Router:
         except Exception as error:
             with bound(session=sid):
                 _LOGGER.exception("a command broke")
-            await self._audit.append((rows.failed("router", sid, error),))
+            await self._audit.append((rendering.failed("router", sid, error),))
             reply = Reply(UNREAD if isinstance(error, StoreError) else FAILED)
-        return Receipt(Outcome.ANSWERED, sid, partial(self._say, caller, inbound, sid, reply))
+        return RouterReceipt(Routed.ANSWERED, sid, partial(self._say, caller, inbound, sid, reply))
 
-    async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+    async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
         """Put a message of somebody who may speak here into its session's inbox, or tell him why it is not."""
         if not await self._loops.lets(inbound):
-            return Receipt(Outcome.IGNORED, sid)
+            return RouterReceipt(Routed.IGNORED, sid)
         try:
             problem = await self._taken(inbound, caller, sid)
         except ForeignError:
             sid = self._conversations.own(inbound.address, _owner(inbound, caller))
             problem = await self._taken(inbound, caller, sid)
-        return self._told_off(inbound, caller, sid, problem) if problem else Receipt(Outcome.ACCEPTED, sid)
+        return self._told_off(inbound, caller, sid, problem) if problem else RouterReceipt(Routed.ACCEPTED, sid)
 
-    async def _observed(self, inbound: Inbound, sid: str) -> Receipt:
+    async def _observed(self, inbound: Inbound, sid: str) -> RouterReceipt:
         """Keep what was not said to this bot, where the policy in force wants that."""
         kept = await self._reloader.current() and await self._observer.keep(inbound)
-        return Receipt(Outcome.OBSERVED if kept else Outcome.IGNORED, sid)
+        return RouterReceipt(Routed.OBSERVED if kept else Routed.IGNORED, sid)
 
     def _paced(self, inbound: Inbound, caller: Caller, *, urgent: bool) -> bool:
         """Count what somebody says; return whether it is not too much. What a platform tells again counts once."""
@@ -256,13 +257,13 @@ class Router:
         )
         return f"{caller.principal} {label.secrecy}"
 
-    async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> Receipt:
+    async def _flooded(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
         """Take in no more of somebody who says too much for now; that is told and noted once in a minute."""
         if not self._told.allows(self._pool(inbound, caller)):
-            return Receipt(Outcome.REFUSED, sid)
+            return RouterReceipt(Routed.REFUSED, sid)
         body: dict[str, JsonValue] = {"account": inbound.account, "address": str(inbound.address)}
         await self._audit.append((AuditRow("refused", "router", {**body, "reason": "too many messages"}),))
-        return replace(self._told_off(inbound, caller, sid, FLOODED), outcome=Outcome.REFUSED)
+        return replace(self._told_off(inbound, caller, sid, FLOODED), outcome=Routed.REFUSED)
 
     def _authorized(self, inbound: Inbound, *, command: bool) -> Caller | Refusal:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
@@ -327,7 +328,7 @@ class Router:
             principal=_owner(inbound, caller),
         )
 
-    async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> Receipt:
+    async def _refuse(self, inbound: Inbound, refusal: Refusal, sid: str) -> RouterReceipt:
         body: dict[str, JsonValue] = {
             "account": refusal.account,
             "address": str(inbound.address),
@@ -345,22 +346,22 @@ class Router:
         elif told in SAID_OFTEN:
             told = ""
         if not told:
-            return Receipt(Outcome.REFUSED, sid)
+            return RouterReceipt(Routed.REFUSED, sid)
         stranger = Caller("", Role.STRANGER, PUBLIC, refusal.ingress)
-        return Receipt(Outcome.REFUSED, sid, partial(self._say, stranger, inbound, sid, Reply(told)))
+        return RouterReceipt(Routed.REFUSED, sid, partial(self._say, stranger, inbound, sid, Reply(told)))
 
-    def _told_off(self, inbound: Inbound, caller: Caller, sid: str, sentence: str) -> Receipt:
+    def _told_off(self, inbound: Inbound, caller: Caller, sid: str, sentence: str) -> RouterReceipt:
         """Leave it to be said to the sender alone why something is not taken in; a bot is told nothing."""
         if inbound.bot:
-            return Receipt(Outcome.IGNORED, sid)
-        return Receipt(Outcome.ANSWERED, sid, partial(self._say, caller, inbound, sid, Reply(sentence)))
+            return RouterReceipt(Routed.IGNORED, sid)
+        return RouterReceipt(Routed.ANSWERED, sid, partial(self._say, caller, inbound, sid, Reply(sentence)))
 
     async def _say(self, caller: Caller, inbound: Inbound, sid: str, reply: Reply) -> None:
         """Say a direct answer to the sender alone. It is decided from its own label, not the session's."""
         there = answered_at(inbound)
         destination, now = await self._gate.destination(there), self._clock.wall_ms()
-        standing = Standing.of_caller(caller, there, destination, now, sid=sid)
-        await self._outbox.reply(standing, reply.text, reply.label, inbound.press, reply.buttons)
+        standing = DecisionContext.of_caller(caller, there, destination, now, sid=sid)
+        await self._outbox.reply(standing, reply.text, reply.label, press=inbound.press, buttons=reply.buttons)
 
 
 def _dedupe(inbound: Inbound) -> str:

@@ -15,13 +15,13 @@ from mcp import Client, ClientSession, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types.jsonrpc import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
 
-from bot.clock import Clock
 from bot.config.mcp import McpServerSettings
-from bot.faults import place, unreached
+from bot.core.clock import Clock
+from bot.core.faults import place, unreached
 from bot.mcp.http import LONGEST, bounded_client
 from bot.mcp.process import environment, open_process
 from bot.mcp.results import as_text
-from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Ask, Outcome
+from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Ask, McpResult
 
 KEY: Final = "lockgate/idempotency-key"
 """Where in a request's `_meta` the key stands that is the same when a call is repeated after a crash."""
@@ -103,22 +103,22 @@ class Connection:
         """Let `keep` end when it is cancelled, even if the library answers that with an error of its own."""
         self._stopping = True
 
-    async def call(self, ask: Ask) -> Outcome:
+    async def call(self, ask: Ask) -> McpResult:
         """Have the server run a tool; whatever goes wrong, the outcome is a constant."""
         session = await self._connected(ask.handed)
         if session is None:
-            return Outcome(NOT_RUNNING, failed=True)
+            return McpResult(NOT_RUNNING, failed=True)
         params = types.CallToolRequestParams(name=ask.tool, arguments=dict(ask.arguments), _meta={KEY: ask.key})
         request = types.CallToolRequest(params=params)
         try:
             # Not the session's own `call_tool`: it would compile and run schemas that the server sends.
             result = await session.send_request(request, types.CallToolResult, float(self._settings.call_seconds))
         except MCPError as error:
-            return Outcome(self._failed(error), failed=True)
+            return McpResult(self._failed(error), failed=True)
         except ValueError:
             self._complain("its result is none that the protocol knows")
             self._log_failed(_FAILED, "its result is none that the protocol knows")
-            return Outcome(UNREADABLE, failed=True)
+            return McpResult(UNREADABLE, failed=True)
         self._failures = self._slow = 0
         return as_text(result, self._scrub)
 

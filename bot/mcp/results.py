@@ -6,7 +6,7 @@ from typing import Final
 
 from mcp import types
 
-from bot.mcp.tool import Outcome
+from bot.mcp.tool import McpResult
 
 LONGEST: Final = 100_000
 """Characters of a result that a model is shown."""
@@ -16,13 +16,13 @@ NOTHING: Final = "(the tool gave no text)"
 NOT_TEXT: Final = "(something that is not text was left out)"
 
 
-def as_text(result: types.CallToolResult, scrub: Callable[[str], str]) -> Outcome:
+def as_text(result: types.CallToolResult, scrub: Callable[[str], str]) -> McpResult:
     """Return a result's text: that of its content, else its structured value as JSON; scrubbed before it is cut."""
     parts = [_part(block) for block in result.content]
     if not parts and result.structured_content is not None:
         parts = [json.dumps(result.structured_content, ensure_ascii=False)]
     text = scrub("\n".join(parts)) or NOTHING
-    return Outcome(text if len(text) <= LONGEST else f"{text[:LONGEST]}{CUT}", failed=result.is_error)
+    return McpResult(text if len(text) <= LONGEST else f"{text[:LONGEST]}{CUT}", failed=result.is_error)
 
 
 def _part(block: types.ContentBlock) -> str:

@@ -9,10 +9,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from bot.clock import Clock
 from bot.config.mcp import McpServerSettings
-from bot.errors import ConfigError
-from bot.mcp.tool import NOT_RUNNING, Ask, McpTool, Outcome
+from bot.core.clock import Clock
+from bot.core.errors import ConfigError
+from bot.mcp.tool import NOT_RUNNING, Ask, McpResult, McpTool
 
 if TYPE_CHECKING:
     from bot.mcp.connection import Connection
@@ -36,7 +36,7 @@ _MOST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ServerState:
     """What a look at a server found: why it cannot be asked, listed tools it lacks, tools of it that are not listed."""
 
     problem: str = ""
@@ -101,11 +101,11 @@ class Servers:
             self._needed.clear()
             self._made.clear()
 
-    async def call(self, server: str, ask: Ask) -> Outcome:
+    async def call(self, server: str, ask: Ask) -> McpResult:
         """Have a server answer a call; where none is served, or it does not answer, the outcome is a constant."""
         connection = await self._connection(server)
         if connection is None:
-            return Outcome(NOT_RUNNING, failed=True)
+            return McpResult(NOT_RUNNING, failed=True)
         return await connection.call(ask)
 
     def complaint(self, server: str) -> str:
@@ -125,7 +125,7 @@ class Servers:
             finally:
                 serving.cancel()
 
-    async def look(self, server: str, handed: Mapping[str, str]) -> Looked:
+    async def look(self, server: str, handed: Mapping[str, str]) -> ServerState:
         """Connect a server and return what tools it has; `handed` is what it is given, as `Ask.handed`.
 
         Whoever asks must be within `served`.
@@ -133,10 +133,12 @@ class Servers:
         connection = await self._connection(server)
         found = None if connection is None else await connection.listed(handed)
         if found is None:
-            return Looked(self.complaint(server) or "it cannot be asked")
+            return ServerState(self.complaint(server) or "it cannot be asked")
         listed = self._settings[server].tools
         others = sorted(_shown(self._scrub(tool)) for tool in found if tool not in listed)
-        return Looked(lacking=tuple(tool for tool in listed if tool not in found), not_offered=tuple(others[:_MOST]))
+        return ServerState(
+            lacking=tuple(tool for tool in listed if tool not in found), not_offered=tuple(others[:_MOST])
+        )
 
     async def _connection(self, server: str) -> "Connection | None":
         if not self._serving:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from bot.config.mcp import McpServerSettings, offered_name
 from bot.config.references import references
 from bot.mcp.arguments import LIMIT, arguments_type, passed_on
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -30,7 +30,7 @@ UNREADABLE: Final = "the server of this tool gave an answer that cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class McpResult:
     """What a server's tool gave: a text, which is an error's when `failed`."""
 
     text: str
@@ -50,7 +50,7 @@ class Ask:
     handed: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-Send = Callable[[Ask], Awaitable[Outcome]]
+Send = Callable[[Ask], Awaitable[McpResult]]
 """Have a server answer a call."""
 
 
@@ -73,7 +73,7 @@ class McpTool:
         self._host = settings.host
         self._send = send
 
-    def declare(self, arguments: Arguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Arguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare whether others notice it, and the secrets that its server is given; labels are the policy's to say.
 
         Raises RefusedCallError: the arguments are larger than any server should be sent.
@@ -81,9 +81,9 @@ class McpTool:
         if len(json.dumps(passed_on(arguments))) > LIMIT:
             raise RefusedCallError(f"arguments of `{self.name}` are longer than {LIMIT} characters")
         wanted = references(" ".join(self._handed.values()))
-        return Declared(consequential=self._consequential, secrets=tuple((name, self._host) for name in wanted))
+        return CallFacts(consequential=self._consequential, secrets=tuple((name, self._host) for name in wanted))
 
-    async def run(self, arguments: Arguments, scene: Scene) -> Result:
+    async def run(self, arguments: Arguments, scene: ToolContext) -> Result:
         """Have the server do it; the key tells a server that asks for one that a call is repeated."""
         handed = dict[str, str]()
         for name, text in self._handed.items():

@@ -1,11 +1,10 @@
-"""Offers: what could not be read or said in one place, and where its asker may have it instead, as a value.
+"""Alternatives: what could not be read or said in one place, and where its asker may have it instead, as a value.
 
 One is made to one person, counts for a while and is taken once: the first way that they take is the one it goes.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from policy.labels import Label
 
@@ -26,7 +25,7 @@ class Wanted(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Alternative:
     """What was offered, to whom, and what it is bound to.
 
     It is about one turn of one generation of the session `sid`: the question that set it going, or its answer.
@@ -34,7 +33,7 @@ class Offer:
     said with, `told` that of what the offer tells. `principal` alone may take it. `private` is the private chat where
     it can go on, and `parent` the one whose session a background session would report to, both an address' text;
     `recipients` are the aliases that may be told what that finds, each with what
-    it means (`bot.recipients.meaning`). An empty one means that there is no such way.
+    it means (`bot.access.recipients.meaning`). An empty one means that there is no such way.
     """
 
     code: str
@@ -49,22 +48,3 @@ class Offer:
     private: str = ""
     parent: str = ""
     recipients: tuple[tuple[str, str], ...] = ()
-
-
-class OfferStore(Protocol):
-    """What offers ask of the store."""
-
-    async def make_offer(self, offer: Offer, life: int) -> None:
-        """Keep an offer for `life` milliseconds."""
-        ...
-
-    async def offer(self, code: str) -> tuple[Offer, Way | None] | None:
-        """Return an offer and the way it was taken, None for it if it was not; None if there is no such offer."""
-        ...
-
-    async def take_offer(self, code: str, way: Way) -> Way | None:
-        """Take an offer in a way, unless it was taken before; return the way it was taken first.
-
-        None if there is no such offer, or not any more.
-        """
-        ...

@@ -1,12 +1,13 @@
-"""Durable questions to people: what one is bound to, and what became of it.
+"""Questions to people: approvals, where copies of one stand, and strangers who ask to be let in.
 
 Times are milliseconds since the epoch on the store's clock.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from bot.sessions.json import JsonObject
+from bot.sessions.events import JsonObject
 from policy.labels import Label
 
 
@@ -50,3 +51,53 @@ class Approval:
     def asked_in(self) -> str:
         """The question it was asked in: one for all calls of a model step, whose ids begin with the question's."""
         return self.id.partition("-")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCopy:
+    """One copy: the session, the id the question has, and the key of the delivery that asked it there.
+
+    A notice that something is held has the item's id, and the session `holder` that holds it; a question has none.
+    """
+
+    sid: str
+    asked: str
+    key: str
+    holder: str = ""
+
+
+CODE_LIFE_MS: Final = 3_600_000
+"""How long a code counts, and how long wrong ones are remembered."""
+
+
+MOST_REQUESTS: Final = 3
+"""How many may wait for an answer at a time in one workspace of a channel."""
+
+
+MOST_WRONG_CODES: Final = 5
+"""How many wrong codes a person may type within an hour; then no code of theirs is looked at until it has passed."""
+
+
+DENIED_MS: Final = 86_400_000
+"""How long somebody who was refused is not given another code."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingRequest:
+    """A stranger who waits for an answer; times in milliseconds on the store's clock."""
+
+    account: str
+    channel: str
+    workspace: str
+    asked_at: int
+    expires_at: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A pairing that a change answers. It must still wait then; `keep` is how long that account may not ask again."""
+
+    account: str
+    digest: str
+    keep: int = 0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bot.sessions.json import JsonObject
+from bot.sessions.events import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

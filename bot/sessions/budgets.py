@@ -1,11 +1,11 @@
-"""What models may be used for in a day: budgets, who uses one, and the port of the store that counts.
+"""What models may be used for in a day: budgets, who uses one, and what was spent of it.
 
 The day is that of the store's clock, UTC. Everything is counted in tokens.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from policy.labels import Label
 
@@ -79,28 +79,3 @@ class Spent:
     label: Label
     tokens: int
     complete: bool
-
-
-class BudgetStore(Protocol):
-    """Counts what is used of budgets, for all processes."""
-
-    async def reserve_tokens(
-        self, reservation: str, spender: Spender, tokens: int, budgets: Budgets, life: int
-    ) -> Shortage | None:
-        """Set tokens aside for `life` milliseconds unless a budget does not suffice; return that one, else None.
-
-        The same reservation again is the same. One that is not settled in its time comes back, and what it used is not
-        known. Raises StoreError.
-        """
-        ...
-
-    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
-        """Count what was used in the place of what was set aside, also if that came back meanwhile.
-
-        `complete` is false if it is not known, or not all of it. Raises StoreError.
-        """
-        ...
-
-    async def spent_today(self) -> tuple[Spent, ...]:
-        """Return what was used today. Raises StoreError."""
-        ...

@@ -3,28 +3,26 @@
 Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
-from pydantic import JsonValue
-
-from bot.sessions.json import JsonObject
-from bot.sessions.records import AuditRow
+from bot.sessions.events import JsonObject
 from policy.labels import PUBLIC, Label
 
 SESSION: Final = "session"
 """The channel of addresses that are sessions: what is said there, another session hears, and no person."""
 
+
 LATE: Final = 60_000
 """Milliseconds after its deadline, or after it was sent, within which what was charged for may still arrive."""
+
 
 MOST_HOPS: Final = 5
 """How many sessions a message may come through before nothing more is sent or spawned because of it."""
 
 
-class Kind(StrEnum):
+class FieldKind(StrEnum):
     """What a bounded value is; an enum is one of the members given with it."""
 
     BOOLEAN = "boolean"
@@ -34,7 +32,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class ResultField:
     """One field that a background session answers with.
 
     A number is one of `least`, `least + step` … up to `most`, each written as a decimal. A date is from `least` to
@@ -42,7 +40,7 @@ class Bounded:
     """
 
     name: str
-    kind: Kind
+    kind: FieldKind
     members: tuple[str, ...] = ()
     least: str = ""
     most: str = ""
@@ -62,11 +60,6 @@ class Endorsed:
     millibits: int
 
 
-def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
-    """Return bounded answers as the origin of a message tells them."""
-    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]
-
-
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """Where a background session comes from and what it was asked for.
@@ -74,7 +67,7 @@ class Lineage:
     `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
     answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` names
     the recipient who hears its result besides, empty for nobody, and `meant` is what that name meant when it was
-    spawned (`bot.recipients.meaning`). `returns` are the fields it answers with, none for a
+    spawned (`bot.access.recipients.meaning`). `returns` are the fields it answers with, none for a
     text. `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild:
     where its person is asked first, if they are alone there.
     `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
@@ -90,7 +83,7 @@ class Lineage:
     deadline: int
     title: str = ""
     deliver_to: str = ""
-    returns: tuple[Bounded, ...] = ()
+    returns: tuple[ResultField, ...] = ()
     asked_at: str = ""
     known: Label = PUBLIC
     root: str = ""
@@ -111,7 +104,7 @@ class Errand:
     title: str = ""
     deliver_to: str = ""
     minutes: int = 0
-    returns: tuple[Bounded, ...] = ()
+    returns: tuple[ResultField, ...] = ()
     meant: str = ""
 
 
@@ -233,7 +226,7 @@ class Arrival(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingMessage:
     """An item that waits for a person: `label` is what the session would have read once it is let in."""
 
     id: str
@@ -241,48 +234,3 @@ class Held:
     label: Label
     body: JsonObject
     at: int
-
-
-class KinStore(Protocol):
-    """What sessions ask of the store about one another."""
-
-    async def reserve(self, principal: str, new: NewSlot, caps: Caps) -> Reservation:
-        """Reserve a slot in a pool of the principal; the same run again keeps its slot, its pool and its deadline.
-
-        Raises BusyError: as many live in the pool as may.
-        """
-        ...
-
-    async def slots(self, principal: str) -> tuple[Slot, ...]:
-        """Return the principal's slots, those that were freed within the last day too."""
-        ...
-
-    async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
-        """Free slots that are still as they were seen."""
-        ...
-
-    async def endorse(self, charge: Charge) -> bool:
-        """Charge what an answer may endorse, once for its run; return whether there was room, and the session."""
-        ...
-
-    async def receive(self, parcel: Parcel) -> Arrival:
-        """Take a parcel into its session, or hold it, decided against what the session has read by then.
-
-        Raises BusyError: the inbox is full; try again later. Never for a sender who may not know of the session.
-        """
-        ...
-
-    async def held(self, sid: str) -> tuple[Held, ...]:
-        """Return what a session holds, oldest first."""
-        ...
-
-    async def holding(self, principal: str) -> tuple[str, ...]:
-        """Return the principal's sessions that may hold something: a hint, look with `held`."""
-        ...
-
-    async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let a held item in, or drop it.
-
-        Raises NotFoundError: there is none of that id. BusyError: the inbox is full.
-        """
-        ...

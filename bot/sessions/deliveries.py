@@ -1,4 +1,4 @@
-"""What is to be said: an outbox entry from its commit to its receipt.
+"""What is to be said, an outbox entry from its commit to its receipt, and how fast it may be said.
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.sessions.kin import Arrival, Endorsed
+from bot.sessions.delegation import Arrival, Endorsed
 from policy.labels import Label
 
 OURS: Final = ("*",)
@@ -16,6 +16,7 @@ OURS: Final = ("*",)
 
 RISEN: Final = "it has read more than this session; its report will be held, see `/held`"
 """What a parent is told, once, of a background session that rises above it; after that it hears nothing more of it."""
+
 
 RISEN_KEY: Final = "-risen"
 """How the idempotency key of that notice ends, behind the run's id."""
@@ -149,3 +150,37 @@ class Delivery:
     def asked(self) -> str:
         """The id under which a question asks for approvals; see `question_key`."""
         return self.key.removeprefix(question_key(self.turn, "")).partition("-")[0]
+
+
+EVERYWHERE: Final = "all"
+"""Name of the one rate that counts for a whole channel; any other counts for each place by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `burst` at once, and one more every `every` milliseconds. What has the same name is counted together."""
+
+    name: str
+    every: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendSlot:
+    """Something that wants to be said at an address, an address' text.
+
+    `sid` and `key` name the delivery, both empty for what takes no turn, such as an answer to a command.
+    """
+
+    address: str
+    sid: str = ""
+    key: str = ""
+
+
+class DeliveryPause(StrEnum):
+    """What is silent for a while: a channel, a place, an address that is dead, or one text alone."""
+
+    CHANNEL = "channel"
+    PLACE = "place"
+    ADDRESS = "address"
+    TEXT = "text"

@@ -1,13 +1,33 @@
-"""What a session's log holds: events, each with its label, in order and without gaps.
+"""The events of a session's log, the bodies of what is stored, and what is kept by reference outside the context."""
 
-Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
-"""
-
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from bot.sessions.json import JsonObject
+from pydantic import JsonValue
+
 from policy.labels import Label
+
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def whole(value: JsonValue) -> int:
+    """Return a whole number of a body, 0 for anything else."""
+    return value if isinstance(value, int) else 0
+
+
+def objects(body: JsonObject, name: str) -> tuple[JsonObject, ...]:
+    """Return the objects of a list in a body, none if it is not there."""
+    found = body.get(name)
+    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+
+
+def texts(body: JsonObject, name: str) -> tuple[str, ...]:
+    """Return the texts of a list in a body, none if it is not there."""
+    found = body.get(name)
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
 class EventType(StrEnum):
@@ -48,7 +68,7 @@ class NewEvent:
 
     `admitted` tells that its content entered the context, so its label counts for the taint (law
     `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one. `carried` is what all events of
-    the generation before it come to (`bot.folds`), for the program alone: nobody is shown it.
+    the generation before it come to (`bot.history.folds`), for the program alone: nobody is shown it.
     """
 
     type: EventType
@@ -76,3 +96,22 @@ class Event:
     admitted: bool
     turn: str
     carried: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredResult:
+    """A held item of one generation of one session.
+
+    `label` is the true label of `text`. `floor` is what it was known to be at least before it was read, from
+    configuration and the call alone; it is all that may be told of the item while its label is above the taint.
+    """
+
+    ref: str
+    text: str
+    label: Label
+    floor: Label
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the content, for bindings."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()

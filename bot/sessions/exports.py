@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bot.sessions.json import JsonObject
+from bot.sessions.events import JsonObject
 from policy.labels import Label
 
 FORMAT: Final = "lockgate.export"
@@ -37,7 +37,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExportEntry:
     """An event as an export tells it: `seq` is its place in the generation, from 1."""
 
     seq: int
@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class VerifiedExport:
     """A file that is as it was made: of which session, and how many entries it holds."""
 
     sid: str
@@ -57,14 +57,14 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class BrokenExport:
     """A file that is not: `line` is the first that is wrong, from 1, `reason` one sentence."""
 
     line: int
     reason: str
 
 
-def sealed(key: bytes, header: Header, entries: Iterable[Entry]) -> str:
+def sealed(key: bytes, header: Header, entries: Iterable[ExportEntry]) -> str:
     """Return the signed file, ASCII, every line of it ended; `key` is the installation's audit key."""
     told = [_entry(entry) for entry in entries]
     head: JsonObject = {
@@ -85,26 +85,26 @@ def sealed(key: bytes, header: Header, entries: Iterable[Entry]) -> str:
     return (signed + b'{"signature":"' + _sign(_derived(key, "signature"), signed) + b'"}\n').decode("ascii")
 
 
-def verified(key: bytes, file: bytes) -> Whole | Wrong:
+def verified(key: bytes, file: bytes) -> VerifiedExport | BrokenExport:
     """Check a file from its first byte to its last; nothing it says is believed before its signature fits."""
     lines, mac = file.removesuffix(b"\n").split(b"\n"), b""
     for n, line in enumerate(lines, 1):
         if last := _LAST.fullmatch(line):
             if n < len(lines):
-                return Wrong(n + 1, f"line {n + 1} stands behind the signature")
+                return BrokenExport(n + 1, f"line {n + 1} stands behind the signature")
             signed = b"".join(one + b"\n" for one in lines[:-1])
             if not hmac.compare_digest(last["mac"], _sign(_derived(key, "signature"), signed)):
-                return Wrong(n, f"line {n}, the signature, is not that of the lines before it")
-            return Whole(str(json.loads(lines[0])["session"]), n - 2)
+                return BrokenExport(n, f"line {n}, the signature, is not that of the lines before it")
+            return VerifiedExport(str(json.loads(lines[0])["session"]), n - 2)
         found = _LINE.fullmatch(line)
         if not found or not hmac.compare_digest(found["mac"], _sign(_derived(key, "lines"), mac + found["told"])):
             foreign = ", or the whole was not made by this installation" if n == 1 else ""
-            return Wrong(n, f"line {n} was changed, or is not the one that stood there{foreign}")
+            return BrokenExport(n, f"line {n} was changed, or is not the one that stood there{foreign}")
         mac = found["mac"]
-    return Wrong(len(lines) + 1, f"the file ends after line {len(lines)}, its signature is missing")
+    return BrokenExport(len(lines) + 1, f"the file ends after line {len(lines)}, its signature is missing")
 
 
-def _entry(entry: Entry) -> JsonObject:
+def _entry(entry: ExportEntry) -> JsonObject:
     return {
         "seq": entry.seq,
         "ts": entry.ts,

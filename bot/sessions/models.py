@@ -1,4 +1,4 @@
-"""The frozen values of a session: events, inbox items, turns, approvals, outbox entries, state.
+"""A session as the store keeps it: its state and status, its turns, and what a claim reads and a write changes.
 
 Times are milliseconds since the epoch on the store's clock. Labels are values, never text; the store
 writes their text form. Bodies are JSON objects.
@@ -6,15 +6,15 @@ writes their text form. Bodies are JSON objects.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from bot.sessions.approvals import Approval
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, NewEvent
-from bot.sessions.json import JsonObject
-from bot.sessions.kin import Lineage
-from bot.sessions.queueing import QueueMode
-from bot.sessions.records import AuditRow
+from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
 from policy.labels import PUBLIC, Label
 
 SCHEMA: Final = 1
@@ -32,7 +32,7 @@ class Status(StrEnum):
     ARCHIVED = "archived"
 
 
-class Kind(StrEnum):
+class SessionKind(StrEnum):
     """What a session is: a conversation with people, or a task that another session gave."""
 
     CHAT = "chat"
@@ -48,89 +48,6 @@ class YieldReason(StrEnum):
     BUDGET_EXCEEDED = "budget_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELED = "canceled"
-
-
-class ItemStatus(StrEnum):
-    """Where an accepted input is: the last four are terminal (law `accepted_once_in_order`)."""
-
-    WAITING = "waiting"
-    HELD = "held"
-    TAKEN = "taken"
-    CONSUMED = "consumed"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
-    REJECTED = "rejected"
-
-
-@dataclass(frozen=True, slots=True)
-class NewItem:
-    """An input to accept.
-
-    `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
-    `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
-    the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
-    `lineage` makes it the task of a new background session, created only until `reserved`.
-    """
-
-    sid: str
-    dedupe: str
-    sender: str
-    label: Label
-    body: JsonObject
-    home: str
-    principal: str
-    creation: Label = PUBLIC
-    lineage: Lineage | None = None
-    reserved: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class InboxItem:
-    """An accepted input: `position` counts 1, 2, 3 … within its generation, as older ones tell nothing here."""
-
-    position: int
-    dedupe: str
-    sender: str
-    label: Label
-    body: JsonObject
-    accepted_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The receipt of an accepted input.
-
-    `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
-    """
-
-    position: int
-    status: ItemStatus
-    duplicate: bool
-    stopping: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """What a stop found: whether a turn was open, and how many waiting inputs it cancelled.
-
-    `unanswered` are the positions of those that people wrote, all of them.
-    """
-
-    running: bool
-    cancelled: int
-    unanswered: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of an input.
-
-    `seq` is that of the event that let it in, 0 before that and for an input that no session sent. One that was held
-    is HELD for ever, whatever a person decided about it.
-    """
-
-    status: ItemStatus
-    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +174,9 @@ class SessionState:
         return self.status is Status.AWAITING_INPUT and self.turn is not None and self.turn.suspended
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> SessionKind:
         """What it is: a task has a parent."""
-        return Kind.CHAT if self.lineage is None else Kind.TASK
+        return SessionKind.CHAT if self.lineage is None else SessionKind.TASK
 
     @property
     def risen(self) -> bool:
@@ -273,7 +190,7 @@ class SessionState:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReadPosition:
     """What somebody has read of a session: its `generation` up to the event `seq`, when contexts began at `context`."""
 
     generation: int
@@ -350,3 +267,97 @@ class Written:
     waiting: int = 0
     mode: QueueMode = QueueMode.COLLECT
     risen: bool = False
+
+
+MOVES: Final = MappingProxyType(
+    {
+        Status.QUEUED: frozenset({Status.RUNNING, Status.IDLE, Status.FAILED, Status.ARCHIVED}),
+        Status.RUNNING: frozenset({Status.QUEUED, Status.AWAITING_INPUT, Status.IDLE, Status.FAILED}),
+        Status.AWAITING_INPUT: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
+        Status.IDLE: frozenset({Status.QUEUED, Status.RUNNING, Status.ARCHIVED}),
+        Status.FAILED: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
+        Status.ARCHIVED: frozenset({Status.QUEUED}),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """A question for a page of a principal's sessions whose visibility flows to `reader`.
+
+    `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
+    in milliseconds on the store's clock. `archived` asks for those that are archived, too.
+    """
+
+    principal: str
+    reader: Label
+    cursor: str = ""
+    limit: int = 50
+    kind: SessionKind | None = None
+    since: int = 0
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Sessions, newest first; `cursor` asks for the next page, and is empty when there is none.
+
+    `label` is that of what the page tells, also by what is missing from it. It is UNTRUSTED if a session is or was so
+    while the reader could see it, wherever it is now (ADR 0025).
+    """
+
+    sessions: tuple[SessionState, ...]
+    cursor: str
+    label: Label = PUBLIC
+
+
+class Doing(StrEnum):
+    """What could not be done with a session: running its turns, or taking in what is said to it."""
+
+    WORK = "work"
+    INTAKE = "intake"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A session in quarantine, since when and how often it failed, and with what.
+
+    `since` is in milliseconds on the store's clock. It is left alone for `rest` more milliseconds. `error` is the kind
+    of the last error, `where` the place in the program. `schema` is the version of the records that the program knew.
+    """
+
+    sid: str
+    doing: Doing
+    since: int
+    tries: int
+    error: str
+    where: str
+    schema: int
+    rest: int
+
+
+MOMENT: Final = "what this conversation is about at the moment"
+"""The topic of a recap where none was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A recap of the first `upto` events of a generation.
+
+    One with a `topic` leaves out what is not about it. `messages` is how many messages and answers it stands for.
+    It has no label of its own: it is labelled with the session's taint when it is written.
+    """
+
+    text: str
+    upto: int
+    topic: str = ""
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recapped:
+    """What asking for a recap gave: the summary, or else `why` there is none; `usage` in either case."""
+
+    summary: Summary | None
+    usage: Usage
+    why: str = ""

@@ -5,32 +5,33 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from pydantic import JsonValue
+
+from bot.sessions.alternatives import Alternative, Way
+from bot.sessions.approvals import Answered, Approval, ApprovalState, PairingRequest, QuestionCopy
+from bot.sessions.audit import AuditRecord, AuditRow, PolicyHead
+from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
+from bot.sessions.delegation import Arrival, Caps, Charge, Endorsed, NewSlot, Parcel, PendingMessage, Reservation, Slot
+from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.events import Event
-from bot.sessions.kin import Arrival
-from bot.sessions.listing import Listed, Page
-from bot.sessions.pairings import Answered, Pairing
-from bot.sessions.queueing import QueueMode
-from bot.sessions.records import AuditRecord, AuditRow, PolicyHead
-from bot.sessions.values import (
-    Accepted,
+from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
+from bot.sessions.models import (
     Claim,
-    InboxItem,
-    Known,
-    NewItem,
-    Outcome,
+    Doing,
+    Quarantined,
+    ReadPosition,
+    SessionPage,
+    SessionQuery,
     SessionState,
-    Stopped,
     Title,
     Write,
     Written,
 )
+from policy.document.overrides import Change, Overrides
 from policy.labels import Label
-from policy.overrides import Change, Overrides
 
 
 class SessionStore(Protocol):
@@ -59,7 +60,7 @@ class SessionStore(Protocol):
         sid: str,
         owner: str,
         *,
-        known: Known | None = None,
+        known: ReadPosition | None = None,
         idle: bool = False,
         channels: tuple[str, ...] = (),
         most: int = 0,
@@ -155,11 +156,11 @@ class SessionStore(Protocol):
         """Return the inputs that wait, oldest first."""
         ...
 
-    async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
+    async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
         ...
 
-    async def listed(self, asked: Listed) -> Page:
+    async def listed(self, asked: SessionQuery) -> SessionPage:
         """Return a page of a principal's sessions that a reader may know of, newest first, archived ones left out.
 
         Raises CursorError: the cursor is not one that this principal was given at this level.
@@ -368,6 +369,192 @@ class AccessStore(Protocol):
         """
         ...
 
-    async def pairings(self) -> tuple[Pairing, ...]:
+    async def pairings(self) -> tuple[PairingRequest, ...]:
         """Return the strangers who wait for an answer, the first who asked first."""
+        ...
+
+
+def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
+    """Return bounded answers as the origin of a message tells them."""
+    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]
+
+
+class DelegationStore(Protocol):
+    """What sessions ask of the store about one another."""
+
+    async def reserve(self, principal: str, new: NewSlot, caps: Caps) -> Reservation:
+        """Reserve a slot in a pool of the principal; the same run again keeps its slot, its pool and its deadline.
+
+        Raises BusyError: as many live in the pool as may.
+        """
+        ...
+
+    async def slots(self, principal: str) -> tuple[Slot, ...]:
+        """Return the principal's slots, those that were freed within the last day too."""
+        ...
+
+    async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
+        """Free slots that are still as they were seen."""
+        ...
+
+    async def endorse(self, charge: Charge) -> bool:
+        """Charge what an answer may endorse, once for its run; return whether there was room, and the session."""
+        ...
+
+    async def receive(self, parcel: Parcel) -> Arrival:
+        """Take a parcel into its session, or hold it, decided against what the session has read by then.
+
+        Raises BusyError: the inbox is full; try again later. Never for a sender who may not know of the session.
+        """
+        ...
+
+    async def held(self, sid: str) -> tuple[PendingMessage, ...]:
+        """Return what a session holds, oldest first."""
+        ...
+
+    async def holding(self, principal: str) -> tuple[str, ...]:
+        """Return the principal's sessions that may hold something: a hint, look with `held`."""
+        ...
+
+    async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a held item in, or drop it.
+
+        Raises NotFoundError: there is none of that id. BusyError: the inbox is full.
+        """
+        ...
+
+
+class ObservedStore(Protocol):
+    """Keeps what is observed."""
+
+    async def observe(self, sid: str, new: NewObserved, most: int) -> None:
+        """Keep a text beside a session, whether or not that has begun, and at most `most` of them, the newest.
+
+        The same `dedupe` again changes nothing. Raises StoreError.
+        """
+        ...
+
+    async def observed(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
+        """Return what was kept after the id `after`, empty for all, and until a time; at most `most`, oldest first.
+
+        Nothing of it is older than a day at the time `now`. Raises StoreError.
+        """
+        ...
+
+
+class RateLimitStore(Protocol):
+    """Whose turn it is to say something at a place, and when there is room."""
+
+    async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
+        """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address.
+
+        With 0 the place is taken until the delivery is settled or its sender's hold ends. Who waits keeps his turn.
+        """
+        ...
+
+    async def hush(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
+        """Note that nothing can be said for `wait` milliseconds. What was turned away keeps its turn.
+
+        An address is dead only if nothing came in from its place since `pace` let this turn through.
+        """
+        ...
+
+    async def heard(self, address: str) -> None:
+        """Note that something came in from an address: what is dead in its place is not any more."""
+        ...
+
+
+class AlternativeStore(Protocol):
+    """What offers ask of the store."""
+
+    async def make_offer(self, offer: Alternative, life: int) -> None:
+        """Keep an offer for `life` milliseconds."""
+        ...
+
+    async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
+        """Return an offer and the way it was taken, None for it if it was not; None if there is no such offer."""
+        ...
+
+    async def take_offer(self, code: str, way: Way) -> Way | None:
+        """Take an offer in a way, unless it was taken before; return the way it was taken first.
+
+        None if there is no such offer, or not any more.
+        """
+        ...
+
+
+class QuestionCopyStore(Protocol):
+    """Which copies there are. A hint, written along with the delivery's receipt; one that is lost stays as it is."""
+
+    async def copies(self, sid: str = "") -> tuple[QuestionCopy, ...]:
+        """Return the copies of what is not to be decided any more, of all sessions or of one."""
+        ...
+
+    async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
+        """Return what was said there, None if that is forgotten, and what became of each call that was asked about."""
+        ...
+
+    async def uncopied(self, copy: QuestionCopy) -> None:
+        """Note that a copy needs nothing any more."""
+        ...
+
+
+class CountStore(Protocol):
+    """Counts by name, for all processes, each for a time in milliseconds."""
+
+    async def count(self, name: str, life: int) -> int:
+        """Count one more; return how many there were, this one included, since the first. `life` is from the first on.
+
+        Raises StoreError.
+        """
+        ...
+
+    async def keep(self, name: str, life: int) -> None:
+        """Let a count go on for so long from now; 0 forgets it. Raises StoreError."""
+        ...
+
+
+class QuarantineStore(Protocol):
+    """Keeps sessions in quarantine, for all processes. Every method raises StoreError."""
+
+    async def quarantine(
+        self, sid: str, doing: Doing, *, error: str, where: str, audit: tuple[AuditRow, ...]
+    ) -> tuple[Quarantined, bool]:
+        """Put a session in quarantine, or keep it there; the first time the audit rows are appended in the same step.
+
+        Returns the record, and whether it is new. Within the pause of the last time nothing changes.
+        """
+        ...
+
+    async def quarantined(self) -> tuple[Quarantined, ...]:
+        """Return all that are in quarantine, the oldest first."""
+        ...
+
+    async def unquarantine(self, sid: str, doing: Doing, audit: tuple[AuditRow, ...]) -> bool:
+        """Let a session out, with its audit rows; return whether it was in."""
+        ...
+
+
+class BudgetStore(Protocol):
+    """Counts what is used of budgets, for all processes."""
+
+    async def reserve_tokens(
+        self, reservation: str, spender: Spender, tokens: int, *, budgets: Budgets, life: int
+    ) -> Shortage | None:
+        """Set tokens aside for `life` milliseconds unless a budget does not suffice; return that one, else None.
+
+        The same reservation again is the same. One that is not settled in its time comes back, and what it used is not
+        known. Raises StoreError.
+        """
+        ...
+
+    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
+        """Count what was used in the place of what was set aside, also if that came back meanwhile.
+
+        `complete` is false if it is not known, or not all of it. Raises StoreError.
+        """
+        ...
+
+    async def spent_today(self) -> tuple[Spent, ...]:
+        """Return what was used today. Raises StoreError."""
         ...

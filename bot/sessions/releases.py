@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.sessions.deliveries import Delivery
-from bot.sessions.json import JsonObject
+from bot.sessions.events import JsonObject
 from policy.labels import PUBLIC
 from policy.request import Destination
 

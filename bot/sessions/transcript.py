@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
+from bot.sessions.ports import SessionStore
 from policy.labels import Label
 
 _WINDOW: Final = 200
+
+
 _SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.OBSERVED, EventType.AGENT_MESSAGE})
+
+
 _CALLED: Final = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
 
 

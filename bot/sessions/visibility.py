@@ -10,9 +10,9 @@ have risen out of sight because a page said so. That it is gone is as untrusted 
 
 from typing import Final
 
-from bot.sessions.kin import LATE
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState, Status
+from bot.sessions.delegation import LATE
+from bot.sessions.models import SessionState, Status
+from bot.sessions.ports import SessionStore
 from policy.labels import PUBLIC, Label
 
 LONGEST_ID: Final = 128

@@ -1,16 +1,15 @@
 """Who may what and which chat is what, as people changed it, kept beside the policy head; and strangers who ask."""
 
-from bot.errors import BusyError, NotFoundError
-from bot.sessions import pairings
-from bot.sessions.pairings import Answered, Pairing
-from bot.sessions.records import AuditRow
+from bot.core.errors import BusyError, NotFoundError
+from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
+from bot.sessions.audit import AuditRow
 from bot.store import wire, wire_access
 from bot.store.base import Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, PAIRINGS, POLICY, audit_op
 from bot.store.link import Arg, Reply
 from bot.store.scripts import Script
 from bot.store.wire import raw, text
-from policy.overrides import Change, Overrides
+from policy.document.overrides import Change, Overrides
 
 
 class Access(Part):
@@ -48,18 +47,18 @@ class Access(Part):
     async def ask_pairing(self, account: str, channel: str, workspace: str, digest: str) -> bool:
         """Keep a stranger's question, if it is new and few others wait there; say whether it was kept."""
         asked: list[Arg] = ["ask", raw(account), wire_access.scope(channel, workspace), digest]
-        reply = await self._pair([*asked, pairings.LIFE_MS, pairings.MOST_WAITING])
+        reply = await self._pair([*asked, CODE_LIFE_MS, MOST_REQUESTS])
         return reply[0] == b"ok"
 
     async def try_pairing(self, principal: str, digest: str) -> str | None:
         """Return the account that was given a code, None for a wrong one, which is counted."""
         tried: list[Arg] = ["try", raw(principal), digest]
-        reply = await self._pair([*tried, pairings.LIFE_MS, pairings.MOST_WRONG])
+        reply = await self._pair([*tried, CODE_LIFE_MS, MOST_WRONG_CODES])
         if reply[0] == b"locked":
             raise BusyError
         return text(reply[1]) if reply[0] == b"found" else None
 
-    async def pairings(self) -> tuple[Pairing, ...]:
+    async def pairings(self) -> tuple[PairingRequest, ...]:
         """Return the strangers who wait for an answer, the first who asked first."""
         flat, (seconds, micros) = await self._link.commands(("HGETALL", PAIRINGS), ("TIME",))
         now = int(seconds) * 1000 + int(micros) // 1000

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Final
 
-from bot.audit import EMPTY, Head, chained
-from bot.clock import Clock
-from bot.errors import StoreError
-from bot.ids import Ids
-from bot.sessions.records import AuditRow, PolicyHead
+from bot.audit.chain import EMPTY, Head, chained
+from bot.core.clock import Clock
+from bot.core.errors import StoreError
+from bot.core.ids import Ids
+from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import wire
 from bot.store.keys import AUDIT, POLICY, READY, STATES, SessionKeys
 from bot.store.link import Arg, Command, Link, Reply
@@ -98,7 +98,7 @@ class Part:
             return [0]
         head = self._heads.get(chain, EMPTY)
         args: list[Arg] = [len(rows), head[0], head[1]]
-        for record in chained(self._audit_key, chain, head, rows, self._clock.wall_ms() + self._ahead):
+        for record in chained(self._audit_key, chain, head, rows, ts=self._clock.wall_ms() + self._ahead):
             args += [record.ts, raw(record.kind), raw(record.actor), dump(record.body), record.hash]
         return args
 

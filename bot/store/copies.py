@@ -2,9 +2,8 @@
 
 from contextlib import suppress
 
-from bot.errors import SchemaError
-from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.copies import Copy
+from bot.core.errors import SchemaError
+from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.deliveries import Delivery
 from bot.store import wire_outgoing
 from bot.store.base import Part
@@ -18,9 +17,9 @@ _PAGE = 500
 class Copies(Part):
     """Implements the port `CopyStore`."""
 
-    async def copies(self, sid: str = "") -> tuple[Copy, ...]:
+    async def copies(self, sid: str = "") -> tuple[QuestionCopy, ...]:
         """Return the copies of what is not to be decided any more."""
-        found, cursor = dict[Copy, None](), b"0"
+        found, cursor = dict[QuestionCopy, None](), b"0"
         while True:
             scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
             ((cursor, members),) = await self._link.commands(scan)
@@ -31,7 +30,7 @@ class Copies(Part):
         asked = [copy for copy in found if not copy.holder]
         return (*settled, *await self._answered(asked))
 
-    async def _settled(self, told: list[Copy]) -> list[Copy]:
+    async def _settled(self, told: list[QuestionCopy]) -> list[QuestionCopy]:
         """Return the notices about items that are not held any more."""
         if not told:
             return []
@@ -40,7 +39,7 @@ class Copies(Part):
         )
         return [copy for copy, there in zip(told, held, strict=True) if not there]
 
-    async def _answered(self, found: list[Copy]) -> list[Copy]:
+    async def _answered(self, found: list[QuestionCopy]) -> list[QuestionCopy]:
         """Return the copies of questions that are not asked any more."""
         sids = list(dict.fromkeys(copy.sid for copy in found))
         if not sids:
@@ -58,7 +57,7 @@ class Copies(Part):
                 readable.add(one)
         return [copy for copy in found if copy.sid in readable and (copy.sid, copy.asked) not in asking]
 
-    async def copied(self, copy: Copy) -> tuple[Delivery | None, tuple[Approval, ...]]:
+    async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
         """Return what was said there, and what became of what was asked."""
         keys = session_keys(copy.sid)
         record, flat, clock = await self._link.commands(
@@ -71,15 +70,15 @@ class Copies(Part):
         fetched = await self._fetch(keys, [wire_outgoing.delivery_body(record)])
         return reading(lambda: wire_outgoing.delivery(copy.sid, raw(copy.key), record, fetched)[1]), asked
 
-    async def uncopied(self, copy: Copy) -> None:
+    async def uncopied(self, copy: QuestionCopy) -> None:
         """Forget a copy."""
         await self._link.commands(("SREM", COPIES, copy_member(copy)))
 
 
-def copy_member(copy: Copy) -> str:
+def copy_member(copy: QuestionCopy) -> str:
     """Return what stands for a copy in the set of all."""
     return " ".join(map(encode, (copy.sid, copy.asked, copy.key, copy.holder)))
 
 
-def _copy(stored: bytes) -> Copy:
-    return Copy(*map(decode, text(stored).split(" ")))
+def _copy(stored: bytes) -> QuestionCopy:
+    return QuestionCopy(*map(decode, text(stored).split(" ")))

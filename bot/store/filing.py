@@ -9,8 +9,8 @@ session until the sweep comes by; it shows nothing to anybody, because a listing
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from bot.errors import SchemaError
-from bot.sessions.values import SessionState, Status
+from bot.core.errors import SchemaError
+from bot.sessions.models import SessionState, Status
 from bot.store import wire
 from bot.store.base import Part, Place
 from bot.store.keys import RECENT, labels_key, list_key, past_key, session_keys, turned_key

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bot.errors import StoreRefusedError
+from bot.core.errors import StoreRefusedError
 from bot.store.keys import right_key
 from bot.store.link import Link
 from bot.store.scripts import Script

@@ -3,10 +3,10 @@
 import hashlib
 from typing import Final
 
-from bot.errors import BusyError, NotFoundError
-from bot.ids import waiting_id
-from bot.sessions.kin import Arrival, Caps, Charge, Held, NewSlot, Parcel, Reservation, Slot
-from bot.sessions.records import AuditRow
+from bot.core.errors import BusyError, NotFoundError
+from bot.core.ids import waiting_id
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.store import wire
 from bot.store.filing import Filing
 from bot.store.keys import OPEN, decode, encode, held_key, session_keys, slots_key
@@ -81,14 +81,14 @@ class Kin(Filing):
             await self._refile([parcel.sid])
         return arrival
 
-    async def held(self, sid: str) -> tuple[Held, ...]:
+    async def held(self, sid: str) -> tuple[PendingMessage, ...]:
         """Return what a session holds, oldest first."""
         keys = session_keys(sid)
         (flat,) = await self._link.commands(("HGETALL", keys.held))
         records = wire.reading(lambda: {name: _parts(record) for name, record in wire.pairs(flat).items()})
         fetched = await self._fetch(keys, [body for *_, body in records.values()])
         found = (
-            Held(text(name), sender, wire.label(label), wire.body(body, fetched), at)
+            PendingMessage(text(name), sender, wire.label(label), wire.body(body, fetched), at)
             for name, (at, label, sender, body) in records.items()
         )
         return wire.reading(lambda: tuple(sorted(found, key=lambda held: (held.at, held.id))))

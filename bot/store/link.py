@@ -30,7 +30,7 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from bot.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
+from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store.scripts import Script, ScriptText
 from bot.store.wire import newer, unreadable
 

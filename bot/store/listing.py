@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.errors import CursorError, NotFoundError, SchemaError
-from bot.sessions.listing import Listed, Page
-from bot.sessions.values import SessionState, Status
-from bot.sessions.visible import counts_still, sees
+from bot.core.errors import CursorError, NotFoundError, SchemaError
+from bot.sessions.models import SessionPage, SessionQuery, SessionState, Status
+from bot.sessions.visibility import counts_still, sees
 from bot.store import wire
 from bot.store.filing import Filing
 from bot.store.keys import RECENT, labels_key, list_key, past_key, session_keys, turned_key
@@ -67,7 +66,7 @@ class _Line:
 class Listing(Filing):
     """Implements `listed` of the port `SessionStore`."""
 
-    async def listed(self, asked: Listed) -> Page:
+    async def listed(self, asked: SessionQuery) -> SessionPage:
         """Return a page of a principal's sessions that a reader may know of, newest first."""
         after = self._opened(asked)
         lines = await self._lines(asked, after)
@@ -90,7 +89,7 @@ class Listing(Filing):
         label = join_all(state.visibility for state in sessions)
         if not label.untrusted and not asked.reader.untrusted:
             label = label.join(await self._left_out(asked, lines))
-        return Page(sessions, cursor, label)
+        return SessionPage(sessions, cursor, label)
 
     async def recent(self, *, after: str = "", limit: int = 50) -> tuple[tuple[str, SessionState | None], ...]:
         """Return the sessions that changed last, newest first, with their records, None for one that cannot be read.
@@ -114,7 +113,7 @@ class Listing(Filing):
                 return there
             first += limit
 
-    async def _left_out(self, asked: Listed, lines: Sequence[_Line]) -> Label:
+    async def _left_out(self, asked: SessionQuery, lines: Sequence[_Line]) -> Label:
         """Return the label of what is missing from a page: that of a session that was visible while it was UNTRUSTED.
 
         Those that count no longer are taken from the hints, so each is looked up once.
@@ -133,7 +132,7 @@ class Listing(Filing):
                     left.remove(label)
         return PUBLIC
 
-    async def _lines(self, asked: Listed, after: _Hit | None) -> list[_Line]:
+    async def _lines(self, asked: SessionQuery, after: _Hit | None) -> list[_Line]:
         (labels,) = await self._link.commands(("SMEMBERS", labels_key(asked.principal)))
         top = "+inf" if after is None else after[0]
         known = [text(label) for label in labels if _may_see(label, asked.reader)]
@@ -142,7 +141,7 @@ class Listing(Filing):
         return lines + [_Line(label, True, past_key(asked.principal, label), top) for label in past]  # noqa: FBT003 - as above
 
     async def _newest(
-        self, lines: Sequence[_Line], asked: Listed, after: _Hit | None, most: int
+        self, lines: Sequence[_Line], asked: SessionQuery, after: _Hit | None, most: int
     ) -> list[tuple[_Line, _Hit]]:
         """Take the next hits off all lines, each with its label; none when all lines are at their end."""
         taken: list[tuple[_Line, _Hit]] = []
@@ -185,11 +184,11 @@ class Listing(Filing):
 
     # Cursors ----------------------------------------------------------------------------------------------
 
-    def _sealed(self, asked: Listed, hit: _Hit) -> str:
+    def _sealed(self, asked: SessionQuery, hit: _Hit) -> str:
         body = hit[0].to_bytes(_TIME) + hit[1]
         return base64.urlsafe_b64encode(self._seal(asked, body) + body).rstrip(b"=").decode("ascii")
 
-    def _opened(self, asked: Listed) -> _Hit | None:
+    def _opened(self, asked: SessionQuery) -> _Hit | None:
         """Return the place a cursor stands for, None without one.
 
         Raises CursorError: it is not one that this principal was given at this level.
@@ -205,7 +204,7 @@ class Listing(Filing):
             raise CursorError
         return int.from_bytes(body[:_TIME]), body[_TIME:]
 
-    def _seal(self, asked: Listed, body: bytes) -> bytes:
+    def _seal(self, asked: SessionQuery, body: bytes) -> bytes:
         bound = b"\0".join((b"lockgate cursor", raw(asked.principal), str(asked.reader).encode("ascii"), body))
         return hmac.digest(self._audit_key, bound, hashlib.sha256)[:_SEAL]
 
@@ -232,7 +231,7 @@ def _rightly(state: SessionState, principal: str, line: _Line) -> bool:
     return (state.principal, str(state.visibility), archived) == (principal, line.label, line.past)
 
 
-def _fits(state: SessionState, asked: Listed) -> bool:
+def _fits(state: SessionState, asked: SessionQuery) -> bool:
     """Say whether a session is one of those asked for, by its own record."""
     return (
         sees(state, asked.principal, asked.reader)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bot.sessions.observed import NewObserved, Observed
+from bot.sessions.inbox import NewObserved, Observed
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import session_keys

@@ -3,7 +3,7 @@
 import json
 from typing import cast
 
-from bot.sessions.offers import Offer, Wanted, Way
+from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import offer_key
@@ -15,11 +15,11 @@ from policy.labels import parse
 class Offers(Part):
     """Implements the port `OfferStore`."""
 
-    async def make_offer(self, offer: Offer, life: int) -> None:
+    async def make_offer(self, offer: Alternative, life: int) -> None:
         """Keep an offer for `life` milliseconds."""
         await self._link.script(Script.OFFER, [offer_key(offer.code)], ["make", _written(offer), life])
 
-    async def offer(self, code: str) -> tuple[Offer, Way | None] | None:
+    async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
         """Return an offer and the way it was taken, None if there is no such offer."""
         ((version, record, way),) = await self._link.commands(("HMGET", offer_key(code), "v", "record", "way"))
         if version is None:
@@ -33,16 +33,16 @@ class Offers(Part):
         return None if reply[0] == b"none" else Way(text(reply[1]))
 
 
-def _written(offer: Offer) -> bytes:
+def _written(offer: Alternative) -> bytes:
     bound = [offer.wanted.value, offer.sid, offer.generation, offer.turn, offer.principal, offer.binding]
     return dump([*bound, str(offer.label), str(offer.told), offer.private, offer.parent, list(offer.recipients)])
 
 
-def _read(code: str, record: bytes) -> Offer:
+def _read(code: str, record: bytes) -> Alternative:
     wanted, sid, generation, turn, principal, binding, label, told, private, parent, recipients = cast(
         "tuple[str, str, int, str, str, str, str, str, str, str, list[tuple[str, str]]]", json.loads(text(record))
     )
-    return Offer(
+    return Alternative(
         code=code,
         wanted=Wanted(wanted),
         sid=sid,

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.clock import Clock, SystemClock
-from bot.errors import StoreRefusedError
-from bot.faults import place
-from bot.ids import Ids
+from bot.core.clock import Clock, SystemClock
+from bot.core.errors import StoreRefusedError
+from bot.core.faults import place
+from bot.core.ids import Ids
 from bot.store.keys import PROCESS
 from bot.store.options import StoreOptions
 from bot.store.scripts import Script, ScriptText, load_scripts

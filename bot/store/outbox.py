@@ -3,12 +3,12 @@
 from contextlib import suppress
 from typing import Final
 
-from bot.errors import NotFoundError, SchemaError
-from bot.sessions.copies import Copy
+from bot.core.errors import NotFoundError, SchemaError
+from bot.sessions.approvals import QuestionCopy
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Arrival
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState, NewDelivery
-from bot.sessions.kin import Arrival
-from bot.sessions.records import AuditRow
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
 from bot.store import wire, wire_outgoing
 from bot.store.base import POLICY_ASKED, Part
 from bot.store.copies import copy_member
@@ -77,9 +77,9 @@ class Outbox(Part):
             hints.append(("SADD", LETTERS, raw(delivery.sid)))
         if receipt and delivery.holds is not None:
             item, holder = delivery.holds
-            hints.append(("SADD", COPIES, copy_member(Copy(delivery.sid, item, delivery.key, holder))))
+            hints.append(("SADD", COPIES, copy_member(QuestionCopy(delivery.sid, item, delivery.key, holder))))
         elif receipt and delivery.kind == OutboundKind.QUESTION:
-            hints.append(("SADD", COPIES, copy_member(Copy(delivery.sid, delivery.asked, delivery.key))))
+            hints.append(("SADD", COPIES, copy_member(QuestionCopy(delivery.sid, delivery.asked, delivery.key))))
 
         async def run(rows: list[Arg]) -> list[Reply]:
             return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bot.sessions.pace import Hush, Rate, Turn
+from bot.sessions.deliveries import DeliveryPause, Rate, SendSlot
 from bot.store.base import Part
 from bot.store.keys import pace_keys, turn_field
 from bot.store.scripts import Script
@@ -18,7 +18,7 @@ _GRACE_MS: Final = 10_000
 class Pacing(Part):
     """Implements the port `PaceStore`."""
 
-    async def pace(self, turn: Turn, rates: tuple[Rate, ...]) -> int | None:
+    async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
         """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
         keys = pace_keys(turn.address)
         args: list[Arg] = [self._ids.op(), _field(turn), raw(turn.address), self._options.send_lease_ms, _GRACE_MS]
@@ -30,7 +30,7 @@ class Pacing(Part):
             return None
         return int(reply[1]) if reply[0] == b"wait" else 0
 
-    async def hush(self, turn: Turn, what: Hush, wait: int) -> None:
+    async def hush(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
         """Note that nothing can be said for `wait` milliseconds."""
         keys = pace_keys(turn.address)
         args: list[Arg] = [_field(turn), what.value, raw(turn.address), wait]
@@ -41,5 +41,5 @@ class Pacing(Part):
         await self._link.commands(("UNLINK", pace_keys(address).gone))
 
 
-def _field(turn: Turn) -> str:
+def _field(turn: SendSlot) -> str:
     return turn_field(turn.sid, turn.key) if turn.key else ""

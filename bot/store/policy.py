@@ -1,6 +1,6 @@
 """The policy in force for all processes of the store, kept beside the audit chain that tells who put it there."""
 
-from bot.sessions.records import AuditRow, PolicyHead
+from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store.base import POLICY_ASKED, Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, POLICY, audit_op
 from bot.store.link import Arg, Reply

@@ -3,9 +3,9 @@
 import json
 from typing import Final
 
-from bot.errors import SchemaError
-from bot.sessions.quarantine import Doing, Quarantined
-from bot.sessions.records import AuditRow
+from bot.core.errors import SchemaError
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import Doing, Quarantined
 from bot.store import wire
 from bot.store.base import Part
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, QUARANTINE, audit_op, decode, encode

@@ -7,10 +7,10 @@ it names is read again here, so a wrong hint costs a look and tells nothing.
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bot.errors import NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.records import AuditRow
-from bot.sessions.values import SessionState
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import SessionState
 from bot.store import wire, wire_outgoing
 from bot.store.base import Part
 from bot.store.keys import OPEN, session_keys

@@ -1,9 +1,8 @@
 """The part of the store that is about what waits while a turn runs."""
 
-from bot.errors import NotFoundError
-from bot.sessions.queueing import QueueMode
-from bot.sessions.records import AuditRow
-from bot.sessions.values import InboxItem
+from bot.core.errors import NotFoundError
+from bot.sessions.audit import AuditRow
+from bot.sessions.inbox import InboxItem, QueueMode
 from bot.store.base import Part
 from bot.store.keys import session_keys
 from bot.store.link import Arg, Reply

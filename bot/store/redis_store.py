@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bot.clock import Clock
-from bot.errors import StoreError, StoreRefusedError
-from bot.ids import Ids
+from bot.core.clock import Clock
+from bot.core.errors import StoreError, StoreRefusedError
+from bot.core.ids import Ids
 from bot.store.access import Access
 from bot.store.budgets import Budget
 from bot.store.chains import AuditChains

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from bot.errors import StoreError
+from bot.core.errors import StoreError
 from bot.store.base import Part
 from bot.store.keys import right_key
 from bot.store.scripts import Script

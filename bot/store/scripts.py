@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 
+from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import OURS, RISEN, RISEN_KEY
-from bot.sessions.kin import MOST_HOPS, SESSION
-from bot.sessions.lifecycle import MOVES
-from bot.sessions.values import SCHEMA
+from bot.sessions.models import MOVES, SCHEMA
 from bot.store.keys import encode
 from channels.message import OutboundKind
 from policy.labels import Level

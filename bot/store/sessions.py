@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from bot.errors import (
+from bot.core.errors import (
     ArchivedError,
     BusyError,
     DedupeConflictError,
@@ -23,23 +23,10 @@ from bot.errors import (
     WithdrawnError,
     WornError,
 )
+from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event
-from bot.sessions.records import AuditRow
-from bot.sessions.values import (
-    Accepted,
-    Claim,
-    InboxItem,
-    ItemStatus,
-    Known,
-    NewItem,
-    Outcome,
-    SessionState,
-    Status,
-    Stopped,
-    Title,
-    Write,
-    Written,
-)
+from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, ItemStatus, NewItem, Stopped
+from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store import wire
 from bot.store.base import POLICY_ASKED, Place
 from bot.store.filing import Filing, place_of
@@ -98,7 +85,7 @@ class Sessions(Filing, Questions):
         sid: str,
         owner: str,
         *,
-        known: Known | None = None,
+        known: ReadPosition | None = None,
         idle: bool = False,
         channels: tuple[str, ...] = (),
         most: int = 0,
@@ -255,12 +242,12 @@ class Sessions(Filing, Questions):
         (items,) = await self._link.commands(("LRANGE", keys.inbox, 0, -1))
         return await self._read_items(keys, items)
 
-    async def outcome(self, sid: str, dedupe: str) -> Outcome | None:
+    async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
         keys, key = session_keys(sid), raw(dedupe)
         known, held = await self._link.commands(("HGET", keys.idem, key), ("HEXISTS", keys.held_ids, key))
         if held:
-            return Outcome(ItemStatus.HELD)
+            return ItemOutcome(ItemStatus.HELD)
         return None if known is None else wire.reading(lambda: wire.outcome(known))
 
     async def state(self, sid: str) -> SessionState | None:

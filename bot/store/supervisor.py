@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bot.clock import Clock, SystemClock
-from bot.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
+from bot.core.clock import Clock, SystemClock
+from bot.core.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store import binary, janitor
 
 _SOCKET_LIMIT: Final = 100

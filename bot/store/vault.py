@@ -11,9 +11,9 @@ from typing import Final
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from bot.errors import StoreError
-from bot.ids import Ids
-from bot.sessions.values import SCHEMA
+from bot.core.errors import StoreError
+from bot.core.ids import Ids
+from bot.sessions.models import SCHEMA
 from bot.store import wire
 from bot.store.keys import VAULT, decode, encode, vault_op
 from bot.store.link import Link

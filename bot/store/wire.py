@@ -12,25 +12,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeVar, cast
 
-from bot.errors import UNREADABLE, SchemaError
-from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.json import JsonObject
-from bot.sessions.kin import Bounded, Kind, Lineage
-from bot.sessions.queueing import QueueMode
-from bot.sessions.records import AuditRecord
-from bot.sessions.values import (
-    SCHEMA,
-    InboxItem,
-    ItemStatus,
-    LastTurn,
-    Outcome,
-    SessionState,
-    Status,
-    Title,
-    Turn,
-    Usage,
-    YieldReason,
-)
+from bot.core.errors import UNREADABLE, SchemaError
+from bot.sessions.audit import AuditRecord
+from bot.sessions.delegation import FieldKind, Lineage, ResultField
+from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
+from bot.sessions.models import SCHEMA, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -247,7 +234,10 @@ def lineage(value: Lineage) -> bytes:
 def _lineage(stored: bytes) -> Lineage:
     written = json.loads(text(stored))
     returns = tuple(
-        [Bounded(name, Kind(kind), tuple(members), *within) for name, kind, members, *within in written["returns"]]
+        [
+            ResultField(name, FieldKind(kind), tuple(members), *within)
+            for name, kind, members, *within in written["returns"]
+        ]
     )
     return Lineage(**{name: written[name] for name in _KIN}, returns=returns, known=parse(written["known"]))
 
@@ -334,13 +324,13 @@ def item(stored: bytes, fetched: Fetched) -> InboxItem:
     )
 
 
-def outcome(stored: bytes) -> Outcome:
+def outcome(stored: bytes) -> ItemOutcome:
     """Read what became of an input from its dedupe record."""
     version, _, status, _, _, *noted = stored.split()
     check_version(version)
     if noted == [b"-"]:
-        return Outcome(ItemStatus.HELD)
-    return Outcome(ItemStatus(text(status)), int(noted[0]) if noted else 0)
+        return ItemOutcome(ItemStatus.HELD)
+    return ItemOutcome(ItemStatus(text(status)), int(noted[0]) if noted else 0)
 
 
 def body(stored: bytes, fetched: Fetched) -> JsonObject:

@@ -7,12 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Final, cast
 
-from bot.sessions.pairings import Pairing
-from bot.sessions.values import SCHEMA
+from bot.sessions.approvals import PairingRequest
+from bot.sessions.models import SCHEMA
 from bot.store.keys import decode, encode
 from bot.store.wire import check_version, dump, pairs, raw, text
+from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing
 from policy.labels import Label, parse
-from policy.overrides import Change, Overrides, Person, Place, Placing
 from policy.request import Role
 
 _OURS: Final = frozenset({b"v", b"n"})
@@ -22,7 +22,7 @@ def overrides(flat: Sequence[bytes]) -> tuple[int, Overrides]:
     """Read all overrides and their count."""
     got = pairs(flat)
     check_version(got.get(b"v", b"0"))
-    people, places, blocked = dict[str, Person](), dict[Place, Placing](), set[str]()
+    people, places, blocked = dict[str, Person](), dict[ChatPlace, Placing](), set[str]()
     for field, stored in got.items():
         if field in _OURS:
             continue
@@ -37,7 +37,7 @@ def overrides(flat: Sequence[bytes]) -> tuple[int, Overrides]:
             case "place":
                 classification, vouched, shut = value
                 channel, workspace, chat = map(decode, name.split(":"))
-                places[Place(channel, workspace, chat)] = Placing(_label(classification), vouched, shut)
+                places[ChatPlace(channel, workspace, chat)] = Placing(_label(classification), vouched, shut)
             case _:
                 blocked.add(name)
     return int(got.get(b"n", b"0")), Overrides(people, places, frozenset(blocked))
@@ -63,16 +63,16 @@ def scope(channel: str, workspace: str) -> str:
     return f"{encode(channel)}:{encode(workspace)}"
 
 
-def pairings(flat: Sequence[bytes]) -> list[Pairing]:
+def pairings(flat: Sequence[bytes]) -> list[PairingRequest]:
     """Read who waits for an answer, the first who asked first."""
-    found = list[Pairing]()
+    found = list[PairingRequest]()
     for field, stored in pairs(flat).items():
         version, state, asked, expires, where, digest = text(stored).split(" ")
         check_version(raw(version))
         if state == "pending":
             channel, workspace = map(decode, where.split(":"))
             account = text(field).partition(":")[2]
-            found.append(Pairing(account, channel, workspace, int(asked), int(expires), digest))
+            found.append(PairingRequest(account, channel, workspace, int(asked), int(expires), digest))
     return sorted(found, key=lambda one: (one.asked_at, one.account))
 
 

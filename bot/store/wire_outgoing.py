@@ -4,14 +4,14 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.delegation import Arrival, Endorsed
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.kin import Arrival, Endorsed
 from bot.store.keys import decode
 from bot.store.wire import Fetched, check_version, dump, text, whole
 from policy.labels import parse
 
 if TYPE_CHECKING:
-    from bot.sessions.json import JsonObject
+    from bot.sessions.events import JsonObject
 
     _Answer = tuple[str, str, str, int]
     _Facts = tuple[str, str, str, str, list[str], int, int, str, str, str, list[str], list[_Answer]]

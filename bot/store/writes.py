@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from bot.sessions.events import NewEvent
-from bot.sessions.values import Claim, Write
+from bot.sessions.models import Claim, Write
 from bot.store import wire, wire_outgoing
 from bot.store.keys import encode
 from bot.store.link import Arg

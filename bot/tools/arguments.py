@@ -9,8 +9,8 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.tools.base import CONTENT, Arguments, RefusedCallError, Tool
+from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import nearest
-from policy.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 
 _TYPES: Final[Mapping[object, str]] = MappingProxyType(
     {bool: BOOL, int: INT, float: DOUBLE, str: STRING, list[str]: TEXTS, tuple[str, ...]: TEXTS}

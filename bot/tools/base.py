@@ -1,7 +1,7 @@
 """The port a tool implements, and what it is given.
 
 A tool never sees a session id, principal or label in its arguments: whom it works for stands in the
-`Scene`, which the gate fills from the running turn. It sends nothing itself: what is to be said is part of
+`ToolContext`, which the gate fills from the running turn. It sends nothing itself: what is to be said is part of
 its result, and the outbox says it.
 """
 
@@ -11,13 +11,12 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.held import Held
-from bot.sessions.kin import Child, Errand
-from bot.sessions.summaries import Summary
-from bot.sessions.values import Usage
+from bot.sessions.events import DeferredResult
+from bot.sessions.models import Summary, Usage
 from channels.message import Address
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 from policy.request import Effect, Role
 
@@ -53,7 +52,7 @@ Spawn = Callable[[Errand], Awaitable[Child]]
 Reveal = Callable[[str, str], Awaitable[str | None]]
 """Ask the gate for a text's secrets for a host, while the call runs (hook SECRET_ACCESS); None if it refuses.
 
-The text holds references such as `${secret:name}`, the host is as `Declared.secrets` has it. The decision is in the
+The text holds references such as `${secret:name}`, the host is as `CallFacts.secrets` has it. The decision is in the
 audit before a value is put in its place.
 """
 
@@ -75,20 +74,20 @@ async def not_onward(_arguments: Mapping[str, JsonValue]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ToolContext:
     """Whom a call is for and where: facts of the running turn, never of the arguments.
 
-    `now` is milliseconds on the store's clock. `key` is the idempotency key of the call, the same when it
-    is repeated after a crash. `taint` is the session's when the call was decided, joined with the label of what
-    the call refers to: whatever is stored or said carries it. `reader` is what the maker of the call may know of:
-    the taint alone, or for a person's command what may be told where he typed it. `permits` asks the gate whether
-    something of this label may be read, into the context or to be held; a tool asks before it reads what turns out
-    to be higher than it declared (law `read_is_decided_before_it_happens`). `mask` takes out of a text the values
-    of configured secrets and what looks like one, `scrub` the values alone: a tool that shortens what it gives does so
-    after it. `addresses` are the web addresses that stand verbatim in the context, see `bot.quoting`. `held` is what
-    the session keeps by reference, `visibility` what a reader had to be cleared for to learn of it when its turn began.
-    `model` is the one that people chose, as `Standing.model`. While the call runs, `reveal` gives the values of secrets
-    that the arguments refer to, and `onward` asks whether the call may go on elsewhere.
+    `now` is milliseconds on the store's clock. `key` is the idempotency key of the call, the same when it is repeated
+    after a crash. `taint` is the session's when the call was decided, joined with the label of what the call refers to:
+    whatever is stored or said carries it. `reader` is what the maker of the call may know of: the taint alone, or for a
+    person's command what may be told where he typed it. `permits` asks the gate whether something of this label may be
+    read, into the context or to be held; a tool asks before it reads what turns out to be higher than it declared (law
+    `read_is_decided_before_it_happens`). `mask` takes out of a text the values of configured secrets and what looks
+    like one, `scrub` the values alone: a tool that shortens what it gives does so after it. `addresses` are the web
+    addresses that stand verbatim in the context, see `bot.access.known_urls`. `held` is what the session keeps by
+    reference, `visibility` what a reader had to be cleared for to learn of it when its turn began. `model` is the one
+    that people chose, as `Standing.model`. While the call runs, `reveal` gives the values of secrets that the arguments
+    refer to, and `onward` asks whether the call may go on elsewhere.
     """
 
     sid: str
@@ -112,17 +111,17 @@ class Scene:
     addresses: frozenset[str] = frozenset()
     reveal: Reveal = nothing_revealed
     onward: Onward = not_onward
-    held: tuple[Held, ...] = ()
+    held: tuple[DeferredResult, ...] = ()
     visibility: Label = PUBLIC
     model: str = ""
 
-    def held_item(self, ref: str) -> Held | None:
+    def held_item(self, ref: str) -> DeferredResult | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""
         return next((one for one in self.held if one.ref == ref), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class CallFacts:
     """What a call would be, known from configuration and its arguments alone, before anything is touched.
 
     `result` is what this call adds to the tool's own label: its result and its errors carry at least their
@@ -130,8 +129,8 @@ class Declared:
     sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send, and `tells` the
     address that is told later of what comes of it. `secrets` are
     the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
-    that is 443; empty if it reaches none). `once` tells that it takes effect once for its `Scene.key`, however often it
-    runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
+    that is 443; empty if it reaches none). `once` tells that it takes effect once for its `ToolContext.key`, however
+    often it runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
     """
 
     result: Label = PUBLIC
@@ -163,7 +162,7 @@ class Result:
 class Foresees(Protocol):
     """A tool that can tell beforehand more of what would become of a call than its decision does."""
 
-    async def foresee(self, arguments: Any, scene: Scene) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
+    async def foresee(self, arguments: Any, scene: ToolContext) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
         """Return what the outcome depends on, as far as the caller may know; nothing changes."""
         ...
 
@@ -172,7 +171,7 @@ class Tool(Protocol):
     """What the gate asks of a tool.
 
     A call of a `repeatable` one that was interrupted is simply run again, unless it is consequential and not `once`
-    (`Declared`): people are asked about that. Of any other it is reported that nobody knows its outcome.
+    (`CallFacts`): people are asked about that. Of any other it is reported that nobody knows its outcome.
     """
 
     @property
@@ -205,13 +204,13 @@ class Tool(Protocol):
         """The type of its arguments."""
         ...
 
-    def declare(self, arguments: Any, scene: Scene) -> Declared:  # noqa: ANN401 - each tool has arguments of its own
+    def declare(self, arguments: Any, scene: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own
         """Say what the call would be.
 
         Raises RefusedCallError: the call names something that does not exist for the caller.
         """
         ...
 
-    async def run(self, arguments: Any, scene: Scene) -> Result:  # noqa: ANN401 - as above
+    async def run(self, arguments: Any, scene: ToolContext) -> Result:  # noqa: ANN401 - as above
         """Do it. Any exception becomes a constant text with the label of success."""
         ...

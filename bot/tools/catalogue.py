@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
-from bot.rate import RateLimiter
+from bot.core.rate_limiter import RateLimiter
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime

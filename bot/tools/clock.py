@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -21,10 +21,10 @@ class CurrentTime:
     repeatable = True
     arguments = NoArguments
 
-    def declare(self, arguments: NoArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: NoArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare a PUBLIC, TRUSTED result."""
-        return Declared()
+        return CallFacts()
 
-    async def run(self, arguments: NoArguments, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: NoArguments, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
         """Return the moment the call was decided."""
         return Result(datetime.fromtimestamp(scene.now / 1000, UTC).isoformat(timespec="seconds"))

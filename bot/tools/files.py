@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import Field
 
-from bot import labelling
-from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
-from bot.tools.labelled_files import AbsentError, FileRoot, Found, Place, UnusableError, secrecy
+from bot.access import labelling
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
+from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, secrecy
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
@@ -56,14 +56,14 @@ class WriteArguments(PathArguments):
     text: Content = Field(max_length=1_000_000, description="the whole new content")
 
 
-def _sink(place: Place, scene: Scene) -> Label | None:
+def _sink(place: FileLocation, scene: ToolContext) -> Label | None:
     """Return the clearance of a place as a sink: the workspace is the session's own and takes anything."""
     if place.workspace:
         return top(scene.document.compartments)
     return scene.document.folders[place.folder].clearance
 
 
-def _asked(up_to: str | None, scene: Scene) -> Label | None:
+def _asked(up_to: str | None, scene: ToolContext) -> Label | None:
     """Return the label up to which a call wants to read, None if it does not say.
 
     Raises RefusedCallError: it is no label of this configuration.
@@ -74,18 +74,18 @@ def _asked(up_to: str | None, scene: Scene) -> Label | None:
         raise RefusedCallError(str(error)) from None
 
 
-def _declared(place: Place, up_to: str | None, scene: Scene) -> Declared:
+def _declared(place: FileLocation, up_to: str | None, scene: ToolContext) -> CallFacts:
     """Declare the floor, and what is asked for beyond: whatever is there, the session is raised to that."""
-    return Declared(result=place.floor.join(_asked(up_to, scene) or PUBLIC))
+    return CallFacts(result=place.floor.join(_asked(up_to, scene) or PUBLIC))
 
 
-def _reader(place: Place, up_to: str | None, scene: Scene) -> Label:
+def _reader(place: FileLocation, up_to: str | None, scene: ToolContext) -> Label:
     """Return up to which label a call meets files."""
     asked = _asked(up_to, scene)
     return place.floor.join(scene.taint if asked is None else asked)
 
 
-def _foreign(place: Place, scene: Scene) -> bool:
+def _foreign(place: FileLocation, scene: ToolContext) -> bool:
     """Say whether what sessions wrote at a place is as anybody's words to the caller: in a shared chat it may be."""
     return not place.workspace and labelling.among_others(scene.document, scene.principal, scene.home)
 
@@ -106,7 +106,7 @@ class ReadFile:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: ReadArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: ReadArguments, scene: ToolContext) -> CallFacts:
         """Declare what the call may meet at most, before a file is touched.
 
         Raises RefusedCallError: the path names no file that could be there, or `up_to` no label.
@@ -116,7 +116,7 @@ class ReadFile:
             raise RefusedCallError(NO_FILE)
         return _declared(place, arguments.up_to, scene)
 
-    async def run(self, arguments: ReadArguments, scene: Scene) -> Result:
+    async def run(self, arguments: ReadArguments, scene: ToolContext) -> Result:
         """Look for the file, ask, and only then read.
 
         Somebody may write between the look and the read. A label is on disk before its text and never falls, so
@@ -160,13 +160,13 @@ class ListFiles:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: FolderArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: FolderArguments, scene: ToolContext) -> CallFacts:
         """Declare what the call may meet at most; the names of the configured folders themselves are PUBLIC."""
         if not arguments.path.strip("/"):
-            return Declared(result=_asked(arguments.up_to, scene) or PUBLIC)
+            return CallFacts(result=_asked(arguments.up_to, scene) or PUBLIC)
         return _declared(self._files.place(arguments.path, scene), arguments.up_to, scene)
 
-    async def run(self, arguments: FolderArguments, scene: Scene) -> Result:
+    async def run(self, arguments: FolderArguments, scene: ToolContext) -> Result:
         """List what the call may meet and what may enter the context; the rest is as if it were not there."""
         if not arguments.path.strip("/"):
             return Result("\n".join(f"{name}/" for name in (*sorted(scene.document.folders), "workspace")))
@@ -200,14 +200,14 @@ class WriteFile:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: WriteArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: WriteArguments, scene: ToolContext) -> CallFacts:
         """Declare the folder as the sink; only writing where others read is consequential."""
         place = self._files.place(arguments.path, scene)
         if not place.name:
             raise RefusedCallError(NO_FILE)
-        return Declared(clearance=_sink(place, scene), consequential=not place.workspace, once=True)
+        return CallFacts(clearance=_sink(place, scene), consequential=not place.workspace, once=True)
 
-    async def run(self, arguments: WriteArguments, scene: Scene) -> Result:
+    async def run(self, arguments: WriteArguments, scene: ToolContext) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.
 
         Below the floor nothing is told of what became of it, and whoever may not know of what is there replaces none.

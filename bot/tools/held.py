@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.references import ADMIT, UNKNOWN
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -29,14 +29,14 @@ class Admit:
     repeatable = True
     arguments = AdmitArguments
 
-    def declare(self, arguments: AdmitArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: AdmitArguments, scene: ToolContext) -> CallFacts:
         """Declare what was known before the item was read, as its true label may not be told yet."""
         held = scene.held_item(arguments.ref)
         if held is None:
             raise RefusedCallError(UNKNOWN)
-        return Declared(result=held.floor)
+        return CallFacts(result=held.floor)
 
-    async def run(self, arguments: AdmitArguments, scene: Scene) -> Result:
+    async def run(self, arguments: AdmitArguments, scene: ToolContext) -> Result:
         """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
         held = scene.held_item(arguments.ref)
         if held is None or not scene.permits(held.label):

@@ -5,14 +5,13 @@ from typing import Final
 
 from pydantic import Field, JsonValue
 
-from bot import labelling
-from bot.recall import recall
-from bot.sessions.events import Event, EventType
-from bot.sessions.json import JsonObject
-from bot.sessions.log import place, transcript
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.access import labelling
+from bot.history.recall import recall
+from bot.sessions.events import Event, EventType, JsonObject
+from bot.sessions.models import SessionState
+from bot.sessions.ports import SessionStore
+from bot.sessions.transcript import place, transcript
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext
 from bot.tools.sessions import NONE, absent, own_or_visible
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
@@ -73,11 +72,11 @@ class SessionsHistory:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: HistoryArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: HistoryArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: no entry above it is told; less trusted ones are asked for before."""
-        return Declared(result=scene.taint)
+        return CallFacts(result=scene.taint)
 
-    async def run(self, arguments: HistoryArguments, scene: Scene) -> Result:
+    async def run(self, arguments: HistoryArguments, scene: ToolContext) -> Result:
         """Return a page of entries, oldest first, and the cursor of the page before it.
 
         The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
@@ -109,7 +108,7 @@ class SessionsHistory:
         return bool((await recall(self._sessions, state)).folds.endorsed)
 
 
-def _entry(event: Event, state: SessionState, scene: Scene) -> JsonValue:
+def _entry(event: Event, state: SessionState, scene: ToolContext) -> JsonValue:
     what, text = said(event)
     return {
         "n": place(event, state),

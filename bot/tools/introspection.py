@@ -4,9 +4,9 @@ import json
 
 from pydantic import Field, JsonValue
 
-from bot.errors import BusyError
-from bot.rate import RateLimiter
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.core.errors import BusyError
+from bot.core.rate_limiter import RateLimiter
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -31,11 +31,11 @@ class SimulateToolCall:
     def __init__(self, simulations: RateLimiter) -> None:
         self._simulations = simulations
 
-    def declare(self, arguments: SimulateArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SimulateArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: the answer tells what the caller could learn by trying."""
-        return Declared(result=scene.taint)
+        return CallFacts(result=scene.taint)
 
-    async def run(self, arguments: SimulateArguments, scene: Scene) -> Result:
+    async def run(self, arguments: SimulateArguments, scene: ToolContext) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
         # What another generation asked, which a reset forgot, is counted apart.
         if not self._simulations.allows(f"{scene.sid}/{scene.generation}"):

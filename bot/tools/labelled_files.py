@@ -25,11 +25,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
-from bot import labelling
-from bot.tools.base import RefusedCallError, Scene
+from bot.access import labelling
+from bot.tools.base import RefusedCallError, ToolContext
+from policy.document.reading import WORKSPACE
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
-from policy.reading import WORKSPACE
 
 LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
@@ -53,7 +53,7 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLocation:
     """A path taken apart: the base folder on disk, the policy folder's name, and the parts below the base.
 
     `floor` is the least label of what is read there. `tree` are the folders between base and parts, none for what is
@@ -82,7 +82,7 @@ class Place:
 class Found:
     """A file that is there: which of those of its name, and its label with the floor joined in."""
 
-    place: Place
+    place: FileLocation
     label: Label
 
 
@@ -98,7 +98,7 @@ class FileRoot:
         self._workspaces = workspaces
         self._unreadable = unreadable
 
-    def place(self, path: str, scene: Scene) -> Place:
+    def place(self, path: str, scene: ToolContext) -> FileLocation:
         """Take a path apart.
 
         Raises RefusedCallError: it is absolute, climbs, has a part that may not be named, or begins with a folder that
@@ -115,13 +115,13 @@ class FileRoot:
         if parts[0] not in folders:
             raise RefusedCallError(f"there is no folder `{parts[0]}`{nearest(parts[0], (*folders, WORKSPACE))}")
         floor = folders[parts[0]].label
-        return Place(self._shared / parts[0], parts[0], parts[1:], workspace=False, floor=floor)
+        return FileLocation(self._shared / parts[0], parts[0], parts[1:], workspace=False, floor=floor)
 
-    def workspace(self, sid: str, generation: int, *parts: str) -> Place:
+    def workspace(self, sid: str, generation: int, *parts: str) -> FileLocation:
         """Return a place in the workspace of a session's generation; the parts are names of our own."""
-        return Place(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
+        return FileLocation(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
-    def find(self, place: Place, reader: Label, *, foreign: bool = False) -> Found | None:
+    def find(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
 
         Of two that neither is above the other, the order of labels' texts decides. That holds in a workspace, too: what
@@ -134,7 +134,7 @@ class FileRoot:
                     return found
         return None
 
-    def read(self, place: Place) -> str:
+    def read(self, place: FileLocation) -> str:
         """Return a file's text.
 
         Raises AbsentError: there is no such file. UnusableError: it is not UTF-8 text of at most LIMIT bytes.
@@ -144,7 +144,7 @@ class FileRoot:
         except UnicodeDecodeError:
             raise UnusableError from None
 
-    def load(self, place: Place, most: int) -> bytes:
+    def load(self, place: FileLocation, most: int) -> bytes:
         """Return what is in a file, of at most `most` bytes.
 
         Raises AbsentError: there is no such file. UnusableError: it is larger.
@@ -158,7 +158,7 @@ class FileRoot:
             raise UnusableError
         return content
 
-    def list(self, place: Place, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
+    def list(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
         """Return the names in a folder that a reader may know of, with their labels; folders end with `/`.
 
         Every file of a name is listed, a folder once. A base that nobody wrote to is empty. `foreign` is as for `find`.
@@ -180,7 +180,7 @@ class FileRoot:
         found = ((name, label) for (name, _), label in entries.items())
         return tuple(sorted(found, key=lambda one: (one[0], _height(one[1]))))
 
-    def write(self, place: Place, text: str, label: Label, *, replaces: bool = True) -> None:
+    def write(self, place: FileLocation, text: str, label: Label, *, replaces: bool = True) -> None:
         """Write a text file, as `keep` does.
 
         Raises UnusableError: it cannot be written, or is larger than LIMIT bytes.
@@ -190,7 +190,7 @@ class FileRoot:
             raise UnusableError
         self.keep(place, content, label, replaces=replaces)
 
-    def keep(self, place: Place, content: bytes, label: Label, *, replaces: bool = True) -> None:
+    def keep(self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True) -> None:
         """Write a file whose content has this label, which is joined with the label of what it replaces.
 
         It replaces the file of its own level and compartments alone, and with `replaces` unset none. The label's side
@@ -221,7 +221,7 @@ class FileRoot:
             if old.name.isdecimal() and int(old.name) < before:
                 shutil.rmtree(old, ignore_errors=True)
 
-    def _readable(self, place: Place, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
+    def _readable(self, place: FileLocation, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
         """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""
         trees = (replace(place, tree=(_ABOVE, name)) for name in _entries(place.base / _ABOVE))
         found = [Found(place, place.floor), *(Found(tree, place.floor.join(self._of_tree(tree))) for tree in trees)]
@@ -230,7 +230,7 @@ class FileRoot:
         found = [one for one in found if one.label.flows_to(reader)]
         return tuple(sorted(found, key=lambda one: (_height(one.label), not one.place.tree), reverse=True))
 
-    def _tree_for(self, place: Place, label: Label) -> Place:
+    def _tree_for(self, place: FileLocation, label: Label) -> FileLocation:
         """Return where what has this label is written: under its own name if it is at the floor, else in its tree.
 
         What was written before a floor was lowered is above it now. Beside that, also what is at the floor has a tree.
@@ -240,7 +240,7 @@ class FileRoot:
             return place
         return replace(place, tree=(_ABOVE, hashlib.sha256(secrecy(here).encode("ascii")).hexdigest()))
 
-    def _of_tree(self, tree: Place) -> Label:
+    def _of_tree(self, tree: FileLocation) -> Label:
         """Return the level and compartments of a tree; one that does not say them is not readable."""
         found = self._read_label(tree.root / _LABEL)
         return self._unreadable if found is None else found
@@ -263,7 +263,7 @@ class FileRoot:
         except (OSError, UnicodeDecodeError, LabelTextError):
             return self._unreadable
 
-    def _keep_label(self, place: Place, parts: tuple[str, ...], label: Label) -> None:
+    def _keep_label(self, place: FileLocation, parts: tuple[str, ...], label: Label) -> None:
         """Join a label into a side file; a folder that exists already keeps the label its name has."""
         if len(parts) < len(place.parts) and place.root.joinpath(*parts).is_dir():
             return
@@ -325,7 +325,7 @@ def _alone(base: int) -> Generator[None]:
         os.close(lock)
 
 
-def _open(place: Place, flags: int) -> _Descriptor:
+def _open(place: FileLocation, flags: int) -> _Descriptor:
     """Open a place part by part without following any link, so that nothing can be swapped in between.
 
     Raises AbsentError: some part is missing, a link, or not what the flags ask for.
@@ -344,7 +344,7 @@ def _open(place: Place, flags: int) -> _Descriptor:
     return current
 
 
-def _exists(place: Place) -> bool:
+def _exists(place: FileLocation) -> bool:
     """Say whether something of a place's name is there, a link too."""
     try:
         with _open(replace(place, parts=place.parts[:-1]), os.O_RDONLY | os.O_DIRECTORY) as folder:
@@ -364,7 +364,7 @@ def _names(folder: _Descriptor) -> list[str]:
         ]
 
 
-def _made(place: Place) -> _Descriptor:
+def _made(place: FileLocation) -> _Descriptor:
     """Open the top folder of a place's tree, and make it if it is not there."""
     return _below(_Descriptor(os.open(place.base, _FOLDER)), place.tree)
 

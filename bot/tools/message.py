@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from bot import labelling, recipients
+from bot.access import labelling, recipients
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -30,7 +30,7 @@ class Message:
     repeatable = True
     arguments = MessageArguments
 
-    def declare(self, arguments: MessageArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: MessageArguments, scene: ToolContext) -> CallFacts:
         """Declare the recipient's address as the sink.
 
         A private word to the session's own principal, at an address cleared for it, is not consequential.
@@ -39,16 +39,16 @@ class Message:
         clearance = labelling.expected(scene.document, address).clearance
         cleared = clearance is not None and scene.taint.flows_to(clearance)
         own = cleared and recipients.stays(scene.document, scene, scene.home, address)
-        return Declared(clearance=clearance, consequential=not own, says=(address, arguments.text), once=True)
+        return CallFacts(clearance=clearance, consequential=not own, says=(address, arguments.text), once=True)
 
-    async def run(self, arguments: MessageArguments, scene: Scene) -> Result:
+    async def run(self, arguments: MessageArguments, scene: ToolContext) -> Result:
         """Hand the text to the outbox; the key makes a repeated call the same message."""
         address = str(recipient(scene, arguments.recipient, arguments.channel))
         delivery = NewDelivery(scene.key, address, arguments.text, scene.taint, OutboundKind.MESSAGE, scene.turn)
         return Result(f"accepted for {arguments.recipient}", deliver=(delivery,))
 
 
-def recipient(scene: Scene, name: str, channel: str = "") -> Address:
+def recipient(scene: ToolContext, name: str, channel: str = "") -> Address:
     """Return the place that a call names.
 
     Raises RefusedCallError: there is not one of that name that its caller may know of.

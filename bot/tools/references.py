@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from bot.sessions.held import Held
+from bot.sessions.events import DeferredResult
 from bot.tools.arguments import Path, is_content
 from bot.tools.base import Arguments, RefusedCallError, Tool
 from policy.labels import Label, join_all
@@ -45,7 +45,7 @@ class Asked:
 
     arguments: Mapping[str, JsonValue]
     hold: bool | None
-    refers: tuple[Held, ...]
+    refers: tuple[DeferredResult, ...]
 
     @property
     def label(self) -> Label:
@@ -94,7 +94,7 @@ def offered(tool: Tool) -> dict[str, Any]:
     return dict(schema)
 
 
-def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Held, ...]) -> Asked:
+def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
     Raises RefusedCallError: they are no JSON object, `_hold` is no boolean, or a reference is malformed, stands where
@@ -173,7 +173,7 @@ def _put(value: JsonValue, put: Callable[[str], JsonValue]) -> JsonValue:
     return value
 
 
-def notice(held: Held, taint: Label) -> str:
+def notice(held: DeferredResult, taint: Label) -> str:
     """Return what the model reads instead of a held item: the same whatever the item is.
 
     Of its label only what was known beforehand is told, and only if the taint is as high already. Neither its

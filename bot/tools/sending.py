@@ -5,16 +5,16 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.errors import RequestError
-from bot.ids import receipt_id
-from bot.receipts import Receipt
+from bot.core.errors import RequestError
+from bot.core.ids import receipt_id
+from bot.delegation.receipts import DeliveryReceipt
+from bot.delegation.spawn import next_hop
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.kin import SESSION
-from bot.sessions.port import SessionStore
-from bot.sessions.values import SessionState, Status
-from bot.sessions.visible import look
-from bot.spawning import next_hop
-from bot.tools.base import Arguments, Content, Declared, RefusedCallError, Result, Scene
+from bot.sessions.models import SessionState, Status
+from bot.sessions.ports import SessionStore
+from bot.sessions.visibility import look
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
 from bot.tools.sessions import NONE
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC
@@ -49,7 +49,7 @@ class SessionsSend:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: SendArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: SendArguments, scene: ToolContext) -> CallFacts:
         """Declare the other session as the sink: it may know what its principal may.
 
         What it has read by now decides when the text arrives there: it is let in or held.
@@ -57,11 +57,11 @@ class SessionsSend:
         if arguments.session_id == PARENT:
             if scene.home.channel != SESSION or not scene.turn:
                 raise RefusedCallError("this session has no parent")
-            return Declared(clearance=scene.ceiling, says=(scene.home, arguments.content), once=True)
+            return CallFacts(clearance=scene.ceiling, says=(scene.home, arguments.content), once=True)
         there = Address(SESSION, arguments.session_id, scene.principal)
-        return Declared(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content), once=True)
+        return CallFacts(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content), once=True)
 
-    async def foresee(self, arguments: SendArguments, scene: Scene) -> list[str]:
+    async def foresee(self, arguments: SendArguments, scene: ToolContext) -> list[str]:
         """Tell whether the text would be let in as things are; a target that may not be known of is absent.
 
         Of an UNTRUSTED target a TRUSTED session is told a constant, since a simulation does not make it UNTRUSTED.
@@ -78,7 +78,7 @@ class SessionsSend:
             return [f"the target: {why}"]
         return [] if scene.taint.flows_to(target.taint) else [ABOVE_TARGET]
 
-    async def run(self, arguments: SendArguments, scene: Scene) -> Result:
+    async def run(self, arguments: SendArguments, scene: ToolContext) -> Result:
         """Hand the text to the outbox; absent, another's and too high are one answer.
 
         What the answer tells of the target is as trusted as the target is, also that it is absent.
@@ -105,7 +105,7 @@ class SessionsSend:
         delivery = NewDelivery(
             scene.key, str(address), arguments.content, scene.taint, OutboundKind.MESSAGE, scene.turn, hops=hops
         )
-        return Result(json.dumps(Receipt(receipt_id(delivery.key)).told()), known, deliver=(delivery,))
+        return Result(json.dumps(DeliveryReceipt(receipt_id(delivery.key)).told()), known, deliver=(delivery,))
 
 
 def _refusal(target: SessionState | None, sender: str) -> str:

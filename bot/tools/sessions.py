@@ -1,7 +1,7 @@
 """`sessions_list` and `session_status`: what a session may know of itself and of its principal's others.
 
 Whom a call is for comes from the running turn, never from its arguments. The person's own commands show the same
-shapes. What may be known of at all, `bot/sessions/visible.py` says.
+shapes. What may be known of at all, `bot/sessions/visibility.py` says.
 """
 
 import json
@@ -9,14 +9,13 @@ from typing import Final, Literal, Protocol
 
 from pydantic import Field, JsonValue
 
-from bot import labelling, receipts
-from bot.errors import CursorError
-from bot.sessions.kin import KinStore
-from bot.sessions.listing import Listed, Page
-from bot.sessions.port import OutboxStore, SessionStore
-from bot.sessions.values import Kind, SessionState, Title
-from bot.sessions.visible import counts_still, label_of, look, sees
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.access import labelling
+from bot.core.errors import CursorError
+from bot.delegation import receipts
+from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
+from bot.sessions.ports import DelegationStore, OutboxStore, SessionStore
+from bot.sessions.visibility import counts_still, label_of, look, sees
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
 from channels.message import Address
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
@@ -32,7 +31,7 @@ ALONE: Final = "a receipt is one of this session's own, so it is asked about wit
 LONGEST_CURSOR: Final = 1024
 
 
-class Sessions(SessionStore, OutboxStore, KinStore, Protocol):
+class Sessions(SessionStore, OutboxStore, DelegationStore, Protocol):
     """What these tools ask of the store."""
 
 
@@ -52,7 +51,7 @@ class StatusArguments(Arguments):
     receipt: str | None = Field(default=None, max_length=64, description="of `sessions_send`, asked about alone")
 
 
-async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> tuple[SessionState | None, Label]:
+async def own_or_visible(sessions: SessionStore, sid: str, scene: ToolContext) -> tuple[SessionState | None, Label]:
     """Return the record of the caller's own session, or of another that it may know of, None otherwise.
 
     With it comes the label of what is told of it, also of that there is none.
@@ -63,7 +62,7 @@ async def own_or_visible(sessions: SessionStore, sid: str, scene: Scene) -> tupl
     return state, scene.taint.join(label)
 
 
-def absent(scene: Scene, label: Label) -> Result:
+def absent(scene: ToolContext, label: Label) -> Result:
     """Return the answer for a session that does not exist for the caller.
 
     If the caller may not read what has that label, they get the same answer for any session that has it.
@@ -126,18 +125,18 @@ class SessionsList:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: ListArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: ListArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: nothing above it is told."""
-        return Declared(result=scene.taint)
+        return CallFacts(result=scene.taint)
 
-    async def run(self, arguments: ListArguments, scene: Scene) -> Result:
+    async def run(self, arguments: ListArguments, scene: ToolContext) -> Result:
         """Return a page, the cursor of the next, and the sentence that every listing ends with."""
-        asked = Listed(
+        asked = SessionQuery(
             principal=scene.principal,
             reader=scene.taint,
             cursor=arguments.cursor or "",
             limit=arguments.limit,
-            kind=None if arguments.kind is None else Kind(arguments.kind),
+            kind=None if arguments.kind is None else SessionKind(arguments.kind),
             since=0 if arguments.active_within is None else scene.now - arguments.active_within * 1000,
         )
         try:
@@ -147,7 +146,7 @@ class SessionsList:
         # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
         known = scene.taint.join(page.label)
         if not scene.permits(known):
-            page, known = Page((), ""), scene.taint
+            page, known = SessionPage((), ""), scene.taint
         titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
         label = join_all((title.label for title in titles.values() if title is not None), known)
         if any(titles.values()):
@@ -176,13 +175,13 @@ class SessionStatus:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: StatusArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: StatusArguments, scene: ToolContext) -> CallFacts:
         """Declare the caller's own taint: nothing above it is told."""
         if arguments.receipt is not None and arguments.session_id is not None:
             raise RefusedCallError(ALONE)
-        return Declared(result=scene.taint)
+        return CallFacts(result=scene.taint)
 
-    async def run(self, arguments: StatusArguments, scene: Scene) -> Result:
+    async def run(self, arguments: StatusArguments, scene: ToolContext) -> Result:
         """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`).
 
         Of what waits and of who was spawned, only what the caller may know of is counted.
@@ -203,7 +202,7 @@ class SessionStatus:
         label = join_all((below, *(item.label for item in waiting)), known)
         return Result(json.dumps(told), label) if scene.permits(label) else Result(NONE, scene.taint, failed=True)
 
-    async def _receipt(self, name: str, scene: Scene) -> Result:
+    async def _receipt(self, name: str, scene: ToolContext) -> Result:
         """Tell what became of something this session sent, as far as its target may be known of."""
         own = await self._sessions.state(scene.sid)
         receipt = None if own is None else await receipts.look_up(self._sessions, own, name, scene.reader)
@@ -214,7 +213,7 @@ class SessionStatus:
             return Result(receipts.UNKNOWN, scene.taint, failed=True)
         return Result(json.dumps(receipt.told()), label)
 
-    async def _children(self, state: SessionState, scene: Scene) -> tuple[list[SessionState], Label]:
+    async def _children(self, state: SessionState, scene: ToolContext) -> tuple[list[SessionState], Label]:
         """Return the background sessions of a session that live and that the caller may know of.
 
         With them comes the label of what that tells, also by those that are missing.

@@ -7,10 +7,11 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from bot import bounded, labelling, recipients
-from bot.errors import RequestError
-from bot.sessions.kin import Bounded, Errand, Kind
-from bot.tools.base import Arguments, Content, Declared, Result, Scene
+from bot.access import labelling, recipients
+from bot.core.errors import RequestError
+from bot.delegation import structured_result
+from bot.sessions.delegation import Errand, FieldKind, ResultField
+from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext
 from bot.tools.message import recipient
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -45,15 +46,15 @@ class NumberField(Arguments):
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        return _countable(self, f"needs `min`, `max` and `step` of at most {bounded.DIGITS} digits, in order")
+        return _countable(self, f"needs `min`, `max` and `step` of at most {structured_result.DIGITS} digits, in order")
 
 
 class DateField(Arguments):
     """One of the days from `min` to `max`, by default of the whole calendar."""
 
     type: Literal["date"]
-    min: str = bounded.FIRST_DAY
-    max: str = bounded.LAST_DAY
+    min: str = structured_result.FIRST_DAY
+    max: str = structured_result.LAST_DAY
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
@@ -104,20 +105,20 @@ class SessionsSpawn:
     repeatable = True
     arguments = SpawnArguments
 
-    def declare(self, arguments: SpawnArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: SpawnArguments, scene: ToolContext) -> CallFacts:
         """Declare the child as the sink: it may know what its principal may.
 
         Its result carries at least the label of its task. So a recipient who may not know that can never be told it,
         and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
         """
         if not arguments.deliver_to:
-            return Declared(clearance=scene.ceiling, once=True)
+            return CallFacts(clearance=scene.ceiling, once=True)
         to = recipient(scene, arguments.deliver_to)
         others = not recipients.stays(scene.document, scene, scene.home, to)
         known = labelling.expected(scene.document, to).clearance or PUBLIC
-        return Declared(clearance=scene.ceiling.meet(known), consequential=others, tells=to, once=True)
+        return CallFacts(clearance=scene.ceiling.meet(known), consequential=others, tells=to, once=True)
 
-    async def run(self, arguments: SpawnArguments, scene: Scene) -> Result:
+    async def run(self, arguments: SpawnArguments, scene: ToolContext) -> Result:
         """Have it made; what is not to be had is one constant sentence."""
         minutes, to = 0 if arguments.limits is None else arguments.limits.minutes, arguments.deliver_to
         try:
@@ -140,26 +141,28 @@ class SessionsSpawn:
 def _countable(field: _FieldT, wrong: str) -> _FieldT:
     """Return a field whose values can be counted; raises ValueError with what is wrong of any other."""
     try:
-        bounded.values(_bound("", field))
+        structured_result.values(_bound("", field))
     except (ValueError, ArithmeticError):
         raise ValueError(wrong) from None
     return field
 
 
-def _bounded(returns: Returns | None) -> tuple[Bounded, ...]:
+def _bounded(returns: Returns | None) -> tuple[ResultField, ...]:
     return tuple(_bound(name, field) for name, field in ({} if returns is None else returns).items())
 
 
-def _bound(name: str, field: Arguments) -> Bounded:
+def _bound(name: str, field: Arguments) -> ResultField:
     match field:
         case NumberField():
-            return Bounded(name, Kind.NUMBER, (), *(_decimal(one) for one in (field.min, field.max, field.step)))
+            return ResultField(
+                name, FieldKind.NUMBER, (), *(_decimal(one) for one in (field.min, field.max, field.step))
+            )
         case DateField():
-            return Bounded(name, Kind.DATE, (), field.min, field.max)
+            return ResultField(name, FieldKind.DATE, (), field.min, field.max)
         case EnumField():
-            return Bounded(name, Kind.ENUM, tuple(field.values))
+            return ResultField(name, FieldKind.ENUM, tuple(field.values))
         case _:
-            return Bounded(name, Kind.BOOLEAN)
+            return ResultField(name, FieldKind.BOOLEAN)
 
 
 def _decimal(number: float) -> str:

@@ -5,15 +5,15 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from bot.access.decision_context import DecisionContext
 from bot.sessions.events import Event
-from bot.sessions.port import SessionStore
-from bot.sessions.summaries import MOMENT, Recapped
-from bot.standing import Standing
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.sessions.models import MOMENT, Recapped
+from bot.sessions.ports import SessionStore
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination, Effect
 
-Recap = Callable[[Standing, tuple[Event, ...], str], Awaitable[Recapped]]
+Recap = Callable[[DecisionContext, tuple[Event, ...], str], Awaitable[Recapped]]
 """Asks the session's models for a recap of events, or of a topic in them."""
 
 
@@ -53,11 +53,11 @@ class Summarize:
         self._sessions = sessions
         self._recap = recap
 
-    def declare(self, arguments: SummarizeArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SummarizeArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the session's own taint."""
-        return Declared(result=scene.taint)
+        return CallFacts(result=scene.taint)
 
-    async def run(self, arguments: SummarizeArguments, scene: Scene) -> Result:
+    async def run(self, arguments: SummarizeArguments, scene: ToolContext) -> Result:
         """Ask for the recap, at the label of everything in the log that entered the context."""
         events = await generation(self._sessions, scene.sid, scene.generation)
         label = scene.taint.join(join_all(event.label for event in events if event.admitted))
@@ -84,9 +84,9 @@ def topic(text: str) -> str:
     return " ".join(text.split())
 
 
-def _standing(scene: Scene, taint: Label) -> Standing:
+def _standing(scene: ToolContext, taint: Label) -> DecisionContext:
     """Return where a call's session stands, for a decision on its models; where it speaks does not matter to that."""
-    return Standing(
+    return DecisionContext(
         sid=scene.sid,
         generation=scene.generation,
         turn=scene.turn,

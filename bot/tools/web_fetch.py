@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import anyio
 from pydantic import Field, JsonValue, StringConstraints
 
-from bot import labelling
+from bot.access import labelling
+from bot.access.known_urls import PAGES
 from bot.config.model import WebSettings
 from bot.config.references import references
-from bot.quoting import PAGES
-from bot.tools.base import Arguments, Declared, RefusedCallError, Result, Scene
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.web_address import LONGEST, AddressError, WebAddress, onward, parsed
 from bot.tools.web_body import BodyError, decoded, media, read, readable
 from bot.tools.web_connection import ConnectionRefusedHereError, Connector
@@ -73,7 +73,7 @@ class WebFetch:
         self._connector = connector
         self._settings = settings
 
-    def declare(self, arguments: FetchArguments, scene: Scene) -> Declared:
+    def declare(self, arguments: FetchArguments, scene: ToolContext) -> CallFacts:
         """Declare a sink that anybody reads; consequential unless the address was given by somebody else."""
         try:
             place = parsed(arguments.url)
@@ -83,14 +83,14 @@ class WebFetch:
             if not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("proxy-"):
                 raise RefusedCallError("one of the headers is not for a call to choose")
         wanted = dict.fromkeys(name for value in arguments.headers.values() for name in references(value))
-        return Declared(
+        return CallFacts(
             result=self.label,
             clearance=PUBLIC,
             consequential=bool(arguments.headers) or arguments.url not in scene.addresses,
             secrets=tuple((name, place.granted_as) for name in wanted),
         )
 
-    async def run(self, arguments: FetchArguments, scene: Scene) -> Result:
+    async def run(self, arguments: FetchArguments, scene: ToolContext) -> Result:
         """Fetch it, within the time there is."""
         try:
             # Not asyncio.timeout: its cancellation would tear what the gate writes in between.
@@ -101,7 +101,7 @@ class WebFetch:
         except (AddressError, BodyError, ConnectionRefusedHereError, FetchError) as error:
             return Result(str(error), failed=True)
 
-    async def _fetched(self, arguments: FetchArguments, scene: Scene) -> str:
+    async def _fetched(self, arguments: FetchArguments, scene: ToolContext) -> str:
         place, headers = parsed(arguments.url), arguments.headers
         for _ in range(REDIRECTS + 1):
             addresses = await self._connector.addresses(place)
@@ -116,7 +116,7 @@ class WebFetch:
             place = await self._allowed(following, headers, scene)
         raise FetchError(f"it leads on more than {REDIRECTS} times")
 
-    async def _allowed(self, place: WebAddress, headers: dict[str, str], scene: Scene) -> WebAddress:
+    async def _allowed(self, place: WebAddress, headers: dict[str, str], scene: ToolContext) -> WebAddress:
         """Return where a redirect leads if the gate lets this call go on there."""
         told: dict[str, JsonValue] = {"url": str(place)}
         if headers:
@@ -126,7 +126,7 @@ class WebFetch:
         return place
 
     async def _filled(
-        self, place: WebAddress, addresses: tuple[str, ...], headers: dict[str, str], scene: Scene
+        self, place: WebAddress, addresses: tuple[str, ...], headers: dict[str, str], scene: ToolContext
     ) -> dict[str, str]:
         """Return the headers with the values of the secrets they refer to, which are decided on for this host now."""
         filled = dict[str, str]()
@@ -141,7 +141,7 @@ class WebFetch:
             filled[name] = value
         return filled
 
-    async def _page(self, place: WebAddress, response: "Response", scene: Scene) -> str:
+    async def _page(self, place: WebAddress, response: "Response", scene: ToolContext) -> str:
         if response.status_code >= 300:  # noqa: PLR2004 - what is no success
             raise FetchError(f"the server answered with status {response.status_code}")
         kind, charset = media(response.headers.get("content-type", ""))

@@ -9,20 +9,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bot import approvals, events, labelling, principals, questions
+from bot.access import approvals, labelling, principals
+from bot.access.authors import named
+from bot.access.decision_context import Call
 from bot.agent.calls import answered
-from bot.authors import named
-from bot.crossings import Prepared
+from bot.core.ids import Ids
+from bot.delivery import approval_prompts
 from bot.gate.calls import MAY_BE_DONE, nobody
 from bot.gate.gate import Gate
-from bot.ids import Ids
+from bot.gate.results import CallDecision
+from bot.history import event_log
 from bot.sessions.approvals import Approval
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import origin_of
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Status
-from bot.standing import Call
+from bot.sessions.models import Status
+from bot.sessions.ports import origin_of
 from bot.turn import OpenTurn
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
-class Asking:
+class ApprovalRequests:
     """Asks people. `approval_life` is how long a question to them stands, in milliseconds."""
 
     def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
@@ -42,7 +44,7 @@ class Asking:
         self._ids = ids
         self._approval_life = approval_life
 
-    async def ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...] | None:
+    async def ask(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...] | None:
         """Ask people, in one question for the whole step, and wait without holding a worker.
 
         Who answers must be cleared, where they are asked, for all that they are shown. Returns what is to be delivered,
@@ -62,7 +64,7 @@ class Asking:
             events=(
                 *(self._asked(turn, prepared) for prepared in calls),
                 # The log is the same whatever is held, so it has the question as it is put without it.
-                *(events.approval_requested(standing, approval) for approval in openly.asked),
+                *(event_log.approval_requested(standing, approval) for approval in openly.asked),
             ),
             audit=(*rows, *question.audit),
             ask=question.asked,
@@ -71,7 +73,7 @@ class Asking:
             deliver=question.deliver,
         )
 
-    async def _question(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> "tuple[_Question, _Question]":
+    async def _question(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> "tuple[_Question, _Question]":
         """Return what is asked as far as it may be known of, and as it is put to people.
 
         Whether they are asked, who is, and where, must not tell of what is held: that is decided without it. What the
@@ -91,11 +93,11 @@ class Asking:
         whole = await self._put(turn, calls, name)
         return openly, whole if whole.places == without.places else without
 
-    async def _put(self, turn: OpenTurn, calls: tuple[Prepared, ...], name: str) -> "_Question":
+    async def _put(self, turn: OpenTurn, calls: tuple[CallDecision, ...], name: str) -> "_Question":
         """Return a question with the places where it may be said: where the session lives, and to others who answer."""
         document, standing = self._gate.document, turn.standing
         asked = self._approvals(turn, calls, name)
-        text = questions.wording(document, asked, turn.lineage)
+        text = approval_prompts.wording(document, asked, turn.lineage)
         label = join_all((approval.label for approval in asked), standing.taint)
         await self._gate.read_ahead((text,))
         deliver = NewDelivery(
@@ -137,7 +139,7 @@ class Asking:
     ) -> tuple[list[NewDelivery], list[AuditRow]]:
         """Return the question for the places where people who may answer are known to be, if it may be said there."""
         deliver, rows = list[NewDelivery](), list[AuditRow]()
-        for address in questions.places(self._gate.document, asked, turn.standing.home):
+        for address in approval_prompts.places(self._gate.document, asked, turn.standing.home):
             decision = self._spoken(turn, await self._gate.prospect(address), asked, question)
             rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, decision, destination=str(address)))
             if decision.verdict is Verdict.ALLOW:
@@ -150,7 +152,7 @@ class Asking:
         self, turn: OpenTurn, destination: Destination, asked: tuple[Approval, ...], question: NewDelivery
     ) -> Decision:
         """Decide on a question leaving for an address, with the buttons that it may have there."""
-        buttons = questions.buttons(self._gate.document, asked, asked[0].asked_in, None)
+        buttons = approval_prompts.buttons(self._gate.document, asked, asked[0].asked_in, None)
         standing, text, label = turn.standing, question.text, question.label
         return self._gate.speak(standing, destination, text, approved=OURS, carried=label, buttons=buttons).decision
 
@@ -160,7 +162,7 @@ class Asking:
             return answered(turn, call.id)
         return nobody(turn.standing)
 
-    def _approvals(self, turn: OpenTurn, calls: tuple[Prepared, ...], name: str) -> tuple[Approval, ...]:
+    def _approvals(self, turn: OpenTurn, calls: tuple[CallDecision, ...], name: str) -> tuple[Approval, ...]:
         """Return what is asked, as one question: it has one id, and one time for all."""
         names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
         asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
@@ -169,7 +171,7 @@ class Asking:
             until = min(until, turn.lineage.deadline)
         return tuple(replace(approval, expires_at=until) for approval in asked)
 
-    def _approval(self, turn: OpenTurn, prepared: Prepared, name: str) -> Approval:
+    def _approval(self, turn: OpenTurn, prepared: CallDecision, name: str) -> Approval:
         standing, call = turn.standing, prepared.call
         rules = approvals.asking(prepared.decision)
         question: dict[str, JsonValue] = {
@@ -198,11 +200,11 @@ class Asking:
             alone=turn.lineage is not None,
         )
 
-    def _asked(self, turn: OpenTurn, prepared: Prepared) -> NewEvent:
+    def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool
         decision = approvals.put_to(self._gate.document, decision, turn.standing)
         why = self._gate.explained(decision, turn.standing.taint, tool)
-        return events.decided(turn.standing, _hook(prepared), decision, tool, why, prepared.beside)
+        return event_log.decided(turn.standing, _hook(prepared), decision, about=tool, text=why, label=prepared.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,5 +221,5 @@ class _Question:
         return tuple(one.address for one in self.deliver)
 
 
-def _hook(prepared: Prepared) -> Hook:
+def _hook(prepared: CallDecision) -> Hook:
     return Hook.PRE_OUTPUT if prepared.call.tool == approvals.ANSWER else prepared.hook

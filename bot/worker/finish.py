@@ -9,26 +9,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot import approvals, bounded, events, labelling, principals, recipients
+from bot.access import approvals, labelling, principals, recipients
+from bot.access.authorize import at_least
+from bot.access.decision_context import Call, DecisionContext
 from bot.agent.calls import in_doubt
 from bot.agent.context import response_body
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
-from bot.asking import Asking
-from bot.authorize import at_least
-from bot.crossings import Prepared
-from bot.gate.decisions import MAY_GO_ON
+from bot.core.ids import Ids
+from bot.delegation import structured_result
+from bot.delivery.alternatives import Alternatives, aside, made
+from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.ids import Ids
-from bot.offers import Offers, aside, made
+from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import CallDecision
+from bot.history import event_log
+from bot.sessions.alternatives import Alternative
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import Bounded, Lineage
-from bot.sessions.offers import Offer
-from bot.sessions.records import AuditRow
-from bot.sessions.values import ItemStatus, LastTurn, Status, YieldReason
-from bot.standing import Call, Standing
+from bot.sessions.inbox import ItemStatus
+from bot.sessions.models import LastTurn, Status, YieldReason
 from bot.turn import OpenTurn
-from bot.undelivered import Undelivered
+from bot.worker.approval_request import ApprovalRequests
 from channels.message import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
@@ -56,18 +59,20 @@ _MESSAGE: Final = "this message"
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-class Endings:
+class TurnFinisher:
     """Ends turns. `approval_life` is how long a question to people stands, in milliseconds.
 
     `undelivered` tells of what did not reach those who asked before.
     """
 
-    def __init__(self, gate: Gate, ids: Ids, offers: Offers, undelivered: Undelivered, approval_life: int) -> None:
+    def __init__(
+        self, gate: Gate, ids: Ids, offers: Alternatives, undelivered: Undelivered, approval_life: int
+    ) -> None:
         self._gate = gate
         self._ids = ids
         self._offers = offers
         self._undelivered = undelivered
-        self._asking = Asking(gate, ids, approval_life)
+        self._asking = ApprovalRequests(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
         """Commit an ending and return what is to be delivered, claimed by this process.
@@ -92,7 +97,7 @@ class Endings:
         """Say the answer if its readers may hear it (hook PRE_OUTPUT)."""
         standing, fields = turn.standing, _fields(turn)
         text = answer.text if answer.text.strip() else NO_ANSWER
-        text = bounded.answer(fields, text) if fields else text
+        text = structured_result.answer(fields, text) if fields else text
         call = Call(
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
@@ -101,7 +106,9 @@ class Endings:
         spoken, approval = self._gate.speak(standing, standing.destination, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             asked = approvals.asking(spoken.decision)
-            approval = approvals.live(self._gate.document, turn.approvals, bound, call.id, asked, standing.now)
+            approval = approvals.live(
+                self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=standing.now
+            )
         if approval is not None:
             spoken = self._gate.speak(standing, standing.destination, text, approved=approval.rules)
         decision = spoken.decision
@@ -109,15 +116,15 @@ class Endings:
             refusal = self._asking.refusal(turn, decision, call)
             if refusal is None:
                 if not answer.logged:
-                    turn.note(events.thinking(standing, response_body(answer.response)))
-                return await self._ask(turn, (Prepared(call, decision, bound),))
+                    turn.note(event_log.thinking(standing, response_body(answer.response)))
+                return await self._ask(turn, (CallDecision(call, decision, bound),))
             decision = self._gate.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
-        written = [events.agent_message(standing, spoken.text, said=said)]
+        written = [event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
             why = self._gate.explained(decision, standing.taint, approvals.ANSWER)
-            written.insert(0, events.decided(standing, Hook.PRE_OUTPUT, decision, approvals.ANSWER, why))
+            written.insert(0, event_log.decided(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         rows = [self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
@@ -192,12 +199,12 @@ class Endings:
                 )
         return None
 
-    async def _ask(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
+    async def _ask(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...]:
         """Ask people; if the question may not be said here, nobody is asked and the turn ends."""
         asked = await self._asking.ask(turn, calls)
         return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED)) if asked is None else asked
 
-    async def _overshot(self, turn: OpenTurn, calls: tuple[Prepared, ...]) -> tuple[Delivery, ...]:
+    async def _overshot(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...]:
         """End without reading what could not be told here; whoever asked is offered, alone, to have it elsewhere."""
         standing, written, rows = turn.standing, list[NewEvent](), list[AuditRow]()
         for prepared in calls:
@@ -206,13 +213,17 @@ class Endings:
                 written += in_doubt(self._gate, standing, prepared)
                 continue
             if not prepared.begun:
-                written.append(events.tool_call(standing, call))
+                written.append(event_log.tool_call(standing, call))
             if prepared.overshot:
                 text = self._gate.explained(prepared.decision, standing.taint, call.tool)
-                written.append(events.decided(standing, prepared.hook, prepared.decision, call.tool, text))
+                written.append(
+                    event_log.decided(standing, prepared.hook, prepared.decision, about=call.tool, text=text)
+                )
                 named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest}
                 rows.append(self._gate.row(standing, prepared.hook, prepared.decision, **named))
-            written.append(events.tool_result(standing, call.id, call.tool, text, "denied", standing.taint))
+            written.append(
+                event_log.tool_result(standing, call.id, call.tool, text, outcome="denied", label=standing.taint)
+            )
         first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
         why = self._gate.explained(first.decision, _readers(turn), first.call.tool)
         notices = await self._denied(turn, why, _told(turn, first.decision), rows, first.offer)
@@ -230,11 +241,11 @@ class Endings:
             why = self._gate.explained(ending.decision, standing.taint, _MESSAGE)
             label = _told(turn, ending.decision)
             hook = Hook.AGENT_INVOCATION if ending.rejected is None else Hook.PRE_CONTEXT_INJECTION
-            written.append(events.decided(standing, hook, ending.decision, _MESSAGE, why))
+            written.append(event_log.decided(standing, hook, ending.decision, about=_MESSAGE, text=why))
             notice = self._gate.explained(ending.decision, _readers(turn), _MESSAGE)
         if ending.error:
             reference = self._ids.reference()
-            written.append(events.error(standing, reference, self._gate.scrubbed(ending.error)))
+            written.append(event_log.error(standing, reference, self._gate.scrubbed(ending.error)))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
@@ -260,8 +271,8 @@ class Endings:
                 prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=True)
                 yield from in_doubt(self._gate, turn.standing, prepared)
             else:
-                yield events.tool_result(
-                    turn.standing, call.id, call.tool, NOT_MADE, "interrupted", turn.standing.taint
+                yield event_log.tool_result(
+                    turn.standing, call.id, call.tool, NOT_MADE, outcome="interrupted", label=turn.standing.taint
                 )
 
     @staticmethod
@@ -297,7 +308,7 @@ class Endings:
             usage=usage,
         )
         return await turn.end(
-            events=(*ended.events, events.turn_completed(standing, ended.reason.value)),
+            events=(*ended.events, event_log.turn_completed(standing, ended.reason.value)),
             audit=(*before.audit, *audit),
             take=ended.taken,
             settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
@@ -308,7 +319,7 @@ class Endings:
         )
 
     async def _denied(
-        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow], offer: Offer | None = None
+        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow], offer: Alternative | None = None
     ) -> tuple[NewDelivery | None, ...]:
         """Return how a denial is told: in a shared chat one constant, and the reason to the asker alone.
 
@@ -375,7 +386,7 @@ class Endings:
         """
         home = str(turn.standing.home)
         if turn.claim.state.lineage is not None:
-            text = bounded.FAILED if _fields(turn) else text
+            text = structured_result.FAILED if _fields(turn) else text
             label = _endorsed(turn, turn.standing.taint.join(turn.claim.state.visibility))
         spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
         rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home))
@@ -407,7 +418,7 @@ class _Ended:
     taken: int | None = None
 
 
-def constant(gate: Gate, standing: Standing) -> str:
+def constant(gate: Gate, standing: DecisionContext) -> str:
     """Return what each message is answered with at the home of a session that has read more than may be told there.
 
     It tells of the least that may not be told there, whatever was read (ADR 0021).
@@ -420,7 +431,7 @@ def constant(gate: Gate, standing: Standing) -> str:
     return gate.explained(spoken.decision, readers, approvals.ANSWER)
 
 
-def _fields(turn: OpenTurn) -> tuple[Bounded, ...]:
+def _fields(turn: OpenTurn) -> tuple[ResultField, ...]:
     """Return what a background session was given to answer with, nothing for whoever may answer with a text."""
     lineage = turn.claim.state.lineage
     return () if lineage is None else lineage.returns

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final
 
-from bot.errors import LeaseLostError, StoreError
-from bot.sessions.port import SessionStore
+from bot.core.errors import LeaseLostError, StoreError
+from bot.sessions.ports import SessionStore
 from bot.turn import OpenTurn, StopRequestedError
 
 OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]

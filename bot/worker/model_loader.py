@@ -4,9 +4,9 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bot.access.decision_context import DecisionContext
 from bot.sessions.events import Event
-from bot.sessions.summaries import Recapped
-from bot.standing import Standing
+from bot.sessions.models import Recapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bot.agent.thinking import Thinking
 
 
-class Mind:
+class ModelLoader:
     """Makes the models once, by `make`, which is called in a thread."""
 
     def __init__(self, make: "Callable[[], Thinking]") -> None:
@@ -34,7 +34,7 @@ class Mind:
                 self._made = await asyncio.to_thread(self._make)
         return self._made
 
-    async def recap(self, standing: Standing, events: tuple[Event, ...], topic: str) -> Recapped:
+    async def recap(self, standing: DecisionContext, events: tuple[Event, ...], topic: str) -> Recapped:
         """Return a recap of a session's events by the configured models."""
         thinking = await self.thinking()
         return await thinking.recap(standing, events, topic)

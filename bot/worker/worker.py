@@ -15,30 +15,31 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot import events, labelling
+from bot.access import labelling
+from bot.access.authorize import role
+from bot.access.decision_context import DecisionContext
+from bot.admission.admission import Admission
 from bot.agent.loop import Agent, Ending, GivenUp
 from bot.agent.tails import Past, Tails
-from bot.authorize import role
-from bot.copies import Copies
-from bot.endings import Endings
-from bot.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
-from bot.gate.decisions import NOT_KNOWN
+from bot.core.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
+from bot.core.ids import Ids
+from bot.core.logs import bound
+from bot.delegation.spawn import Spawner
+from bot.delivery.outbox import Outbox
+from bot.delivery.question_updates import QuestionUpdates
 from bot.gate.gate import Gate
-from bot.ids import Ids
-from bot.intake.admission import Admission
-from bot.lease import LeaseKeeper
-from bot.logs import bound
-from bot.outbox import Outbox
+from bot.gate.requests import NOT_KNOWN
+from bot.history import event_log
+from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
-from bot.reload import Reloader
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
-from bot.sessions.port import SessionStore, Wake
-from bot.sessions.quarantine import Doing
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Claim, InboxItem, Status, Turn, YieldReason
-from bot.spawning import Spawner
-from bot.standing import Standing
+from bot.sessions.inbox import InboxItem
+from bot.sessions.models import Claim, Doing, Status, Turn, YieldReason
+from bot.sessions.ports import SessionStore, Wake
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
+from bot.worker.finish import TurnFinisher
+from bot.worker.lease import LeaseKeeper
 from channels.message import Address, Signal
 from policy.labels import PUBLIC, Label
 
@@ -79,10 +80,10 @@ class Worker:
         gate: Gate,
         admission: Admission,
         agent: Agent,
-        endings: Endings,
+        endings: TurnFinisher,
         outbox: Outbox,
-        copies: Copies,
-        policy: Reloader,
+        copies: QuestionUpdates,
+        policy: PolicyReloader,
         keeper: LeaseKeeper,
         ids: Ids,
         spawner: Spawner,
@@ -359,7 +360,7 @@ class Worker:
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
         home = Address.parse(claim.state.home)
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
-        standing = Standing(
+        standing = DecisionContext(
             sid=claim.sid,
             generation=claim.state.generation,
             turn=record.id,
@@ -432,7 +433,7 @@ class Worker:
         async with turn.lock:
             await turn.write(
                 events=tuple(
-                    events.approval_resolved(turn.standing, approval)
+                    event_log.approval_resolved(turn.standing, approval)
                     for approval in turn.approvals
                     if approval.turn == turn.record.id and approval.id not in known
                 ),

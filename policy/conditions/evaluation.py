@@ -1,10 +1,10 @@
 """Conditions at work: all those that a request has to meet in one evaluation by the CEL library.
 
 This is the only module that knows the library, and it is imported only where a rule has a condition: the library
-takes a quarter of a second to load. What it is given was checked by `policy.expressions`. Most conditions do not hold,
-and to hand over an answer costs as much as to find it. So the library is asked of each few whether any of them holds,
-and of one alone only if so. One error fails a whole evaluation; it is then repeated condition by condition, so that
-only those that fail are without an answer.
+takes a quarter of a second to load. What it is given was checked by `policy.conditions.expressions`. Most conditions do
+not hold, and to hand over an answer costs as much as to find it. So the library is asked of each few whether any
+of them holds, and of one alone only if so. One error fails a whole evaluation; it is then repeated condition by
+condition, so that only those that fail are without an answer.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from typing import Final
 
 import cel
 
-from policy.expressions import Expression
-from policy.variables import Facts, Read, reader
+from policy.conditions.expressions import Expression
+from policy.conditions.variables import Facts, Read, reader
 
 _FEW: Final = 10
 """How many conditions share one answer: of a hundred, where one holds, twenty answers are handed over."""

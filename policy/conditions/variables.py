@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, cast
 
-from policy.expressions import BOOL, DOUBLE, INT, LEVEL, STRING, TEXTS
+from policy.conditions.expressions import BOOL, DOUBLE, INT, LEVEL, STRING, TEXTS
 from policy.labels import PUBLIC, Label
 from policy.request import Effect, Hook, Request
 

@@ -1,7 +1,7 @@
 """The entries of a policy document, each validated by itself: people, places, tools, rules.
 
-What a field may say is read by `policy.reading`; that names fit one another is checked with the names the whole
-document knows, which pydantic hands through as context.
+What a field may say is read by `policy.document.reading`; that names fit one another is checked with the names the
+whole document knows, which pydantic hands through as context.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from pydantic import (
     ValidationInfo,
 )
 
-from policy import reading, reading_rules
+from policy.conditions.expressions import Expression
+from policy.conditions.schedule import Schedule
 from policy.decision import Verdict
-from policy.expressions import Expression
+from policy.document import reading, reading_rules
 from policy.labels import PUBLIC, Integrity, Label, Level
 from policy.request import Hook, Overshoot, Role
 from policy.rules import Rule
-from policy.schedule import Schedule
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -35,11 +35,11 @@ _ACTIONS: Final = MappingProxyType({name: Verdict[name] for name in ("BLOCK", "R
 _OVERSHOOT: Final = ("ask", "allow", "block")
 
 
-def _known(info: ValidationInfo) -> reading.Known:
-    return cast("reading.Known", info.context)
+def _known(info: ValidationInfo) -> reading.KnownNames:
+    return cast("reading.KnownNames", info.context)
 
 
-def with_known(read: Callable[[_T, reading.Known], _V]) -> Callable[[_T, ValidationInfo], _V]:
+def with_known(read: Callable[[_T, reading.KnownNames], _V]) -> Callable[[_T, ValidationInfo], _V]:
     """Give a reader the names the document knows."""
     return lambda value, info: read(value, _known(info))
 
@@ -118,7 +118,7 @@ class Paired(Entry):
     clearance: _Label
 
 
-class Channel(Entry):
+class ChannelEntry(Entry):
     """What may be said over a channel, and the label of what is typed there.
 
     `members` is the clearance of members of the platform who are nobody here. `observe` is how many texts of a
@@ -223,7 +223,7 @@ class Model(Entry):
     clearance: _Label
 
 
-class Transcriber(Entry):
+class TranscriberEntry(Entry):
     """Who writes down what is said in a recording."""
 
     clearance: _Label

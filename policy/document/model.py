@@ -17,9 +17,12 @@ from typing import Annotated, Final, cast
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from policy import labels, reading
-from policy.entries import (
-    Channel,
+from policy import labels
+from policy.conditions.expressions import Expression
+from policy.conditions.schedule import Schedule
+from policy.document import reading
+from policy.document.entries import (
+    ChannelEntry,
     Chat,
     Entry,
     Folder,
@@ -34,14 +37,12 @@ from policy.entries import (
     RuleEntry,
     ToolName,
     ToolOverride,
-    Transcriber,
+    TranscriberEntry,
     with_known,
 )
 from policy.errors import DocumentError, Problem, nearest
-from policy.expressions import Expression
 from policy.labels import PUBLIC, Integrity, Label
-from policy.request import Effect, Overshoot, Role, Tool
-from policy.schedule import Schedule
+from policy.request import Effect, Overshoot, Role, ToolFacts
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -73,14 +74,14 @@ class Document(Entry):
     principals: Frozen[Name, Principal]
     paired: Paired | None
     blocked: tuple[Annotated[str, AfterValidator(with_known(reading.any_account))], ...]
-    channels: Frozen[Name, Channel]
+    channels: Frozen[Name, ChannelEntry]
     chats: Annotated[Frozen[Name, Chat], AfterValidator(_each_once)]
     recipients: Frozen[Name, Places]
     folders: Frozen[Annotated[str, AfterValidator(reading.folder)], Folder]
     mcp_servers: Frozen[Annotated[str, AfterValidator(with_known(reading.server))], McpServer]
     tools: Frozen[ToolName, ToolOverride]
     models: Frozen[str, Model]
-    transcribers: Frozen[str, Transcriber]
+    transcribers: Frozen[str, TranscriberEntry]
     patterns: Annotated[
         Frozen[
             Annotated[str, AfterValidator(reading.pattern_name)], Annotated[str, AfterValidator(reading.pattern_text)]
@@ -111,10 +112,10 @@ class Document(Entry):
         person = self.principals.get(principal)
         return person is not None and person.may_release
 
-    def channel(self, name: str) -> Channel:
+    def channel(self, name: str) -> ChannelEntry:
         """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
         known = self.channels.get(name)
-        return known or Channel.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
+        return known or ChannelEntry.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
 
     def chat(self, channel: str, workspace: str, chat: str) -> Chat | None:
         """Return the entry of a shared chat, `None` for one that is not classified."""
@@ -167,7 +168,7 @@ class Document(Entry):
         override = self.tools.get(tool)
         return override is None or override.roles is None or role in override.roles
 
-    def tool(self, declared: Tool) -> Tool:
+    def tool(self, declared: ToolFacts) -> ToolFacts:
         """Return a tool's facts as tightened here: a higher result, a lower clearance, more caution.
 
         A tool that declares no result gets the configured one. A sink the tool knows no clearance of
@@ -227,14 +228,14 @@ _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
     {
         "principals": Principal,
         "paired": Paired,
-        "channels": Channel,
+        "channels": ChannelEntry,
         "chats": Chat,
         "recipients": Recipient,
         "folders": Folder,
         "mcp_servers": McpServer,
         "tools": ToolOverride,
         "models": Model,
-        "transcribers": Transcriber,
+        "transcribers": TranscriberEntry,
         "rules": RuleEntry,
     }
 )
@@ -244,7 +245,7 @@ def load(raw: object, *, tools: Collection[str], servers: Collection[str] = ()) 
     """Validate a `policy:` section as the YAML reader gives it.
 
     `tools` are the names of all known tools, or those names each with its arguments and their types, as
-    `policy.expressions` calls them; without these no condition can look at an argument. `servers` are the
+    `policy.conditions.expressions` calls them; without these no condition can look at an argument. `servers` are the
     names of the configured MCP servers.
 
     Raises DocumentError: with every problem of the section.

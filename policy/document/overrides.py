@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from policy import reading
-from policy.document import Document
-from policy.entries import Chat, Principal
+from policy.document import reading
+from policy.document.entries import Chat, Principal
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 
@@ -45,7 +45,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChatPlace:
     """A shared chat, by the platform's own ids."""
 
     channel: str
@@ -75,7 +75,7 @@ class Change:
     """What is to be put in the place of what was said before; None takes it away."""
 
     people: Mapping[str, Person | None] = field(default_factory=lambda: MappingProxyType({}))
-    places: Mapping[Place, Placing | None] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[ChatPlace, Placing | None] = field(default_factory=lambda: MappingProxyType({}))
     accounts: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -84,7 +84,7 @@ class Overrides:
     """Everything that was changed and is still so; `blocked` are accounts."""
 
     people: Mapping[str, Person] = field(default_factory=lambda: MappingProxyType({}))
-    places: Mapping[Place, Placing] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[ChatPlace, Placing] = field(default_factory=lambda: MappingProxyType({}))
     blocked: frozenset[str] = frozenset()
 
     def changed(self, change: Change) -> "Overrides":
@@ -181,9 +181,9 @@ def _without(who: Principal, blocked: Collection[str]) -> Principal | None:
     return who.model_copy(update={"accounts": left}) if left else None
 
 
-def _chats(document: Document, places: Mapping[Place, Placing]) -> dict[str, Chat]:
+def _chats(document: Document, places: Mapping[ChatPlace, Placing]) -> dict[str, Chat]:
     chats = dict(document.chats)
-    names = {Place(chat.channel, chat.workspace, chat.chat): name for name, chat in chats.items()}
+    names = {ChatPlace(chat.channel, chat.workspace, chat.chat): name for name, chat in chats.items()}
     for place, placing in places.items():
         name = names.get(place, str(place))
         made = _lowered(chats[name], placing) if name in chats else _classified(document, place, placing)
@@ -201,7 +201,7 @@ def _lowered(known: Chat, placing: Placing) -> Chat:
     return known.model_copy(update=changes)
 
 
-def _classified(document: Document, place: Place, placing: Placing) -> Chat | None:
+def _classified(document: Document, place: ChatPlace, placing: Placing) -> Chat | None:
     """Return a chat that the file does not name, None for one that stays unclassified."""
     channel = document.channels.get(place.channel)
     label = placing.classification if _known(document, placing.classification) else None

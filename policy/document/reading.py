@@ -2,7 +2,7 @@
 
 Each takes a raw value and the names the document knows, and returns what the engine works with, or
 raises ValueError with one sentence for the operator. It knows no pydantic, so that
-`policy.document` stays a description of shapes.
+`policy.document.model` stays a description of shapes.
 """
 
 import re
@@ -15,14 +15,14 @@ from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
 from policy import labels
+from policy.conditions.variables import CONTENT_HOOKS, TOOL_HOOKS, flag
 from policy.decision import Verdict
 from policy.errors import LabelTextError, nearest
 from policy.fixed import RESERVED as FIXED_RULES
 from policy.labels import Label, Level
-from policy.patterns import NAMES as BUILT_IN_PATTERNS
-from policy.redact import fault
+from policy.redaction.patterns import NAMES as BUILT_IN_PATTERNS
+from policy.redaction.redactor import fault
 from policy.request import Hook, Role
-from policy.variables import CONTENT_HOOKS, TOOL_HOOKS, flag
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -64,7 +64,7 @@ Arguments = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """The names a document may use, gathered before validation so that every reference can be checked.
 
     `arguments` are those of the tools of which they are known, with their types. `repeated` holds the rule ids and
@@ -80,7 +80,7 @@ class Known:
     servers: frozenset[str] = frozenset()
 
 
-def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> Known:
+def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> KnownNames:
     """Collect the names of a complete section not yet validated; a wrong shape is told by validation."""
     ids = [items(rule).get("id") for rule in _list(raw["rules"])]
     accounts = [
@@ -88,7 +88,7 @@ def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collec
         for principal in items(raw["principals"]).values()
         for account in _list(items(principal).get("accounts"))
     ]
-    return Known(
+    return KnownNames(
         tools=frozenset(tools),
         arguments=cast("Arguments", tools) if isinstance(tools, Mapping) else MappingProxyType({}),
         compartments=_texts(_list(raw["compartments"])),
@@ -128,7 +128,7 @@ def printable(message: str) -> str:
     return shown if len(message) <= _LONGEST_MESSAGE else f"{shown} ..."
 
 
-def label(value: object, known: Known) -> Label:
+def label(value: object, known: KnownNames) -> Label:
     """Read a label or `top`; its compartments must be declared."""
     if value == "top":
         return labels.top(known.compartments)
@@ -192,7 +192,7 @@ def compartment(value: str) -> str:
     raise refusal(f"`{value}` is not a compartment, use up to 32 lower-case letters, digits, `_` and `-`")
 
 
-def any_account(value: str, known: Known) -> str:
+def any_account(value: str, known: KnownNames) -> str:
     """Read an account, `channel:user`, whoever has it."""
     channel, _, user = value.partition(":")
     if not user:
@@ -201,7 +201,7 @@ def any_account(value: str, known: Known) -> str:
     return value
 
 
-def account(value: str, known: Known) -> str:
+def account(value: str, known: KnownNames) -> str:
     """Read an account that only one principal may have."""
     any_account(value, known)
     if ("account", value) in known.repeated:
@@ -209,7 +209,7 @@ def account(value: str, known: Known) -> str:
     return value
 
 
-def server(value: str, known: Known) -> str:
+def server(value: str, known: KnownNames) -> str:
     """Read the name of a configured MCP server."""
     return one_of("MCP server", value, known.servers)
 
@@ -271,7 +271,7 @@ def few(value: Mapping[str, str]) -> Mapping[str, str]:
     return value
 
 
-def rule_id(value: str, known: Known) -> str:
+def rule_id(value: str, known: KnownNames) -> str:
     """Read a rule's id, which must be its own."""
     if value in FIXED_RULES:
         raise refusal(f"`{value}` is a fixed rule, choose another id")
@@ -280,7 +280,7 @@ def rule_id(value: str, known: Known) -> str:
     return name(value)
 
 
-def tool_globs(value: tuple[str, ...], known: Known, hook: Hook | None) -> tuple[str, ...]:
+def tool_globs(value: tuple[str, ...], known: KnownNames, hook: Hook | None) -> tuple[str, ...]:
     """Read a selector of tools; `hook` is None when the rule's hook could not be read."""
     if hook is not None and hook not in TOOL_HOOKS:
         raise refusal(f"no tool is called at hook `{hook}`, so the rule could never apply, leave `tools` out")
@@ -327,7 +327,7 @@ def globs(kind: str, value: tuple[str, ...], known: Collection[str]) -> tuple[st
     return value
 
 
-def pattern(value: str | None, known: Known, hook: Hook | None, action: Verdict | None) -> str | None:
+def pattern(value: str | None, known: KnownNames, hook: Hook | None, action: Verdict | None) -> str | None:
     """Read a rule's pattern; `hook` and `action` are None when they could not be read."""
     if value is None:
         if action is Verdict.REDACT:

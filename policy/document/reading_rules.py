@@ -1,4 +1,4 @@
-"""How a rule's condition and schedule are read; `policy.reading` has the rest.
+"""How a rule's condition and schedule are read; `policy.document.reading` has the rest.
 
 Whatever is wrong is refused with one sentence for the operator, never left out: a rule that could not be read in
 full would be a rule that does less than its author believes.
@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from typing import Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from policy import variables
+from policy.conditions import variables
+from policy.conditions.expressions import Expression, check
+from policy.conditions.schedule import DAY_MINUTES, DAYS, Schedule, clock
+from policy.document.reading import KnownNames, refusal
 from policy.errors import ExpressionError, nearest
-from policy.expressions import Expression, check
-from policy.reading import Known, refusal
 from policy.request import Hook
-from policy.schedule import DAY_MINUTES, DAYS, Schedule, clock
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 _WORD: Final = re.compile(r"\w+\Z", re.ASCII)
@@ -23,7 +23,7 @@ _OTHER: Final = re.compile(r"\W", re.ASCII)
 _FIELDS: Final = ("days", "from", "to", "zone")
 
 
-def when(value: object, known: Known, hook: Hook | None, tools: tuple[str, ...] | None) -> Expression | None:
+def when(value: object, known: KnownNames, hook: Hook | None, tools: tuple[str, ...] | None) -> Expression | None:
     """Read a condition; `hook` and `tools` are None when they could not be read, and then it cannot be either."""
     if value is None or hook is None or tools is None:
         return None
@@ -40,7 +40,7 @@ def when(value: object, known: Known, hook: Hook | None, tools: tuple[str, ...] 
         raise refusal(str(error)) from None
 
 
-def _arguments(known: Known, hook: Hook, tools: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+def _arguments(known: KnownNames, hook: Hook, tools: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the arguments a condition may look at, with their types, and why it may not look at others."""
     usable, why = dict[str, str](), dict[str, str]()
     kinds = dict[str, set[str]]()

@@ -3,7 +3,7 @@
 Each check takes the candidate's text and returns the parts of it that are real, so that a card
 number followed by a date loses only the card number. The libraries behind (stdnum, phonenumbers)
 take 80 and 130 ms to import and are therefore loaded at the first candidate. They are slow per
-candidate too: a `Budget` bounds their work, and what it cannot pay for counts as real.
+candidate too: a `CheckBudget` bounds their work, and what it cannot pay for counts as real.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
-from policy.patterns import Check
+from policy.redaction.patterns import Check
 
 Span = tuple[int, int]
 
@@ -36,7 +36,7 @@ _SAMPLES: Final[Mapping[Check, str]] = MappingProxyType(
 )
 
 
-class Budget:
+class CheckBudget:
     """What checking one text may cost, in units of about five microseconds: linear in its length."""
 
     __slots__ = ("_left",)
@@ -86,7 +86,7 @@ def _possible(digits: str, places: list[int]) -> list[tuple[int, int]]:
     ]
 
 
-def _card(text: str, budget: Budget) -> list[Span]:
+def _card(text: str, budget: CheckBudget) -> list[Span]:
     """Return the cards in digits in groups.
 
     Of random digits three in a hundred pass for a card, so a long list holds some. Among line ends, slashes and the
@@ -124,7 +124,7 @@ def _adding_up(number: str) -> list[int]:
     return lengths
 
 
-def _iban(text: str, budget: Budget) -> list[Span]:
+def _iban(text: str, budget: CheckBudget) -> list[Span]:
     from stdnum import iban  # noqa: PLC0415 - as above
 
     places = [place for place, char in enumerate(text) if char.isalnum()]
@@ -137,7 +137,7 @@ def _iban(text: str, budget: Budget) -> list[Span]:
     return []
 
 
-def _ssn(text: str, budget: Budget) -> list[Span]:
+def _ssn(text: str, budget: CheckBudget) -> list[Span]:
     from stdnum.us import ssn  # noqa: PLC0415 - as above
 
     digits = "".join(char for char in text if char.isdecimal())
@@ -160,7 +160,7 @@ def _callable(text: str) -> bool:
         return False
 
 
-def _phone(text: str, budget: Budget) -> list[Span]:
+def _phone(text: str, budget: CheckBudget) -> list[Span]:
     places = [place for place, char in enumerate(text) if char.isdecimal()]
     for count in range(len(places), _PHONE_DIGITS - 1, -1):
         if _ends(places, count):
@@ -171,7 +171,7 @@ def _phone(text: str, budget: Budget) -> list[Span]:
     return []
 
 
-def _number(text: str, budget: Budget) -> list[Span]:
+def _number(text: str, budget: CheckBudget) -> list[Span]:
     """Accept what North America's numbering plan has assigned."""
     import phonenumbers  # noqa: PLC0415 - as above
 
@@ -181,7 +181,7 @@ def _number(text: str, budget: Budget) -> list[Span]:
     return [(0, len(text))] if phonenumbers.is_valid_number(number) else []
 
 
-def _assignment(text: str, _budget: Budget) -> list[Span]:
+def _assignment(text: str, _budget: CheckBudget) -> list[Span]:
     """Accept every value but a placeholder, and leave the quotes."""
     quotes = 1 if text[0] in "\"'" else 0
     inner = text[quotes : len(text) - quotes]
@@ -189,13 +189,13 @@ def _assignment(text: str, _budget: Budget) -> list[Span]:
     return [(quotes, quotes + len(inner))] if telling else []
 
 
-CHECKS: Final[Mapping[Check, Callable[[str, Budget], list[Span]]]] = MappingProxyType(
+CHECKS: Final[Mapping[Check, Callable[[str, CheckBudget], list[Span]]]] = MappingProxyType(
     {"assignment": _assignment, "card": _card, "iban": _iban, "ssn": _ssn, "phone": _phone, "number": _number}
 )
 
 
 def load() -> None:
     """Load the libraries now: they read files, which the first candidate need not wait for."""
-    budget = Budget(0)
+    budget = CheckBudget(0)
     for check, candidate in _SAMPLES.items():
         CHECKS[check](candidate, budget)

@@ -1,9 +1,10 @@
 """The built-in named patterns, as data: what each name looks for, in RE2 syntax.
 
-Only texts stand here; `policy.redact` compiles and runs them, `policy.validate` decides whether a
-candidate is what it looks like. They see folded texts (`policy.folding`), so digits, blanks, dashes and line ends are
-of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of tokens are those their issuers
-publish. A repetition is bounded or keeps what it scans, so that finding all matches stays linear.
+Only texts stand here; `policy.redaction.redactor` compiles and runs them, `policy.redaction.checks` decides whether a
+candidate is what it looks like. They see folded texts (`policy.redaction.folding`), so digits, blanks, dashes
+and line ends are of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of
+tokens are those their issuers publish. A repetition is bounded or keeps what it scans, so that finding all matches
+stays linear.
 
 What people write in groups is found whatever stands between them: blanks, dots and dashes; line ends, slashes of both
 kinds, underscores, bars and the signs that chats take for formatting. A checksum, a word before it or a beginning of

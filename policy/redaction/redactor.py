@@ -1,7 +1,7 @@
 r"""Named patterns in content: which occur, and the text with them replaced.
 
 One `re2.Set` pass tells which looks occur at all; only those are searched for, and what is found is
-validated. What is searched is the folded text (`policy.folding`), for configured patterns the text as
+validated. What is searched is the folded text (`policy.redaction.folding`), for configured patterns the text as
 it is written as well; what is replaced is always the text itself. RE2 works on UTF-8 bytes, so offsets
 are byte offsets of the text that is searched until a `_View` tells what they stand for; lone surrogates
 pass through unharmed. Everything takes time linear in the text: RE2 never backtracks, validation has a
@@ -20,9 +20,9 @@ from typing import Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none; `_Library` types what is used
 
-from policy.folding import folded, places
-from policy.patterns import BUILT_IN, NAMES, Pattern
-from policy.validate import CHECKS, Budget, Span
+from policy.redaction.checks import CHECKS, CheckBudget, Span
+from policy.redaction.folding import folded, places
+from policy.redaction.patterns import BUILT_IN, NAMES, Pattern
 
 _LARGEST_PROGRAM = 2000
 # Room for the automaton of a hundred configured patterns of the largest size; RE2 refuses a set for which it
@@ -175,7 +175,7 @@ class Redactor:
         found: set[str] = set()
         for view, fired in self._fired(text, self.names if names is None else names):
             kept = self._kept(view)
-            budget = Budget(len(view.data))
+            budget = CheckBudget(len(view.data))
             for look in fired:
                 if look.name not in found and any(_outside(span, kept) for span in _spans(look, view.data, budget)):
                     found.add(look.name)
@@ -231,7 +231,7 @@ class Redactor:
         pieces: list[tuple[int, int, str]] = []
         for view, fired in self._fired(text, names):
             kept = self._kept(view)
-            budget = Budget(len(view.data))
+            budget = CheckBudget(len(view.data))
             for look in fired:
                 parts = [part for span in _spans(look, view.data, budget) for part in _outside(span, kept)]
                 pieces += ((*origin, look.name) for origin in view.origins(parts))
@@ -247,7 +247,7 @@ def compiled(*configured: tuple[str, str]) -> Redactor:
     return Redactor(dict(configured))
 
 
-def _spans(look: _Look, data: bytes, budget: Budget) -> Iterator[Span]:
+def _spans(look: _Look, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     """Yield where a look that occurs does so, ascending.
 
     A configured pattern that occurs, but nowhere within a window, may be anywhere: all of the text.
@@ -272,7 +272,7 @@ def _look(pattern: Pattern) -> _Look:
     return _Look(pattern.name, regexp, pattern, whole, min(regexp.groups, 1))
 
 
-def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: Budget) -> Iterator[Span]:
+def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     at = 0
     while match := look.regexp.search(data, at):
         start, stop = match.span(look.group)
@@ -289,7 +289,7 @@ def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: Budget) -> Ite
             at = parts[-1][1] if parts else start + 1
 
 
-def _broken(regexp: _Regexp, whole: _Regexp, cut: str, data: bytes, budget: Budget) -> Iterator[Span]:
+def _broken(regexp: _Regexp, whole: _Regexp, cut: str, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     """Yield as much of each candidate as is a token once it is put together; what is one by itself is found as such.
 
     Of a candidate that is longer than a window the beginning is looked at.
@@ -338,7 +338,7 @@ def _in_bytes(spans: list[Span], text: str) -> list[Span]:
     return list(zip(offsets[::2], offsets[1::2], strict=True))
 
 
-def _configured(regexp: _Regexp, data: bytes, budget: Budget) -> Iterator[Span]:
+def _configured(regexp: _Regexp, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     """Yield matches up to half a window long, longer ones in part; the rest of the text once the budget is spent."""
     at = 0
     while at < len(data):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import ConfigDict
 
 from bot.tools.arguments import types
-from bot.tools.base import Arguments, Declared, Result, Scene, Tool
+from bot.tools.base import Arguments, CallFacts, Result, Tool, ToolContext
 from policy.labels import PUBLIC, Label
 from policy.request import Effect as Kind
 
@@ -55,10 +55,10 @@ class Paying:
         self._puppet = puppet
         self._sink = sink
 
-    def declare(self, arguments: PaidArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-        return Declared(clearance=self._puppet.clearance, consequential=self._puppet.consequential)
+    def declare(self, arguments: PaidArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        return CallFacts(clearance=self._puppet.clearance, consequential=self._puppet.consequential)
 
-    async def run(self, arguments: PaidArguments, scene: Scene) -> Result:
+    async def run(self, arguments: PaidArguments, scene: ToolContext) -> Result:
         self._sink.effects.append(Effect(self.name, arguments.text, scene.asker))
         return Result(self._puppet.gives.replace("<secret>", self._sink.secret))
 

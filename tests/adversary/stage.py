@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from bot.app import App
-from bot.clock import SystemClock
+from bot.app.app import App
+from bot.app.extensions import Extensions
+from bot.app.first_run import FILES, WORKSPACES, seed
+from bot.app.keys import Secrets
 from bot.config.load import load_config
-from bot.errors import UnsettledError
-from bot.installation import Secrets
-from bot.lease import LeaseKeeper
-from bot.parts import Parts
-from bot.seed import FILES, WORKSPACES, seed
-from bot.sessions.values import SessionState
+from bot.core.clock import SystemClock
+from bot.core.errors import UnsettledError
+from bot.sessions.models import SessionState
 from bot.store.keys import READY
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.tools import catalogue
+from bot.worker.lease import LeaseKeeper
 from channels.base import Audience, Channel
 from channels.message import Address, Attachment, Inbound, Outbound, Signal
 from tests.adversary.mind import Adversary, Trace, route
@@ -47,7 +47,7 @@ from tests.store.world import command
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from bot.worker import Worker
+    from bot.worker.worker import Worker
 
 _SECONDS: Final = 30.0
 _MOST: Final = 400
@@ -405,7 +405,7 @@ async def _opened(folder: Path, world: World) -> AsyncGenerator[Stage]:
             listened=(),
             clock=clock,
             environment={},
-            parts=Parts(tools=lambda _files, _sessions: sink.puppets, model=lambda _: model),
+            parts=Extensions(tools=lambda _files, _sessions: sink.puppets, model=lambda _: model),
         )
         await app.reloader.open()
         stage = Stage(world, app, model, channels, sink)

@@ -13,12 +13,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
 from bot.commands import table
-from bot.events import told_to
+from bot.history.event_log import told_to
 from bot.sessions.events import Event
-from bot.sessions.log import place
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
+from bot.sessions.transcript import place
 from channels.message import Address
 from policy.labels import PUBLIC
 from tests.adversary.stage import Seen, Stage

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from bot.audit import Intact
-from bot.events import decision_in
+from bot.audit.chain import Intact
+from bot.history.event_log import decision_in
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.json import JsonObject
-from bot.sessions.values import ItemStatus
+from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.inbox import ItemStatus
 from bot.tools import catalogue
 from channels.message import Address
 from policy.labels import PUBLIC, join_all

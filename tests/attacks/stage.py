@@ -16,15 +16,16 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from bot.app import App, open_app
+from bot.app.app import App, open_app
+from bot.app.first_run import FILES, WORKSPACES
 from bot.config.load import load_config
-from bot.errors import ConfigError
-from bot.seed import FILES, WORKSPACES
+from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.records import AuditRow
-from bot.sessions.values import ItemStatus, SessionState, Status, Write
+from bot.sessions.inbox import ItemStatus
+from bot.sessions.models import SessionState, Status, Write
 from bot.store.keys import session_keys
 from bot.tools import catalogue
 from channels.console import Console

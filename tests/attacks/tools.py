@@ -11,9 +11,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
-from bot.parts import Parts
+from bot.app.extensions import Extensions
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import CONTENT, Arguments, Declared, Result, Scene
+from bot.tools.base import CONTENT, Arguments, CallFacts, Result, ToolContext
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -83,11 +83,11 @@ class Puppets:
         self._model = model
         self._names = names
 
-    def parts(self) -> Parts:
+    def parts(self) -> Extensions:
         """Return what is put beside the built-in tools."""
         tools = tuple(Puppet(one, self) for one in self._given)
         model = BrokenModel(self._model) if self._model else ObedientModel() if self._obeys else None
-        return Parts(
+        return Extensions(
             lambda _files, _sessions: tools, None if model is None else lambda _name: model, resolve=self._resolve
         )
 
@@ -110,15 +110,15 @@ class Puppet:
         self._data = data
         self._shared = shared
 
-    def declare(self, arguments: Anything, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Anything, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         said = next(iter(self._said()), None)
-        return Declared(
+        return CallFacts(
             clearance=None if self._data.clearance is None else parse(self._data.clearance),
             consequential=self._data.consequential,
             says=said if self._data.tells_what_it_says else None,
         )
 
-    async def run(self, arguments: Anything, scene: Scene) -> Result:
+    async def run(self, arguments: Anything, scene: ToolContext) -> Result:
         self._shared.calls[self.name] += 1
         self._shared.called.set()
         if self._data.waits:

@@ -22,8 +22,8 @@ from redis.asyncio import Redis
 from telegram import Bot, Update
 from telegram.request import HTTPXRequest
 
-from bot.app import App, open_app
-from bot.sessions.values import NewItem
+from bot.app.app import App, open_app
+from bot.sessions.inbox import NewItem
 from bot.store.opening import open_store
 from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC

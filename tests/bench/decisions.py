@@ -20,16 +20,16 @@ import cel
 
 from bot.config.load import load_config
 from bot.config.yaml import parse_yaml
-from bot.gate.decisions import trial
+from bot.gate.requests import trial
 from bot.tools.catalogue import ARGUMENTS
+from policy.conditions.expressions import check
+from policy.conditions.variables import VARIABLES, Facts, at
 from policy.decision import Verdict
 from policy.engine import Engine
-from policy.expressions import check
 from policy.labels import Integrity, Label, Level, top
-from policy.redact import Redactor
+from policy.redaction.redactor import Redactor
 from policy.request import Destination, Hook, Request, Role
 from policy.rules import Rule
-from policy.variables import VARIABLES, Facts, at
 from tests.bench.measure import Rounds, Row, by_turns, ratio_at_most
 from tests.policy import reference
 from tests.policy.strategies import NOW

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bot.app import App
+from bot.app.app import App
+from bot.sessions.delegation import SESSION, Errand
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.kin import SESSION, Errand
 from channels.message import Address, Inbound, OutboundKind
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm

@@ -10,10 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bot.ids import Ids
-from bot.sessions.events import EventType, NewEvent, Visibility
-from bot.sessions.json import JsonObject
-from bot.sessions.values import Write
+from bot.core.ids import Ids
+from bot.sessions.events import EventType, JsonObject, NewEvent, Visibility
+from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore
 from channels.message import Address
 from policy.labels import PUBLIC

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from bot.sessions.listing import Listed
+from bot.sessions.models import SessionQuery
 from bot.store.keys import labels_key, list_key, session_keys
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -80,7 +80,7 @@ def _fill(client: Any, size: int) -> None:  # noqa: ANN401 - the library's clien
 
 
 def _page(store: RedisStore, size: int) -> Timed:
-    asked = Listed(f"p{size}", PUBLIC)
+    asked = SessionQuery(f"p{size}", PUBLIC)
 
     async def timed() -> float:
         begin = time.perf_counter()

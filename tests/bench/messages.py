@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent, Tool
 
-from bot.app import App
+from bot.app.app import App
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.rig import READ, Bench, InstantModel, bench
 

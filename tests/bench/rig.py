@@ -26,10 +26,10 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app import App, open_app
+from bot.app.app import App, open_app
+from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.parts import Parts
 from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
 from channels.base import Audience
@@ -174,5 +174,5 @@ async def bolt(server: Slack, listener: Callable[..., Awaitable[None]]) -> Async
 async def bench(folder: Path, store: str = "", mouth: Mouth | None = None) -> AsyncGenerator[Bench]:
     """Open an application with its worker in a folder, on the store at an address or on one of its own."""
     config, mouth = _config(folder, {"store": {"url": store}} if store else {}), mouth or Mouth()
-    async with open_app(config, [mouth], {}, Parts(model=lambda _: InstantModel())) as app, during(app.serve()):
+    async with open_app(config, [mouth], {}, Extensions(model=lambda _: InstantModel())) as app, during(app.serve()):
         yield Bench(app, mouth)

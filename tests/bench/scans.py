@@ -16,8 +16,8 @@ import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
 from channels.markdown import parsed
 from channels.shown import views
-from policy.patterns import BUILT_IN
-from policy.redact import Redactor
+from policy.redaction.patterns import BUILT_IN
+from policy.redaction.redactor import Redactor
 from tests.bench.measure import Row, by_turns, ratio_at_most
 
 _ANSWER_BYTES: Final = 4096

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from redis.asyncio import Redis
 
-from bot.ids import Ids
+from bot.core.ids import Ids
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent, Visibility
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, YieldReason
+from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, YieldReason
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor

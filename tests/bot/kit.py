@@ -23,29 +23,29 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from bot.budget import Budget
-from bot.clock import SystemClock
-from bot.errors import BusyError
-from bot.folds import Folds
+from bot.access.decision_context import Call, DecisionContext
+from bot.app.extensions import Extensions
+from bot.budgets import Budget
+from bot.core.clock import SystemClock
+from bot.core.errors import BusyError
+from bot.core.ids import Ids
+from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
-from bot.ids import Ids
-from bot.parts import Parts
-from bot.rate import RateLimiter
+from bot.history.folds import Folds
 from bot.secrets import Keyring
 from bot.sessions.budgets import Budgets, Shortage, Spent
+from bot.sessions.delegation import Child, Errand
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import Child, Errand
-from bot.sessions.port import SessionStore
-from bot.sessions.values import Status, Turn
-from bot.standing import Call, Standing
+from bot.sessions.models import Status, Turn
+from bot.sessions.ports import SessionStore
 from bot.tools import catalogue
-from bot.tools.base import CONTENT, Arguments, Content, Declared, Result, Scene, Tool
+from bot.tools.base import CONTENT, Arguments, CallFacts, Content, Result, Tool, ToolContext
 from bot.tools.labelled_files import FileRoot
 from bot.turn import OpenTurn
 from channels.base import Audience
 from channels.message import Address
 from policy.decision import Decision, Verdict
-from policy.document import Document, load
+from policy.document.model import Document, load
 from policy.labels import PUBLIC, Label, parse, top
 from policy.request import Destination, Effect, Hook, Role
 from tests.harness import Person, running
@@ -66,7 +66,7 @@ def document(**sections: object) -> Document:
     return load(sections, tools=catalogue.ARGUMENTS)
 
 
-def standing(taint: Label = PUBLIC, **changes: object) -> Standing:
+def standing(taint: Label = PUBLIC, **changes: object) -> DecisionContext:
     """Return where the owner's session at the console stands."""
     facts: dict[str, object] = {
         "sid": "s1",
@@ -82,7 +82,7 @@ def standing(taint: Label = PUBLIC, **changes: object) -> Standing:
         "now": NOW,
         **changes,
     }
-    return Standing(**facts)  # pyright: ignore[reportArgumentType] - as above
+    return DecisionContext(**facts)  # pyright: ignore[reportArgumentType] - as above
 
 
 def call(tool: str, arguments: Mapping[str, JsonValue] | None = None, name: str = "c1") -> Call:
@@ -127,22 +127,22 @@ class Probe:
     """
 
     name: str = "probe"
-    declared: Declared = field(default_factory=Declared)
+    declared: CallFacts = field(default_factory=CallFacts)
     result: Result = field(default_factory=lambda: Result("done"))
     effect: Effect = Effect.READ
     label: Label | None = PUBLIC
     repeatable: bool = True
-    does: Callable[[TextArguments, Scene], Awaitable[Result | None]] | None = None
+    does: Callable[[TextArguments, ToolContext], Awaitable[Result | None]] | None = None
     description: str = "a probe"
     arguments: type[Arguments] = TextArguments
-    ran: list[Scene] = field(default_factory=list[Scene])
+    ran: list[ToolContext] = field(default_factory=list[ToolContext])
     said: list[TextArguments] = field(default_factory=list[TextArguments])
 
-    def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare what the test said."""
         return self.declared
 
-    async def run(self, arguments: TextArguments, scene: Scene) -> Result:
+    async def run(self, arguments: TextArguments, scene: ToolContext) -> Result:
         """Do what the test said."""
         self.ran.append(scene)
         self.said.append(arguments)
@@ -150,13 +150,13 @@ class Probe:
         return self.result if result is None else result
 
 
-def parts(*tools: Tool, model: Model | None = None) -> Parts:
+def parts(*tools: Tool, model: Model | None = None) -> Extensions:
     """Return parts with some tools beside the built-in ones, and a model in the offline one's place."""
 
     def made(_files: FileRoot, _sessions: SessionStore) -> tuple[Tool, ...]:
         return tools
 
-    return Parts(tools=made, model=None if model is None else lambda _: model)
+    return Extensions(tools=made, model=None if model is None else lambda _: model)
 
 
 Reply = str | Sequence[ModelResponsePart] | BaseException
@@ -285,7 +285,7 @@ def folder_of_files(path: Path) -> FileRoot:
     return FileRoot(path / "files", path / "workspaces", TOP)
 
 
-def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
+def scene(taint: Label = PUBLIC, **changes: object) -> ToolContext:
     """Return what a tool is told of a session of the owner's at the console; everything may enter it."""
     facts: dict[str, object] = {
         "sid": "s1",
@@ -308,7 +308,7 @@ def scene(taint: Label = PUBLIC, **changes: object) -> Scene:
         "spawn": nobody_spawns,
         **changes,
     }
-    return Scene(**facts)  # pyright: ignore[reportArgumentType] - as above
+    return ToolContext(**facts)  # pyright: ignore[reportArgumentType] - as above
 
 
 def _anything(_label: Label) -> bool:
@@ -337,13 +337,13 @@ class Uncounted:
         raise AssertionError
 
 
-UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), 0, 0)
+UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), life=0, patience=0)
 
 
 class Childless:
     """Makes no background sessions."""
 
-    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
         raise BusyError
 
 

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.app import App
-from bot.parts import Parts
-from bot.router import Receipt
+from bot.app.app import App
+from bot.app.extensions import Extensions
+from bot.ingress.router import RouterReceipt
 from channels.base import Audience
 from channels.message import Address, Inbound, Outbound, Signal
 from tests.bot.kit import policy
@@ -88,13 +88,13 @@ class People:
     rooms: Rooms
     spoken: int = 0
 
-    async def say(self, who: str, text: str, address: Address = TEAM, **facts: object) -> Receipt:
+    async def say(self, who: str, text: str, address: Address = TEAM, **facts: object) -> RouterReceipt:
         """Say something to the bot and wait until its session rests."""
         receipt = await self.send(who, text, address, **facts)
         await self.settled(address)
         return receipt
 
-    async def send(self, who: str, text: str, address: Address = TEAM, **facts: object) -> Receipt:
+    async def send(self, who: str, text: str, address: Address = TEAM, **facts: object) -> RouterReceipt:
         """Say something to the bot."""
         self.spoken += 1
         given = {"private": address.chat not in self.rooms.readers, **facts}
@@ -108,7 +108,7 @@ class People:
 
 @asynccontextmanager
 async def talking(
-    folder: Path, rooms: Rooms, *, serve: bool = True, parts: Parts | None = None, **sections: object
+    folder: Path, rooms: Rooms, *, serve: bool = True, parts: Extensions | None = None, **sections: object
 ) -> AsyncGenerator[People]:
     """Open an application for people who talk in rooms; `sections` are those of the policy that differ."""
     config = policy(**{"principals": PEOPLE, "channels": CHANNELS, "chats": CHATS, **sections})

@@ -10,22 +10,22 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from bot.agent.models import Asker, ModelError, OverBudgetError
+from bot.admission.attachments import NOT_PAID, NOT_WRITTEN
+from bot.agent.models import ModelClient, ModelError, OverBudgetError
 from bot.agent.providers import Seat
-from bot.budget import AGAIN, NEVER, USED_UP, Budget
+from bot.app.extensions import Extensions
+from bot.budgets import AGAIN, NEVER, USED_UP, Budget
 from bot.commands.usage import NOT_COUNTED
 from bot.config.model import ModelSettings, ProviderSettings
-from bot.endings import DENIED_HERE
-from bot.errors import BusyError
-from bot.ids import Ids
-from bot.intake.files import NOT_PAID, NOT_WRITTEN
-from bot.parts import Parts
+from bot.core.errors import BusyError
+from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
-from bot.sessions.values import Usage, YieldReason
+from bot.sessions.models import Usage, YieldReason
 from bot.store.keys import SPENDING, SPENT
+from bot.worker.finish import DENIED_HERE
 from channels.message import Address
 from policy.labels import PUBLIC
-from tests.bot.intake.courier import OGG, configured, sending
+from tests.bot.admission.courier import OGG, configured, sending
 from tests.bot.kit import Scripted, eventually, parts, policy, standing
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
 from tests.harness import Person, running
@@ -242,7 +242,7 @@ async def test_a_recording_that_has_to_wait_for_others_can_be_sent_again(tmp_pat
         config = configured(blocks, transcribers={"scribe": {"clearance": "PUBLIC~"}})
         async with sending(tmp_path, config) as ann:
             elsewhere, limits = Spender("mel", "", PUBLIC), Budgets(all=100_000)
-            assert await ann.app.store.reserve_tokens("x", elsewhere, 99_990, limits, 60_000) is None
+            assert await ann.app.store.reserve_tokens("x", elsewhere, 99_990, budgets=limits, life=60_000) is None
             told, ended = await ann.sends(("a.ogg", OGG))
             assert NOT_WRITTEN in told
             assert ended == str(BusyError())
@@ -275,7 +275,7 @@ async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget
     blocks = {"limits": {"daily_tokens": 20_000}, "model": {"answer_seconds": 1}}
     async with talking(tmp_path, team("ann"), blocks=blocks) as people:
         store, home, elsewhere = people.app.store, Address("room", "ann"), Spender("mel", "", PUBLIC)
-        assert await store.reserve_tokens("x", elsewhere, 19_000, Budgets(all=20_000), 60_000) is None
+        assert await store.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
         begun = time.monotonic()
         await people.say("ann", "hello", home)
         # The time that a model has bounds the wait for it.
@@ -291,7 +291,7 @@ async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget
 async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path) -> None:
     async with running(tmp_path, limited(daily_tokens=20_000)) as owner:
         store, elsewhere = owner.app.store, Spender("mel", "", PUBLIC)
-        assert await store.reserve_tokens("x", elsewhere, 19_000, Budgets(all=20_000), 60_000) is None
+        assert await store.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
         await owner.say("hello", wait=False)
 
         async def thinks() -> bool:
@@ -310,9 +310,9 @@ async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path
 
 async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), 60_000, 0)
+        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), life=60_000, patience=0)
         broken = Scripted(OSError("hunter2"), "hi")
-        asker = Asker(ModelSettings(retries=1), budget)
+        asker = ModelClient(ModelSettings(retries=1), budget)
         prompt: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("hello")])]
         nothing = ModelRequestParameters()
         seat = Seat("scripted:x", broken, ProviderSettings(output_tokens=6000))
@@ -325,7 +325,7 @@ async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked
         assert 6000 < spent.tokens < 6100
         # A request that was refused unread costs nothing.
         with pytest.raises(ModelError, match="429"):
-            await Asker(ModelSettings(retries=0), budget).ask(
+            await ModelClient(ModelSettings(retries=0), budget).ask(
                 standing(),
                 Seat("scripted:x", Scripted(ModelHTTPError(429, "m", None)), ProviderSettings(output_tokens=10)),
                 prompt,
@@ -340,6 +340,6 @@ async def test_beyond_a_budget_no_fall_back_is_asked(tmp_path: Path) -> None:
         models={name: {"clearance": "top"} for name in models},
         blocks={"model": {"name": "scripted:a", "fallback": ["scripted:b"]}, "limits": {"daily_tokens": 1000}},
     )
-    async with running(tmp_path, config, parts=Parts(model=models.__getitem__)) as owner:
+    async with running(tmp_path, config, parts=Extensions(model=models.__getitem__)) as owner:
         assert NEVER in await owner.say("hello")
         assert [model.asked for model in models.values()] == [[], []]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App, open_app
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.access.labelling import CONFIGURED
+from bot.app.app import App, open_app
 from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.doctor import NOTHING
 from bot.config.load import load_config
-from bot.health import model, tools
-from bot.labelling import CONFIGURED
+from bot.diagnostics import model, tools
 from bot.tools.catalogue import NAMES
 from channels.console import Console
 from channels.slack.manifest import SCOPES

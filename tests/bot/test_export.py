@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.access.decision_context import DecisionContext
 from bot.commands import exports as command
 from bot.commands.sessions import NOTHING_SAID
-from bot.sessions.exports import Entry, Header, Whole, Wrong, sealed, verified
-from bot.standing import Standing
+from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport, sealed, verified
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
@@ -22,7 +22,7 @@ SECRET = "ghp_" + "a1B2" * 9
 FILE = sealed(
     KEY,
     Header("s1", 2, parse("INTERNAL{hr}"), 7),
-    [Entry(n, n * 10, "owner", "user.message", PUBLIC, {"text": f"line\n{n} \u2028ä"}) for n in (1, 2, 4)],
+    [ExportEntry(n, n * 10, "owner", "user.message", PUBLIC, {"text": f"line\n{n} \u2028ä"}) for n in (1, 2, 4)],
 ).encode("ascii")
 LINES = FILE.splitlines(keepends=True)
 
@@ -44,14 +44,14 @@ def test_an_export_is_a_header_its_entries_and_a_signature() -> None:
     # Not by the audit key itself: no line may ever stand for a record of the audit.
     unsigned = LINES[0][: LINES[0].index(b',"mac"')]
     assert head["mac"] != urlsafe_b64encode(hmac.digest(KEY, unsigned, "sha256")).rstrip(b"=").decode()
-    assert verified(KEY, FILE) == verified(KEY, FILE.removesuffix(b"\n")) == Whole("s1", 3)
+    assert verified(KEY, FILE) == verified(KEY, FILE.removesuffix(b"\n")) == VerifiedExport("s1", 3)
 
 
 def test_every_changed_byte_shows_in_its_line() -> None:
     for place, byte in enumerate(FILE[:-1]):
         changed = FILE[:place] + bytes([byte ^ 1]) + FILE[place + 1 :]
         found = verified(KEY, changed)
-        assert isinstance(found, Wrong), place
+        assert isinstance(found, BrokenExport), place
         assert found.line == FILE[:place].count(b"\n") + 1, place
 
 
@@ -73,15 +73,15 @@ def test_every_changed_byte_shows_in_its_line() -> None:
 )
 def test_a_cut_reordered_or_extended_file_shows(lines: list[bytes], line: int, told: str) -> None:
     found = verified(KEY, b"".join(lines))
-    assert isinstance(found, Wrong)
+    assert isinstance(found, BrokenExport)
     assert (found.line, found.reason[: len(told)]) == (line, told)
 
 
 def test_a_file_of_another_installation_is_none_of_ours() -> None:
-    assert isinstance(verified(b"K" * 32, FILE), Wrong)
+    assert isinstance(verified(b"K" * 32, FILE), BrokenExport)
     # The macs alone are no signature: whoever knew that key only could not pass a shorter file for whole.
     mac = json.loads(LINES[3])["mac"]
-    assert isinstance(verified(KEY, b"".join(LINES[:4]) + b'{"signature":"' + mac.encode() + b'"}\n'), Wrong)
+    assert isinstance(verified(KEY, b"".join(LINES[:4]) + b'{"signature":"' + mac.encode() + b'"}\n'), BrokenExport)
 
 
 def file_in(shown: str) -> list[dict[str, object]]:
@@ -102,7 +102,7 @@ async def test_a_person_is_shown_a_signed_copy_and_its_decision_is_audited(tmp_p
         await owner.say(bang("message", channel="console", recipient="nobody", text=SECRET))
         shown = await owner.say("/export")
         head, *entries, _signature = file_in(shown)
-        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), Whole)
+        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), VerifiedExport)
         assert (head["session"], head["generation"], head["lines"]) == (owner.sid, 2, len(entries))
         assert [entry["type"] for entry in entries if entry["type"] == "user.message"] == ["user.message"] * 2
         assert "an old generation" not in shown
@@ -141,7 +141,7 @@ async def test_what_a_rule_replaces_is_replaced_before_it_is_signed(tmp_path: Pa
         shown = await owner.say("/export")
         assert "536-90-4399" not in shown
         assert "[redacted: us-ssn]" in shown
-        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), Whole)
+        assert isinstance(owner.app.exporter.verified(bytes_in(shown)), VerifiedExport)
 
 
 @pytest.mark.anyio
@@ -193,7 +193,7 @@ async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path
     async with running(tmp_path) as owner:
         await owner.say(bang("current_time"))
         app = owner.app
-        here = Standing(
+        here = DecisionContext(
             sid="",
             generation=0,
             turn="",
@@ -211,7 +211,7 @@ async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path
             made = await app.exporter.export(here, state, operator=operator)
             assert made.text is not None
             assert ("agent.thinking" in made.text) is operator
-            assert isinstance(app.exporter.verified(made.text.encode()), Whole)
+            assert isinstance(app.exporter.verified(made.text.encode()), VerifiedExport)
 
 
 @pytest.mark.anyio

@@ -9,14 +9,14 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
+from bot.access.authorize import Caller, Ingress
+from bot.access.labelling import CONFIGURED
 from bot.agent.models import ModelError
-from bot.app import App
-from bot.authorize import Caller, Ingress
+from bot.app.app import App
 from bot.commands import table
 from bot.commands.doctor import NOTHING
+from bot.core.logs import bound
 from bot.failures import HOUR, Failures
-from bot.labelling import CONFIGURED
-from bot.logs import bound
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 from tests.bot.clock import Clock

@@ -12,17 +12,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bot.app import open_app
+from bot.app.app import open_app
+from bot.app.extensions import Extensions
 from bot.config.load import load_config
-from bot.lease import LeaseKeeper
-from bot.parts import Parts
-from bot.router import NOT_SERVING
+from bot.ingress.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType
 from bot.store.keys import POLICY
 from bot.store.redis_store import RedisStore
 from bot.tools import catalogue
 from bot.turn import OpenTurn
+from bot.worker.lease import LeaseKeeper
 from channels.console import Console
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, bang, by_hand, eventually, parts
@@ -89,7 +89,7 @@ async def drop_head(store: RedisStore) -> None:
 
 @asynccontextmanager
 async def process(
-    folder: Path, name: str, config: str, made: Parts | None = None, *, embedded: bool = False
+    folder: Path, name: str, config: str, made: Extensions | None = None, *, embedded: bool = False
 ) -> AsyncGenerator[Process]:
     """Serve one data directory by a file of one's own."""
     path = write(folder, name, config)
@@ -100,7 +100,7 @@ async def process(
     async def tell(line: str) -> None:
         told.append(line)
 
-    async with open_app(settings, [Console(output)], {}, made or Parts()) as app:
+    async with open_app(settings, [Console(output)], {}, made or Extensions()) as app:
         serving = asyncio.create_task(app.serve(tell))
         try:
 

@@ -7,9 +7,8 @@ from typing import Final
 
 import pytest
 
-from bot.gate.decisions import NOT_KNOWN
-from bot.sessions.events import Event, EventType
-from bot.sessions.json import JsonObject
+from bot.gate.requests import NOT_KNOWN
+from bot.sessions.events import Event, EventType, JsonObject
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, eventually, parts, proposed

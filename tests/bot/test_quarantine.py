@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from bot.audit.visibility import AuditTrail
 from bot.cli.doctor import doctor
 from bot.cli.sessions import list_sessions, release_session
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.courier import Courier
-from bot.errors import UNREADABLE, OperatorError, SchemaError
+from bot.core.errors import UNREADABLE, OperatorError, SchemaError
+from bot.delivery.relay import Relay
 from bot.quarantine import QUARANTINED
+from bot.sessions.audit import AuditRecord
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.quarantine import Doing, Quarantined
-from bot.sessions.records import AuditRecord
-from bot.sessions.values import NewItem
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Doing, Quarantined
 from bot.store.keys import RECENT, session_keys
 from bot.tools import catalogue
-from bot.trail import Trail
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
@@ -113,7 +113,7 @@ async def test_the_row_of_a_session_that_can_be_read_has_its_label(tmp_path: Pat
     async with running(tmp_path, serve=False) as owner:
         sid = await accepted(owner, "d1")
         await owner.app.quarantine.put(sid, Doing.WORK, SchemaError("x"))
-        trail = Trail(owner.app.store, owner.app.chains, lambda: owner.app.config.policy.top)
+        trail = AuditTrail(owner.app.store, owner.app.chains, lambda: owner.app.config.policy.top)
 
         async def kinds() -> set[str]:
             return {told.record.kind async for told in trail.rows("audit", PUBLIC)}
@@ -217,7 +217,7 @@ async def test_a_courier_goes_on_beside_a_session_that_cannot_be_worked(tmp_path
         bad = owner.app.session_id(SIDE)
         await owner.app.store._link.commands(("HSET", session_keys(bad).outbox, "broken", "x"))
         app = owner.app
-        courier = Courier(
+        courier = Relay(
             wake=app.store,
             outbox=app.outbox,
             copies=app.copies,

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.config.references import references
 from bot.config.secrets import SecretSettings
-from bot.errors import ConfigError, OperatorError
-from bot.parts import Parts
-from bot.secrets import SHORTEST, Held, Keyring
+from bot.core.errors import ConfigError, OperatorError
+from bot.secrets import SHORTEST, GrantedSecret, Keyring
 from bot.sessions.events import EventType
-from bot.tools.base import Declared, Result, Scene
+from bot.tools.base import CallFacts, Result, ToolContext
 from bot.tools.catalogue import NAMES
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC
@@ -44,7 +44,7 @@ TRACE = "ü<b>_x*_y"
 """A part of it that looks the same in whatever Python or JSON shows of a text."""
 
 HOST = "api.example.com"
-RING = Keyring({"weather": Held(VALUE, frozenset({"probe"}), frozenset({HOST}))})
+RING = Keyring({"weather": GrantedSecret(VALUE, frozenset({"probe"}), frozenset({HOST}))})
 
 
 def load(folder: Path, environment: dict[str, str] | None = None, **entry: object) -> Keyring:
@@ -176,7 +176,7 @@ def test_an_echo_is_scrubbed_in_every_usual_form(form: str) -> None:
 @given(st.text(max_size=9), st.text(max_size=9), st.text(min_size=SHORTEST, max_size=40))
 def test_a_value_within_a_longer_base64_is_scrubbed(before: str, behind: str, value: str) -> None:
     raw = value.encode("utf-8", "surrogatepass")
-    ring = Keyring({"weather": Held(raw.decode("utf-8", "surrogateescape"), frozenset(), frozenset())})
+    ring = Keyring({"weather": GrantedSecret(raw.decode("utf-8", "surrogateescape"), frozenset(), frozenset())})
     written = base64.b64encode(
         before.encode("utf-8", "surrogatepass") + raw + behind.encode("utf-8", "surrogatepass")
     ).decode()
@@ -184,8 +184,8 @@ def test_a_value_within_a_longer_base64_is_scrubbed(before: str, behind: str, va
 
 
 def test_the_longer_of_two_secrets_is_scrubbed_whole() -> None:
-    def held(value: str) -> Held:
-        return Held(value, frozenset(), frozenset())
+    def held(value: str) -> GrantedSecret:
+        return GrantedSecret(value, frozenset(), frozenset())
 
     ring = Keyring({"short": held("abcdefgh"), "long": held("abcdefghijkl")})
     assert ring.scrub("abcdefghijkl abcdefgh") == "[secret: long] [secret: short]"
@@ -193,7 +193,9 @@ def test_the_longer_of_two_secrets_is_scrubbed_whole() -> None:
 
 @given(st.lists(st.sampled_from(["aaaa", "abba", "a", "b", " "]), max_size=9).map("".join), st.integers(0, 20))
 def test_what_is_cut_is_scrubbed_as_the_whole_is(text: str, most: int) -> None:
-    ring = Keyring({"one": Held("aaaa", frozenset(), frozenset()), "two": Held("abba", frozenset(), frozenset())})
+    ring = Keyring(
+        {"one": GrantedSecret("aaaa", frozenset(), frozenset()), "two": GrantedSecret("abba", frozenset(), frozenset())}
+    )
     cut = ring.scrub(text, most)
     assert ring.scrub(text).startswith(cut)
     assert ring.scrub(text[: most + ring.longest], most) == cut
@@ -206,7 +208,7 @@ def test_without_secrets_nothing_is_scrubbed() -> None:
 
 
 def test_a_secret_does_not_show_itself() -> None:
-    assert TRACE not in repr(Held(VALUE, frozenset(), frozenset()))
+    assert TRACE not in repr(GrantedSecret(VALUE, frozenset(), frozenset()))
 
 
 # --- through the gate ------------------------------------------------------------------------------
@@ -215,13 +217,13 @@ def test_a_secret_does_not_show_itself() -> None:
 def user(host: str = HOST, *, echo: bool = True) -> Probe:
     """Return a tool that uses the secrets its text refers to for a host, and says what it used."""
 
-    async def use(arguments: TextArguments, scene: Scene) -> Result:
+    async def use(arguments: TextArguments, scene: ToolContext) -> Result:
         filled = await scene.reveal(arguments.text, host)
         if filled is None:
             return Result("not revealed", failed=True)
         return Result(f"sent {filled}" if echo else str(len(filled)))
 
-    return Probe(declared=Declared(secrets=(("weather", HOST),)), does=use)
+    return Probe(declared=CallFacts(secrets=(("weather", HOST),)), does=use)
 
 
 CONFIG = {"secrets": {"weather": {"file": "key.txt", "tools": ["read_file"], "hosts": [HOST]}}}
@@ -232,7 +234,7 @@ def config(folder: Path, **policies: object) -> str:
     return json.dumps({**CONFIG, "policy": policies})
 
 
-def parts_of(probe: Probe) -> Parts:
+def parts_of(probe: Probe) -> Extensions:
     probe.name = "read_file"  # the configuration knows the built-in names alone
     return parts(probe)
 
@@ -258,7 +260,7 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
 async def test_the_decision_is_in_the_audit_before_the_value_is_given(tmp_path: Path) -> None:
     probe = user()
 
-    async def look(arguments: TextArguments, scene: Scene) -> Result:
+    async def look(arguments: TextArguments, scene: ToolContext) -> Result:
         before = [record async for record in owner.app.chains.records(owner.sid)]
         assert not any(row.body.get("hook") == "SECRET_ACCESS" for row in before)
         filled = await scene.reveal(arguments.text, HOST)
@@ -296,7 +298,7 @@ async def test_a_secret_that_is_not_granted_is_as_one_that_does_not_exist() -> N
     told = list[str]()
     for name in ("weather", "whatever"):
         probe = user()
-        probe.declared = Declared(secrets=((name, "evil.example"),))
+        probe.declared = CallFacts(secrets=((name, "evil.example"),))
         decision = gate([probe], keyring=RING).prepare(standing(), call("probe")).decision
         assert blocked_by(decision) == {"secret_is_granted"}
         told.append(gate([probe]).explained(decision, PUBLIC, "probe"))
@@ -306,10 +308,10 @@ async def test_a_secret_that_is_not_granted_is_as_one_that_does_not_exist() -> N
 
 @pytest.mark.anyio
 async def test_nothing_is_revealed_to_a_call_that_is_only_declared() -> None:
-    scenes = list[Scene]()
+    scenes = list[ToolContext]()
 
     class Peeping(Probe):
-        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:
+        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:
             scenes.append(scene)
             return super().declare(arguments, scene)
 
@@ -319,7 +321,7 @@ async def test_nothing_is_revealed_to_a_call_that_is_only_declared() -> None:
 
 @pytest.mark.anyio
 async def test_what_fails_with_a_value_in_its_words_shows_none(tmp_path: Path) -> None:
-    async def fail(arguments: TextArguments, scene: Scene) -> Result:
+    async def fail(arguments: TextArguments, scene: ToolContext) -> Result:
         raise RuntimeError(await scene.reveal(arguments.text, HOST))
 
     probe = user()
@@ -367,10 +369,10 @@ async def test_a_call_goes_on_only_to_what_reads_no_more_than_it_said() -> None:
     answers = list[bool]()
 
     class Led(Probe):
-        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-            return Declared(result=CONFIDENTIAL if arguments.text == "high" else PUBLIC)
+        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+            return CallFacts(result=CONFIDENTIAL if arguments.text == "high" else PUBLIC)
 
-        async def run(self, arguments: TextArguments, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
+        async def run(self, arguments: TextArguments, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
             answers.extend([await scene.onward({"text": "low"}), await scene.onward({"text": "high"})])
             return Result("led")
 

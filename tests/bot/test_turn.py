@@ -10,14 +10,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from bot import events
-from bot.errors import LeaseLostError, ResetError
-from bot.ids import Ids
-from bot.lease import LeaseKeeper
+from bot.access.decision_context import Call
+from bot.core.errors import LeaseLostError, ResetError
+from bot.core.ids import Ids
+from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.port import SessionStore
-from bot.standing import Call
+from bot.sessions.ports import SessionStore
 from bot.turn import OpenTurn, StopRequestedError
+from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, by_hand, policy
 from tests.harness import Person, running
@@ -30,7 +30,7 @@ def said(text: str, where: object = HOME) -> NewDelivery:
 
 
 async def kept_and_waiting(turn: OpenTurn) -> None:
-    await turn.write(events=(events.user_message(turn.standing, "owner", "kept", PUBLIC),))
+    await turn.write(events=(event_log.user_message(turn.standing, "owner", "kept", label=PUBLIC),))
     await anyio.sleep(60)
 
 
@@ -41,9 +41,9 @@ def interrupted_and_broken(turn: OpenTurn) -> None:
 
 async def test_what_is_noted_is_written_first_and_once(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        turn.note(events.user_message(turn.standing, "owner", "first", INTERNAL))
-        await turn.write(events=(events.user_message(turn.standing, "owner", "second", PUBLIC),))
-        await turn.write(events=(events.user_message(turn.standing, "owner", "third", CONFIDENTIAL),))
+        turn.note(event_log.user_message(turn.standing, "owner", "first", label=INTERNAL))
+        await turn.write(events=(event_log.user_message(turn.standing, "owner", "second", label=PUBLIC),))
+        await turn.write(events=(event_log.user_message(turn.standing, "owner", "third", label=CONFIDENTIAL),))
         texts = [event.body["text"] for event in await owner.events() if "text" in event.body]
         assert texts == ["first", "second", "third"]
         assert turn.standing.taint == CONFIDENTIAL
@@ -87,7 +87,11 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
         turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
         await owner.app.store.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
-            await turn.write(events=(events.tool_result(turn.standing, "told", "current_time", "noon", "ok", PUBLIC),))
+            await turn.write(
+                events=(
+                    event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC),
+                )
+            )
         assert list(turn.open_calls) == ["open"]
         await turn.end()
 
@@ -118,7 +122,7 @@ async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
         await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
         before = await owner.events()
         with pytest.raises(ResetError), turn.interruptible():
-            await turn.write(events=(events.user_message(turn.standing, "owner", "late", CONFIDENTIAL),))
+            await turn.write(events=(event_log.user_message(turn.standing, "owner", "late", label=CONFIDENTIAL),))
         assert await owner.events() == before
         assert (await owner.state()).taint == PUBLIC
 
@@ -145,7 +149,7 @@ async def test_decisions_and_writes_go_one_at_a_time(tmp_path: Path) -> None:
         async def raise_to(label: Label, name: str) -> None:
             async with turn.lock:
                 before = turn.standing.taint
-                await turn.write(events=(events.user_message(turn.standing, "owner", name, label),))
+                await turn.write(events=(event_log.user_message(turn.standing, "owner", name, label=label),))
                 assert turn.standing.taint == before.join(label)
 
         async with asyncio.TaskGroup() as tasks:

@@ -14,7 +14,7 @@ from channels.markdown import LONGEST, parsed
 from channels.shown import views
 from channels.slack.render import render as slack
 from channels.telegram.render import render as telegram
-from policy.folding import folded
+from policy.redaction.folding import folded
 from tests.channels.hostile import REPEATED
 
 MARKS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.health import channel
-from bot.labelling import CONFIGURED
+from bot.access.labelling import CONFIGURED
+from bot.diagnostics import channel
 from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
 from channels.message import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
 from tests.channels.contract import ChannelContract, Stage, until

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from bot.agent.models import toolset
 from bot.agent.window import estimated
-from bot.app import App, open_app
-from bot.audit import Intact
-from bot.errors import BusyError
+from bot.app.app import App, open_app
+from bot.audit.chain import Intact
+from bot.core.errors import BusyError
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import SESSION
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import ItemStatus, SessionState, Status
+from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.models import SessionState, Status
 from bot.store.keys import STATES, sid_of
 from bot.store.scripts import Script, load_scripts
 from channels.console import Console

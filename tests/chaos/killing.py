@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
-from bot.app import App, open_app
-from bot.audit import Intact
-from bot.errors import StoreError
+from bot.app.app import App, open_app
+from bot.audit.chain import Intact
+from bot.core.errors import StoreError
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import ItemStatus, SessionState, Status
+from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.models import SessionState, Status
 from bot.store.keys import session_keys
 from channels.console import REPEATED, Console
 from channels.message import Inbound

@@ -16,7 +16,7 @@ from tests.chaos.worker import serve
 
 def main(folder: Path, url: str) -> None:
     """Make workers until standard input ends."""
-    for name in ("bot.worker", "bot.agent.thinking", "bot.store.redis_store"):
+    for name in ("bot.worker.worker", "bot.agent.thinking", "bot.store.redis_store"):
         import_module(name)
     # Whoever was killed leaves nothing behind that somebody must wait for.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

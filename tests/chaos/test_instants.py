@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sessions.queueing import QueueMode
+from bot.sessions.inbox import QueueMode
 from tests.chaos.instants import (
     Installation,
     compacted,

@@ -16,12 +16,12 @@ from typing import Final
 
 import pytest
 
-from bot.app import App, open_app
-from bot.audit import Intact
+from bot.app.app import App, open_app
+from bot.audit.chain import Intact
 from bot.config.load import load_config
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.values import Status
+from bot.sessions.models import Status
 from bot.tools import catalogue
 from channels.telegram.letter import REPEATED
 from tests.journeys.machine import Machine, Process

@@ -4,12 +4,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from bot.app import open_app
+from bot.app.app import open_app
+from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.parts import Parts
 from bot.tools import catalogue
-from bot.tools.base import Arguments, Declared, Result, Scene
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext
 from channels.console import Console
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -35,10 +35,10 @@ class Step:
     repeatable = True
     arguments = StepArguments
 
-    def declare(self, arguments: StepArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-        return Declared()
+    def declare(self, arguments: StepArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        return CallFacts()
 
-    async def run(self, arguments: StepArguments, scene: Scene) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: StepArguments, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
         await asyncio.sleep(_PAUSE)
         return Result(arguments.say, parse(arguments.label))
 
@@ -54,9 +54,9 @@ def settings(folder: Path, url: str = "") -> Config:
     return load_config(folder / "config.yaml", where, (*catalogue.NAMES, Step.name))
 
 
-def parts() -> Parts:
+def parts() -> Extensions:
     """Return what is put beside the built-in tools."""
-    return Parts(tools=lambda _files, _sessions: (Step(),))
+    return Extensions(tools=lambda _files, _sessions: (Step(),))
 
 
 async def serve(folder: Path, url: str = "") -> None:

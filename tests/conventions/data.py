@@ -20,14 +20,16 @@ class Reserved:
 
 
 RESERVED: Final = (
-    Reserved("policy.labels.Label", ("policy", "bot.labelling"), "labels are made by configuration and runtime facts"),
+    Reserved(
+        "policy.labels.Label", ("policy", "bot.access.labelling"), "labels are made by configuration and runtime facts"
+    ),
     Reserved(
         "policy.labels.parse",
         (
-            *("policy", "bot.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
+            *("policy", "bot.access.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
             # these read labels they wrote themselves: beside files, of what is held in the log, in the audit, of
             # what failed in another process
-            *("bot.tools.labelled_files", "bot.events", "bot.trail", "bot.failures"),
+            *("bot.tools.labelled_files", "bot.history.event_log", "bot.audit.visibility", "bot.failures"),
         ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),
@@ -51,7 +53,7 @@ class Site:
 
 
 SITES: Final = (
-    Site("decide", "bot.gate.decisions"),
+    Site("decide", "bot.gate.requests"),
     # the tool port's `run`; a new receiver of that name is either harmless and listed, or a way round the gate
     Site(
         "run",
@@ -60,8 +62,8 @@ SITES: Final = (
         apart_from=("policy", "channels", "bot.store", "bot.cli", "bot.__main__"),
     ),
     # an MCP server is sent messages of its protocol, by a tool that the gate runs
-    Site("send", "bot.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels")),
-    Site("preview", "bot.preview", frozenset({"outbox"}), apart_from=("policy", "channels")),
+    Site("send", "bot.delivery.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels")),
+    Site("preview", "bot.delivery.previews", frozenset({"outbox"}), apart_from=("policy", "channels")),
     Site("mint_child", "bot.gate"),
 )
 

@@ -69,7 +69,7 @@ def reserved_names(modules: tuple[Module, ...]) -> Iterator[Finding]:
         for reserved in RESERVED:
             if not module.within(reserved.modules):
                 yield from _uses(module, reserved)
-        if not module.within(("policy", "bot.labelling")):
+        if not module.within(("policy", "bot.access.labelling")):
             yield from _label_copies(module)
 
 

@@ -19,7 +19,7 @@ from bot.cli.cases import read_cases
 from bot.cli.main import app, audit_app, policy_app, sessions_app, slack_app
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
-from bot.errors import ConfigError
+from bot.core.errors import ConfigError
 from bot.tools.catalogue import ARGUMENTS, NAMES
 from channels.slack.manifest import COMMAND as ON_SLACK
 from tests.conventions.documents import (

@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Path:
 def sketch(tmp_path: Path) -> Path:
     """A copy of what the house rules name, and of nothing else: a rule looks at every module anew."""
     named = [*(each.name.rpartition(".")[0] for each in RESERVED), *(site.module for site in SITES)]
-    for module in (*named, "bot.errors", "bot.sessions.values", "bot.tools.base", "channels.console"):
+    for module in (*named, "bot.core.errors", "bot.sessions.models", "bot.tools.base", "channels.console"):
         source = ROOT.joinpath(*module.split("."))
         for path in source.glob("*.py") if source.is_dir() else [source.with_suffix(".py")]:
             copy = tmp_path / path.relative_to(ROOT)
@@ -90,7 +90,7 @@ def reserved() -> Iterator[Import]:
         outsider = (parser[section].get("within") or "bot").split()[0]
         for name in listed(contract, "modules"):
             module = name.strip("()").replace("*", "planted")
-            yield Import(contract, f"{outsider}.errors", module)
+            yield Import(contract, "bot.core.errors" if outsider == "bot" else f"{outsider}.errors", module)
 
 
 FORBIDDEN = [
@@ -99,31 +99,31 @@ FORBIDDEN = [
 HAND_WRITTEN = [
     *(
         Import("channels-know-nobody", "channels.base", name)
-        for name in ("bot.errors", "policy.labels", "redis.asyncio")
+        for name in ("bot.core.errors", "policy.labels", "redis.asyncio")
     ),
     Import("channels-layers", "channels.console", "channels.telegram.wire"),
     Import("channels-layers", "channels.telegram.wire", "channels.slack.wire"),
     Import("channels-layers", "channels.base", "channels.console"),
-    Import("channels-console", "bot.outbox", "channels.console"),
+    Import("channels-console", "bot.delivery.outbox", "channels.console"),
     Import("channels-adapters", "bot.cli.chat", "channels.telegram.adapter"),
-    Import("policy-engine", "bot.app", "policy.engine"),
-    Import("policy-engine", "bot.worker", "policy.engine"),
+    Import("policy-engine", "bot.app.app", "policy.engine"),
+    Import("policy-engine", "bot.worker.worker", "policy.engine"),
     Import("policy-engine", "bot.gate.gate", "policy.engine"),
     Import("policy-pydantic", "policy.rules", "pydantic"),
     Import("policy-patterns", "policy.rules", "re2"),
     Import("policy-conditions", "policy.rules", "cel"),
-    Import("policy-validators", "policy.redact", "stdnum.us.ssn"),
+    Import("policy-validators", "policy.redaction.redactor", "stdnum.us.ssn"),
     Import("policy-validators", "bot.tools.planted", "phonenumbers"),
-    Import("bot-store", "bot.worker", "bot.store.planted"),
+    Import("bot-store", "bot.worker.worker", "bot.store.planted"),
     Import("bot-store", "bot.cli.chat", "bot.store"),
-    Import("redis", "bot.app", "redis.asyncio"),
-    Import("bot-layers", "bot.errors", "bot.app"),
+    Import("redis", "bot.app.app", "redis.asyncio"),
+    Import("bot-layers", "bot.core.errors", "bot.app.app"),
     Import("bot-layers", "bot.tools.planted", "bot.gate"),
     Import("bot-layers", "bot.gate", "bot.agent.planted"),
-    Import("bot-layers", "bot.agent.planted", "bot.worker"),
-    Import("bot-layers", "bot.sessions.values", "bot.labelling"),
-    Import("bot-layers", "bot.worker", "bot.app"),
-    Import("no-cycles", "bot.router", "bot.worker", (("bot.worker", "import bot.router"),)),
+    Import("bot-layers", "bot.agent.planted", "bot.worker.worker"),
+    Import("bot-layers", "bot.sessions.models", "bot.access.labelling"),
+    Import("bot-layers", "bot.worker.worker", "bot.app.app"),
+    Import("no-cycles", "bot.turn", "bot.diagnostics", (("bot.diagnostics", "import bot.turn"),)),
     Import("no-cycles", "policy.errors", "policy.labels", (("policy.labels", "import policy.errors"),)),
     Import("no-cycles", "channels.message", "channels.base", (("channels.base", "import channels.message"),)),
 ]
@@ -215,8 +215,8 @@ BREACHES = [
     Breach("empty_package", "policy", "from policy.engine import Engine"),
     Breach("empty_package", "channels", "from channels.console import Console"),
     Breach("empty_package", "bot.tools", "def __getattr__(name): ..."),
-    Breach("named_by_owner", "bot.planted", "from bot.sessions.values import Label"),
-    Breach("named_by_owner", "bot.planted", "from bot.sessions import values\nvalues.Label"),
+    Breach("named_by_owner", "bot.planted", "from bot.sessions.models import Label"),
+    Breach("named_by_owner", "bot.planted", "from bot.sessions import models\nmodels.Label"),
     Breach("reserved_names", "bot.planted", f"{LABEL}\nlabel = Label(Level.PUBLIC)"),
     Breach("reserved_names", "bot.planted", "import policy.labels\npolicy.labels.Label(0)"),
     Breach("reserved_names", "bot.planted", "from policy import labels as l\nl.Label(0)"),
@@ -274,11 +274,11 @@ def test_every_rule_and_reserved_name_has_a_breach() -> None:
 
 
 def test_harmless_code_is_no_breach(sketch: Path) -> None:
-    plant(sketch, "bot.errors", "")
+    plant(sketch, "bot.core.errors", "")
     before = findings(sketch)
     plant(
         sketch,
-        "bot.errors",
+        "bot.core.errors",
         "from collections.abc import Callable, Mapping\nimport asyncio\nfrom policy.labels import Label\n"
         "KNOWN: Mapping[str, int] = {'a': 1}\nNAMES = frozenset({'a'})\n"
         "Test = Callable[[Label], bool]\n"

@@ -44,8 +44,8 @@ class Threshold:
 THRESHOLDS: Final = (
     Threshold("policy/*", 100),
     Threshold("bot/gate*", 100),
-    Threshold("bot/labelling.py", 100),
-    Threshold("bot/authorize.py", 100),
+    Threshold("bot/access/labelling.py", 100),
+    Threshold("bot/access/authorize.py", 100),
     Threshold("channels/leaves.py", 100),
     Threshold("channels/markdown.py", 100),
     Threshold("channels/*/render.py", 100),

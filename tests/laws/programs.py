@@ -40,15 +40,15 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
+from bot.access.authorize import Caller, Ingress
 from bot.agent.offline import OfflineModel
-from bot.app import App
-from bot.authorize import Caller, Ingress
+from bot.app.app import App
+from bot.app.first_run import FILES
 from bot.commands import table
-from bot.lease import LeaseKeeper
-from bot.seed import FILES
 from bot.sessions.events import Event, EventType
-from bot.sessions.values import SessionState
+from bot.sessions.models import SessionState
 from bot.store.keys import READY, session_keys
+from bot.worker.lease import LeaseKeeper
 from channels.message import Address
 from policy.labels import PUBLIC
 from policy.request import Role
@@ -57,7 +57,7 @@ from tests.harness import HOME, Person, running
 from tests.store.world import command
 
 if TYPE_CHECKING:
-    from bot.worker import Worker
+    from bot.worker.worker import Worker
 
 HIDDEN: Final = "drawer/secret.md"
 """The file that holds the secret, in a folder of CONFIDENTIAL."""

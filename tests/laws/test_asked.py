@@ -26,8 +26,8 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.sessions.approvals import Approval
 from bot.sessions.events import EventType
-from bot.sessions.values import SessionState
-from bot.tools.base import Declared, Result
+from bot.sessions.models import SessionState
+from bot.tools.base import CallFacts, Result
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, eventually, parts, policy, proposed
@@ -130,15 +130,15 @@ async def test_people_approve_what_they_were_shown(tmp_path: Path) -> None:
     for number, (result, paid) in enumerate(((Result("x", CONFIDENTIAL), 1), (_WORLDS[0], 0), (_WORLDS[1], 0))):
         folder = tmp_path / str(number)
         folder.mkdir()
-        pay = Probe("pay", Declared(clearance=TOP, consequential=True), Result("done"), Effect.SEND)
+        pay = Probe("pay", CallFacts(clearance=TOP, consequential=True), Result("done"), Effect.SEND)
         await _told(result, _Mind(1, background=False), "approve", folder, pay)
         assert len(pay.ran) == paid
 
 
 async def _told(result: Result, mind: _Mind, answer: str, folder: Path | None = None, pay: Probe | None = None) -> str:
     """Return all that models read where a text is held and passed on, and people answer so."""
-    probe = Probe(declared=Declared(result=PUBLIC), result=result)
-    pay = pay or Probe("pay", Declared(clearance=TOP, consequential=True), Result("done"), Effect.SEND)
+    probe = Probe(declared=CallFacts(result=PUBLIC), result=result)
+    pay = pay or Probe("pay", CallFacts(clearance=TOP, consequential=True), Result("done"), Effect.SEND)
     with TemporaryDirectory() as place:
         made = parts(probe, pay, model=mind)
         async with running(folder or Path(place), _CONFIG, parts=made) as owner:

@@ -13,19 +13,22 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.bounded import millibits
+from bot.delegation.structured_result import millibits
+from bot.sessions.delegation import FieldKind, ResultField
 from bot.sessions.events import EventType
-from bot.sessions.kin import Bounded, Kind
 from channels.message import Address
 from tests.bot.kit import bang, eventually, note, policy
 from tests.harness import Person, running
 
 _EXAMPLES = settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-_FIELDS: Final[dict[str, tuple[JsonValue, Bounded]]] = {
-    "flag": ({"type": "boolean"}, Bounded("flag", Kind.BOOLEAN)),
-    "digit": ({"type": "number", "min": 0, "max": 9}, Bounded("digit", Kind.NUMBER, (), "0", "9", "1")),
-    "four": ({"type": "number", "min": 0, "max": 9999}, Bounded("four", Kind.NUMBER, (), "0", "9999", "1")),
-    "much": ({"type": "number", "min": 0, "max": 10**9}, Bounded("much", Kind.NUMBER, (), "0", "1000000000", "1")),
+_FIELDS: Final[dict[str, tuple[JsonValue, ResultField]]] = {
+    "flag": ({"type": "boolean"}, ResultField("flag", FieldKind.BOOLEAN)),
+    "digit": ({"type": "number", "min": 0, "max": 9}, ResultField("digit", FieldKind.NUMBER, (), "0", "9", "1")),
+    "four": ({"type": "number", "min": 0, "max": 9999}, ResultField("four", FieldKind.NUMBER, (), "0", "9999", "1")),
+    "much": (
+        {"type": "number", "min": 0, "max": 10**9},
+        ResultField("much", FieldKind.NUMBER, (), "0", "1000000000", "1"),
+    ),
 }
 _ANSWERS: Final[dict[str, tuple[JsonValue, JsonValue]]] = {
     "flag": (True, False),

@@ -13,8 +13,8 @@ import pytest
 
 from bot.agent.models import UNUSABLE
 from bot.config.mcp import McpServerSettings
-from bot.mcp.tool import Ask, McpTool, Outcome
-from bot.tools.base import Declared, Result
+from bot.mcp.tool import Ask, McpResult, McpTool
+from bot.tools.base import CallFacts, Result
 from channels.message import Address
 from policy.request import Effect, Hook
 from tests.bot.kit import Probe, bang, note, parts, policy
@@ -124,13 +124,13 @@ async def came_through(folder: Path, path: str, hook: Hook | None) -> bool:
     """Walk a path with a rule that blocks everything at a hook, or with none."""
     world_served = list[str]()
 
-    async def serve(_ask: Ask) -> Outcome:
+    async def serve(_ask: Ask) -> McpResult:
         world_served.append(MARK)
-        return Outcome(MARK)
+        return McpResult(MARK)
 
     read = Probe("probe", result=Result(MARK))
     broken = Probe("broken", result=Result(MARK, failed=True))
-    secret = Probe("web_fetch", declared=Declared(secrets=(("token", ""),)), effect=Effect.READ)
+    secret = Probe("web_fetch", declared=CallFacts(secrets=(("token", ""),)), effect=Effect.READ)
     entry: dict[str, object] = {
         "command": "/bin/false",
         "env": {"TOKEN": "${secret:token}"} if path == "MCP secret" else {},

@@ -15,8 +15,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, User
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
-from bot.ids import receipt_id
-from bot.tools.base import Declared, Result, Scene
+from bot.core.ids import receipt_id
+from bot.tools.base import CallFacts, Result, ToolContext
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
@@ -119,8 +119,8 @@ class _Mind(Scripted):
 
 async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label) -> str:
     """Return all that a model reads that has a result held and passes it on in these ways."""
-    echo = Probe("echo", Declared(clearance=TOP), Result("done"), Effect.SEND)
-    probe = Probe(declared=Declared(result=floor), result=result)
+    echo = Probe("echo", CallFacts(clearance=TOP), Result("done"), Effect.SEND)
+    probe = Probe(declared=CallFacts(result=floor), result=result)
     model = _Mind()
     async with running(folder, policy(rules=_RULES), parts=parts(probe, echo, model=model)) as owner:
         desk = Person(owner.app, owner.output, Address("console", "desk"))
@@ -217,8 +217,8 @@ async def test_no_read_up_by_what_people_answer(answer: str) -> None:
 
 async def _unapproved(folder: Path, text: str, answer: str) -> str:
     """Return all that a model reads of calls that pass a text on, about which people are asked and answer so."""
-    pay = Probe("pay", Declared(clearance=TOP), Result("done"), Effect.SEND)
-    probe = Probe(declared=Declared(result=PUBLIC), result=Result(text, CONFIDENTIAL))
+    pay = Probe("pay", CallFacts(clearance=TOP), Result("done"), Effect.SEND)
+    probe = Probe(declared=CallFacts(result=PUBLIC), result=Result(text, CONFIDENTIAL))
     model = Scripted([proposed("probe", {"_hold": True})], "held")
     people = {name: {"role": "owner", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("owner", "ada")}
     config = policy(principals=people, rules=_ASKS)
@@ -247,12 +247,12 @@ async def test_no_read_up_by_where_a_held_page_leads() -> None:
     left = list[list[tuple[str, str]]]()
     for onward in (True, False):
 
-        async def goes_on(_: TextArguments, here: Scene, onward: bool = onward) -> Result | None:  # noqa: FBT001
+        async def goes_on(_: TextArguments, here: ToolContext, onward: bool = onward) -> Result | None:  # noqa: FBT001
             if onward:
                 assert not await here.onward({"text": "a@example.com"})
             return None
 
-        page = Probe("page", Declared(result=PUBLIC), Result("x", CONFIDENTIAL), does=goes_on)
+        page = Probe("page", CallFacts(result=PUBLIC), Result("x", CONFIDENTIAL), does=goes_on)
         rules = [{"id": "no-mail", "hook": "PRE_TOOL_CALL", "action": "BLOCK", "pattern": "email"}]
         model = Scripted([proposed("page", {"_hold": True})], "held")
         with TemporaryDirectory() as folder:

@@ -16,11 +16,11 @@ from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.audit import Intact
+from bot.audit.chain import Intact
 from bot.gate.calls import REFERRED
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.values import ItemStatus
+from bot.sessions.inbox import ItemStatus
 from policy.decision import Verdict
 from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot import approvals
-from bot.crossings import Prepared
+from bot.access import approvals
+from bot.access.decision_context import Call, DecisionContext
+from bot.access.principals import of_chat
 from bot.gate.gate import Gate
-from bot.principals import of_chat
+from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.standing import Call, Standing
-from bot.tools.base import Declared, Result
+from bot.tools.base import CallFacts, Result
 from bot.tools.message import Message
 from policy.decision import Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Role
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, NOW, TOP, Probe, document, gate, send
@@ -34,7 +34,7 @@ def policy(**chat: object) -> Document:
     return document(principals=PEOPLE, channels=CHANNELS, chats=chats)
 
 
-def here(asker: str = "ann", *authors: str, **changes: object) -> Standing:
+def here(asker: str = "ann", *authors: str, **changes: object) -> DecisionContext:
     """Return where the team's session stands in a turn of somebody's, with these people's words in its context."""
     facts: dict[str, object] = {
         "sid": "s1",
@@ -51,18 +51,18 @@ def here(asker: str = "ann", *authors: str, **changes: object) -> Standing:
         "authors": frozenset({asker, *authors}),
         **changes,
     }
-    return Standing(**facts)  # pyright: ignore[reportArgumentType] - as above
+    return DecisionContext(**facts)  # pyright: ignore[reportArgumentType] - as above
 
 
 def reading(label: Label) -> Gate:
-    return gate([Probe("read", Declared(result=label))], policy())
+    return gate([Probe("read", CallFacts(result=label))], policy())
 
 
 def read(**arguments: str) -> Call:
     return Call("c1", "read", dict(arguments))
 
 
-def asks(prepared: Prepared) -> bool:
+def asks(prepared: CallDecision) -> bool:
     return _RULE in prepared.decision.rules
 
 
@@ -78,7 +78,7 @@ def cleared(author: str) -> Label:
 @given(_authors, st.sampled_from(("ann", "mel")), st.booleans(), _labels)
 def test_others_cannot_command(authors: frozenset[str], asker: str, consequential: bool, label: Label) -> None:  # noqa: FBT001 - generated
     """A call asks exactly if somebody else's words are there who could not have had it made to the same effect."""
-    tool = Probe("read", Declared(result=label, consequential=consequential))
+    tool = Probe("read", CallFacts(result=label, consequential=consequential))
     prepared = gate([tool], policy()).prepare(here(asker, *authors), read())
     others = authors - {asker}
     may = not others or (not consequential and all(label.flows_to(cleared(other)) for other in others))
@@ -90,7 +90,7 @@ def test_others_cannot_command(authors: frozenset[str], asker: str, consequentia
 
 @given(_authors, _labels)
 def test_a_chat_may_trust_all_its_members(authors: frozenset[str], label: Label) -> None:
-    tool = Probe("read", Declared(result=label, consequential=True))
+    tool = Probe("read", CallFacts(result=label, consequential=True))
     trusting = gate([tool], policy(unsafe_trust_all_members=True))
     assert not asks(trusting.prepare(here("ann", *authors), read()))
     # In threads and in background sessions of it, too.
@@ -129,7 +129,7 @@ async def test_what_turns_out_to_be_above_an_author_is_not_read_and_not_given() 
 
 @pytest.mark.anyio
 async def test_what_the_asker_approved_may_be_read_though_its_label_turns_out_higher() -> None:
-    found = Probe("read", Declared(result=INTERNAL, consequential=True), Result("the pipeline", CONFIDENTIAL))
+    found = Probe("read", CallFacts(result=INTERNAL, consequential=True), Result("the pipeline", CONFIDENTIAL))
     one, standing = gate([found], policy()), here("ann", "mel")
     approval = approved(one, standing, read(), by="ann")
     prepared = one.prepare(standing, read(), (approval,))
@@ -137,7 +137,9 @@ async def test_what_the_asker_approved_may_be_read_though_its_label_turns_out_hi
     assert (await one.respond(standing, prepared, found.result)).text == "the pipeline"
 
 
-def approved(one: Gate, standing: Standing, call: Call, *, by: str, others: tuple[str, ...] = ("mel",)) -> Approval:
+def approved(
+    one: Gate, standing: DecisionContext, call: Call, *, by: str, others: tuple[str, ...] = ("mel",)
+) -> Approval:
     prepared = one.prepare(standing, call)
     return Approval(
         id="a",
@@ -163,7 +165,7 @@ def approved(one: Gate, standing: Standing, call: Call, *, by: str, others: tupl
 def test_nobody_answers_for_what_their_own_words_may_have_asked(by: str, counts: bool) -> None:  # noqa: FBT001 - parametrized
     boss = {"role": "approver", "clearance": "CONFIDENTIAL", "accounts": ["room:boss"]}
     rules = document(principals={**PEOPLE, "boss": boss}, channels=CHANNELS, chats=CHATS)
-    one = gate([Probe("read", Declared(consequential=True))], rules)
+    one = gate([Probe("read", CallFacts(consequential=True))], rules)
     standing = here("ann", "mel", "boss")
     given = approved(one, standing, read(), by=by, others=("boss", "mel"))
     assert approvals.may_answer(rules, given, by) is counts
@@ -171,7 +173,7 @@ def test_nobody_answers_for_what_their_own_words_may_have_asked(by: str, counts:
 
 
 def test_an_approval_counts_for_the_words_it_was_given_among() -> None:
-    one = gate([Probe("read", Declared(consequential=True))], policy())
+    one = gate([Probe("read", CallFacts(consequential=True))], policy())
     given = approved(one, here("ann", "mel"), read(), by="ann")
     assert one.prepare(here("ann", "mel"), read(), (given,)).decision.verdict is Verdict.ALLOW
     assert one.prepare(here("ann", "mel", "eve"), read(), (given,)).decision.verdict is Verdict.REQUIRE_APPROVAL

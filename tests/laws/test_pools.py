@@ -17,15 +17,16 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from bot.authorize import Caller, Ingress
-from bot.budget import Budget, BudgetError
+from bot.access.authorize import Caller, Ingress
+from bot.access.decision_context import DecisionContext
+from bot.budgets import Budget, BudgetError
 from bot.commands import table
-from bot.errors import RequestError
-from bot.ids import Ids
+from bot.core.errors import RequestError
+from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets
-from bot.sessions.kin import Child, Errand
-from bot.sessions.values import NewItem, Usage, Write
-from bot.standing import Standing
+from bot.sessions.delegation import Child, Errand
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Usage, Write
 from bot.store.keys import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
 from channels.message import Address
@@ -195,7 +196,7 @@ class Half:
             return str(error)
 
     async def _spent(self, tokens: int, label: Label) -> str:
-        budget = Budget(self.owner.app.store, Ids(), TOKENS, 60_000, 0)
+        budget = Budget(self.owner.app.store, Ids(), TOKENS, life=60_000, patience=0)
         try:
             async with budget.spending(self._standing("", label, label), lambda: tokens) as spending:
                 spending.used = Usage(1, tokens, 0)
@@ -225,7 +226,7 @@ class Half:
         told = await tool.run(tool.arguments(), scene(sid=sid, principal=self.name, asker=self.name))  # pyright: ignore[reportArgumentType] - each takes its own
         self.told.append(self._plain(f"{tool.name}: {told.label} {told.text}"))
 
-    def _standing(self, sid: str, label: Label, visibility: Label) -> Standing:
+    def _standing(self, sid: str, label: Label, visibility: Label) -> DecisionContext:
         return standing(
             label,
             sid=sid,

@@ -15,9 +15,9 @@ from typing import Final
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
 from bot.commands import table
-from bot.sessions.log import place
+from bot.sessions.transcript import place
 from channels.message import Address
 from policy.request import Role
 from tests.adversary.views import Names

@@ -19,16 +19,17 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.access.decision_context import Call
 from bot.commands import table
-from bot.errors import BusyError
-from bot.ids import receipt_id
-from bot.post import dedupe
+from bot.core.errors import BusyError
+from bot.core.ids import receipt_id
+from bot.delegation.handoff import dedupe
+from bot.sessions.delegation import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import NewEvent
-from bot.sessions.kin import SESSION, Arrival, Errand, Lineage, Parcel
-from bot.sessions.values import NewItem, Title, Write
-from bot.standing import Call
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Title, Write
 from bot.store.keys import slots_key
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.bounded import FAILED
+from bot.access.decision_context import Call, DecisionContext
+from bot.delegation.structured_result import FAILED
 from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, RISEN_KEY
-from bot.sessions.kin import SESSION
-from bot.standing import Call, Standing
 from bot.tools.message import Message
 from policy.decision import Verdict
 from policy.labels import parse
@@ -82,7 +82,7 @@ def _approved(now: int) -> Approval:
     st.integers(-2, 2),
     st.sampled_from((_GATE, _MOVED, _THEIRS)),
 )
-def test_untrusted_cannot_command(call: Call, place: Standing, left: int, gate_now: Gate) -> None:
+def test_untrusted_cannot_command(call: Call, place: DecisionContext, left: int, gate_now: Gate) -> None:
     prepared = gate_now.prepare(place, call, (_approved(_HERE.now + left),))
     same = call == _CALL and place == _HERE and left > 0 and gate_now is _GATE
     assert (prepared.decision.verdict is Verdict.ALLOW) == same

@@ -6,15 +6,15 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
+from policy.conditions.expressions import INT, Expression, check
+from policy.conditions.schedule import Schedule
+from policy.conditions.variables import CALL_HOOKS, CONTENT_HOOKS, at
 from policy.decision import Verdict
 from policy.engine import Engine
-from policy.expressions import INT, Expression, check
 from policy.labels import PUBLIC, Integrity, Label, Level, top
-from policy.redact import Redactor
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, Tool
+from policy.redaction.redactor import Redactor
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
 from policy.rules import Rule
-from policy.schedule import Schedule
-from policy.variables import CALL_HOOKS, CONTENT_HOOKS, at
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 COMPARTMENTS = ("acme", "hr")
@@ -80,7 +80,7 @@ labels = st.builds(
 )
 maybe_labels = st.none() | labels
 tools = st.builds(
-    Tool,
+    ToolFacts,
     name=st.sampled_from((*TOOLS, "unheard_of", "x" * 300)),
     effect=st.sampled_from(Effect),
     result=maybe_labels,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policy.decision import Decision, Outcome, Remedy, Verdict, combined
+from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
 from policy.labels import PUBLIC, parse
 
 
@@ -21,17 +21,17 @@ def test_the_strictest_wins() -> None:
 
 def test_rules_are_those_that_did_not_allow_strictest_first() -> None:
     outcomes = (
-        Outcome("calm", Verdict.ALLOW, fixed=True),
-        Outcome("asks", Verdict.REQUIRE_APPROVAL, fixed=False),
-        Outcome("stops", Verdict.BLOCK, fixed=False),
-        Outcome("stops-too", Verdict.BLOCK, fixed=False),
+        RuleOutcome("calm", Verdict.ALLOW, fixed=True),
+        RuleOutcome("asks", Verdict.REQUIRE_APPROVAL, fixed=False),
+        RuleOutcome("stops", Verdict.BLOCK, fixed=False),
+        RuleOutcome("stops-too", Verdict.BLOCK, fixed=False),
     )
     assert Decision(Verdict.BLOCK, outcomes, PUBLIC, PUBLIC).rules == ("stops", "stops-too", "asks")
 
 
 CALL = Decision(
     Verdict.REQUIRE_APPROVAL,
-    (Outcome("shared", Verdict.ALLOW, fixed=True), Outcome("asks", Verdict.REQUIRE_APPROVAL, fixed=True)),
+    (RuleOutcome("shared", Verdict.ALLOW, fixed=True), RuleOutcome("asks", Verdict.REQUIRE_APPROVAL, fixed=True)),
     PUBLIC,
     parse("INTERNAL"),
     (Remedy.RESET, Remedy.APPROVER),
@@ -40,7 +40,7 @@ CALL = Decision(
 )
 OUTPUT = Decision(
     Verdict.BLOCK,
-    (Outcome("shared", Verdict.BLOCK, fixed=True), Outcome("asks", Verdict.ALLOW, fixed=True)),
+    (RuleOutcome("shared", Verdict.BLOCK, fixed=True), RuleOutcome("asks", Verdict.ALLOW, fixed=True)),
     PUBLIC,
     PUBLIC,
     (Remedy.OTHER_DESTINATION,),

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.decision import Outcome, Remedy, Verdict
-from policy.document import load
+from policy.decision import Remedy, RuleOutcome, Verdict
+from policy.document.model import load
 from policy.engine import Engine
 from policy.labels import PUBLIC, Label, Level, parse
-from policy.request import Destination, Effect, Hook, Request, Role, Tool
+from policy.request import Destination, Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
 from tests.policy import reference
 from tests.policy.strategies import NOW, TOP, condition, engine, moments, requests, rule_sets
@@ -145,7 +145,7 @@ def test_an_approved_configured_rule_is_reported_as_allowed() -> None:
     )
     approved = engine(rule).decide(replace(request, approved=True), NOW)
     assert approved.verdict is Verdict.ALLOW
-    assert approved.outcomes[-1] == Outcome("ask", Verdict.ALLOW, fixed=False, message="approved")
+    assert approved.outcomes[-1] == RuleOutcome("ask", Verdict.ALLOW, fixed=False, message="approved")
 
 
 def test_a_rule_of_selectors_that_fires_with_a_fixed_one_adds_its_remedies() -> None:
@@ -154,7 +154,7 @@ def test_a_rule_of_selectors_that_fires_with_a_fixed_one_adds_its_remedies() -> 
         BASE,
         hook=Hook.PRE_TOOL_CALL,
         taint=parse("PUBLIC~"),
-        tool=Tool("message", Effect.SEND, PUBLIC, PUBLIC, consequential=True),
+        tool=ToolFacts("message", Effect.SEND, PUBLIC, PUBLIC, consequential=True),
     )
     decision = engine(rule).decide(call, NOW)
     assert decision.rules == ("untrusted_cannot_command", "ask")
@@ -179,9 +179,9 @@ def test_the_order_of_rules_does_not_show() -> None:
 
 def test_selectors_look_at_the_tool_and_at_where_it_sends() -> None:
     named = Rule("named", Hook.PRE_TOOL_CALL, Verdict.BLOCK, tools=("read_*",))
-    call = replace(BASE, hook=Hook.PRE_TOOL_CALL, tool=Tool("read_file", Effect.READ, PUBLIC))
+    call = replace(BASE, hook=Hook.PRE_TOOL_CALL, tool=ToolFacts("read_file", Effect.READ, PUBLIC))
     assert engine(named).decide(call, NOW).rules == ("named",)
-    assert engine(named).decide(replace(call, tool=Tool("write_file", Effect.NONE, PUBLIC)), NOW).rules == ()
+    assert engine(named).decide(replace(call, tool=ToolFacts("write_file", Effect.NONE, PUBLIC)), NOW).rules == ()
     there = Rule("there", Hook.PRE_OUTPUT, Verdict.BLOCK, channels=("telegram",))
     output = replace(BASE, destination=replace(GUEST, channel="telegram"))
     assert engine(there).decide(output, NOW).rules == ("there",)
@@ -294,6 +294,6 @@ def test_tells_whether_a_rule_that_may_concern_a_request_looks_inside(rule: Rule
 def test_a_release_is_offered_where_the_document_gives_somebody_the_right(*, may_release: bool) -> None:
     owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": may_release}
     made = Engine.from_document(load({"principals": {"owner": owner}}, tools=()))
-    message = Tool("message", Effect.SEND, PUBLIC, PUBLIC)
+    message = ToolFacts("message", Effect.SEND, PUBLIC, PUBLIC)
     sends = replace(BASE, hook=Hook.PRE_TOOL_CALL, taint=CONFIDENTIAL, tool=message)
     assert (Remedy.RELEASE in made.decide(sends, NOW).remedies) is may_release

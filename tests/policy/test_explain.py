@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from policy.decision import Remedy, Verdict
 from policy.explain import ABOVE, as_dict, remedy, render
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Request, Role, Tool
+from policy.request import Destination, Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
 from tests.policy.strategies import NOW, TOP, engine, labels, requests, rule_sets
 
@@ -23,7 +23,7 @@ REFUSED = engine().decide(
         TOP,
         TOP,
         TOP,
-        tool=Tool("message", Effect.SEND, PUBLIC, PUBLIC, consequential=True),
+        tool=ToolFacts("message", Effect.SEND, PUBLIC, PUBLIC, consequential=True),
         destination=Destination("console:guest", "console", PUBLIC),
     ),
     NOW,

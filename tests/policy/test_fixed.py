@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from policy.decision import Outcome, Remedy, Verdict
+from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.fixed import LAWS, NAMES
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Tool
+from policy.request import Destination, Effect, Hook, Others, Request, Role, ToolFacts
 from tests.policy.strategies import NOW, TOP, engine
 
 CONFIDENTIAL = parse("CONFIDENTIAL")
@@ -16,7 +16,7 @@ BASE = Request(Hook.PRE_TOOL_CALL, "owner", Role.OWNER, "console", CONFIDENTIAL,
 
 def test_every_hook_is_judged_and_every_name_is_taken() -> None:
     assert set(LAWS) == set(Hook)
-    request = replace(BASE, tool=Tool("message", Effect.SEND, PUBLIC))
+    request = replace(BASE, tool=ToolFacts("message", Effect.SEND, PUBLIC))
     heard = {law(request, PUBLIC, PUBLIC).rule for _, laws in LAWS.values() for law in laws}
     assert heard | {"fails_closed"} == NAMES
 
@@ -25,13 +25,13 @@ _UNKNOWN = "unknown_is_worst"
 _DOWN = "no_write_down"
 _READ = "read_is_decided_before_it_happens"
 _COMMAND = "untrusted_cannot_command"
-_READING = Tool("read_file", Effect.READ, CONFIDENTIAL)
-_SENDING = Tool("message", Effect.SEND, PUBLIC, TOP, consequential=True)
+_READING = ToolFacts("read_file", Effect.READ, CONFIDENTIAL)
+_SENDING = ToolFacts("message", Effect.SEND, PUBLIC, TOP, consequential=True)
 _OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
 _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
 _OTHERS = "others_cannot_command"
 _HEARD = replace(BASE, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
-_ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
+_ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
     [
         (BASE, _UNKNOWN, Verdict.BLOCK, "this tool is not known", set[Remedy]()),
         (
-            replace(BASE, tool=Tool("x", Effect.READ, None)),
+            replace(BASE, tool=ToolFacts("x", Effect.READ, None)),
             _UNKNOWN,
             Verdict.BLOCK,
             "this tool declares no label for its result",
@@ -61,14 +61,14 @@ _ADMINS = Tool("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
             },
         ),
         (
-            replace(BASE, tool=Tool("message", Effect.SEND, PUBLIC)),
+            replace(BASE, tool=ToolFacts("message", Effect.SEND, PUBLIC)),
             _DOWN,
             Verdict.BLOCK,
             "this session has read more than may be known where the tool writes or sends",
             {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.CLEAR_READER, Remedy.RELEASE},
         ),
         (
-            replace(BASE, taint=PUBLIC, tool=Tool("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
+            replace(BASE, taint=PUBLIC, tool=ToolFacts("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
             _DOWN,
             Verdict.BLOCK,
             "what this refers to is more than may be known where the tool writes or sends",
@@ -176,7 +176,7 @@ def test_what_a_fixed_rule_says(
     request_: Request, rule: str, verdict: Verdict, message: str, remedies: set[Remedy]
 ) -> None:
     heard = {outcome.rule: outcome for outcome in engine().decide(request_, NOW).outcomes}
-    assert heard[rule] == Outcome(rule, verdict, fixed=True, message=message, remedies=heard[rule].remedies)
+    assert heard[rule] == RuleOutcome(rule, verdict, fixed=True, message=message, remedies=heard[rule].remedies)
     assert set(heard[rule].remedies) == remedies
 
 
@@ -186,7 +186,7 @@ def test_a_fixed_rule_that_allows_says_nothing() -> None:
     resetting = replace(BASE, hook=Hook.SESSION_RESET, confirmed=True)
     for request in (reading, speaking, resetting):
         outcomes = engine().decide(request, NOW).outcomes
-        assert outcomes == tuple(Outcome(one.rule, Verdict.ALLOW, fixed=True) for one in outcomes)
+        assert outcomes == tuple(RuleOutcome(one.rule, Verdict.ALLOW, fixed=True) for one in outcomes)
 
 
 @pytest.mark.parametrize(
@@ -203,16 +203,16 @@ def test_a_fixed_rule_that_allows_says_nothing() -> None:
 def test_a_sink_is_what_writes_or_sends_or_has_a_clearance(
     effect: Effect, clearance: Label | None, rules: tuple[str, ...]
 ) -> None:
-    call = replace(BASE, tool=Tool("message", effect, PUBLIC, clearance))
+    call = replace(BASE, tool=ToolFacts("message", effect, PUBLIC, clearance))
     assert engine().decide(call, NOW).rules == rules
 
 
 def test_the_destination_is_a_sink_of_what_sends() -> None:
     there = Destination("console:guest", "console", PUBLIC)
-    call = replace(BASE, tool=Tool("message", Effect.SEND, PUBLIC, TOP), destination=there)
+    call = replace(BASE, tool=ToolFacts("message", Effect.SEND, PUBLIC, TOP), destination=there)
     assert engine().decide(call, NOW).rules == ("no_write_down",)
     assert engine().decide(replace(call, destination=replace(there, clearance=CONFIDENTIAL)), NOW).rules == ()
-    assert engine().decide(replace(call, tool=Tool("read_file", Effect.READ, PUBLIC)), NOW).rules == ()
+    assert engine().decide(replace(call, tool=ToolFacts("read_file", Effect.READ, PUBLIC)), NOW).rules == ()
 
 
 def test_integrity_alone_stops_no_flow() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.decision import Outcome, Remedy, Verdict
+from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.labels import PUBLIC, Integrity, Label, parse
-from policy.request import Effect, Hook, Others, Request, Role, Tool
+from policy.request import Effect, Hook, Others, Request, Role, ToolFacts
 from policy.rules import Rule
 from tests.policy.strategies import (
     NOW,
@@ -71,7 +71,7 @@ def test_release(request: Request, rules: tuple[Rule, ...]) -> None:
         return
     others = [outcome for outcome in refused.outcomes if outcome.rule != "no_write_down"]
     assert [outcome for outcome in released.outcomes if outcome.rule != "no_write_down"] == others
-    assert Outcome("no_write_down", Verdict.ALLOW, fixed=True, message="released by ann") in released.outcomes
+    assert RuleOutcome("no_write_down", Verdict.ALLOW, fixed=True, message="released by ann") in released.outcomes
     assert (released.label_before, released.redact) == (refused.label_before, refused.redact)
 
 
@@ -91,7 +91,7 @@ def test_no_write_down_to_a_sink(request: Request, rules: tuple[Rule, ...], clea
     """Nothing leaves to a sink its label does not flow to; an unlabelled sink is PUBLIC."""
     for effect in (Effect.WRITE, Effect.SEND):
         for sink in (clearance, None):
-            call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink))
+            call = replace(request, tool=ToolFacts("write_file", effect, PUBLIC, sink))
             if engine(*rules).decide(call, NOW).verdict is not Verdict.BLOCK:
                 assert request.taint.join(request.carried).flows_to(sink or PUBLIC)
 
@@ -142,7 +142,7 @@ def test_unknown_is_worst(request: Request, rules: tuple[Rule, ...]) -> None:
 
 
 @given(requests(CALLS), rule_sets(), tools)
-def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], tool: Tool) -> None:
+def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], tool: ToolFacts) -> None:
     """Once UNTRUSTED data was admitted, a consequential call needs an approval."""
     untrusted = request.taint.join(parse("PUBLIC~"))
     call = replace(request, taint=untrusted, tool=replace(tool, consequential=True), approved=False)
@@ -155,7 +155,7 @@ def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], too
 
 
 @given(requests(CALLS), rule_sets(), tools, others)
-def test_others_cannot_command(request: Request, rules: tuple[Rule, ...], tool: Tool, others: Others) -> None:
+def test_others_cannot_command(request: Request, rules: tuple[Rule, ...], tool: ToolFacts, others: Others) -> None:
     """Another person's words command at most what their author could have the bot do alone; else people are asked."""
     # A condition may look at who else spoke: then it is the operator who wants another decision.
     looking = {rule.id for rule in rules if rule.when is not None and "other_roles" in dict(rule.when.variables)}
@@ -175,7 +175,7 @@ def test_others_cannot_command(request: Request, rules: tuple[Rule, ...], tool: 
 
 @given(requests(CALLS), tools, others, labels, st.frozensets(st.sampled_from(Role)))
 def test_others_cannot_command_the_more_the_more_they_are(
-    request: Request, tool: Tool, others: Others, clearance: Label, roles: frozenset[Role]
+    request: Request, tool: ToolFacts, others: Others, clearance: Label, roles: frozenset[Role]
 ) -> None:
     """One more author never loosens a decision, whoever it is."""
     few = replace(request, tool=tool, others=others)
@@ -192,7 +192,7 @@ def test_others_cannot_command_what_turns_out_to_be_above_them(request: Request,
 
 
 @given(requests(CALLS), tools)
-def test_a_tool_is_for_the_roles_it_is_given_to(request: Request, tool: Tool) -> None:
+def test_a_tool_is_for_the_roles_it_is_given_to(request: Request, tool: ToolFacts) -> None:
     decision = engine().decide(replace(request, tool=tool), NOW)
     blocked = tool.roles is not None and request.asker_role not in tool.roles
     assert ("tool_is_for_the_role" in decision.rules) == blocked
@@ -256,7 +256,7 @@ def test_denial_changes_nothing(request: Request, rules: tuple[Rule, ...]) -> No
 def test_denial_changes_nothing_and_a_blind_write_raises_nothing(request: Request, sink: Label | None) -> None:
     """A write that reads nothing back raises nothing."""
     for effect in (Effect.WRITE, Effect.SEND):
-        call = replace(request, tool=Tool("write_file", effect, PUBLIC, sink), carried=PUBLIC)
+        call = replace(request, tool=ToolFacts("write_file", effect, PUBLIC, sink), carried=PUBLIC)
         assert engine().decide(call, NOW).label_after == request.taint
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.decision import Verdict
-from policy.document import load
+from policy.document.model import load
 from policy.lint import lint
 from policy.request import Hook, Request
 from tests.policy.strategies import NOW, engine, requests

@@ -4,11 +4,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from policy.conditions.schedule import Schedule
 from policy.decision import Verdict
 from policy.labels import Level
 from policy.request import Hook
 from policy.rules import Rule, RuleIndex
-from policy.schedule import Schedule
 from tests.policy.strategies import condition
 
 # The index takes its six selectors by position, as its memo's key is; these name the last two.

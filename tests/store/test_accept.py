@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import ArchivedError, BusyError, DedupeConflictError, ForeignError, SchemaError
+from bot.core.errors import ArchivedError, BusyError, DedupeConflictError, ForeignError, SchemaError
 from bot.sessions.events import EventType
-from bot.sessions.values import Accepted, ItemStatus, NewItem, Status, Write
+from bot.sessions.inbox import Accepted, ItemStatus, NewItem
+from bot.sessions.models import Status, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore

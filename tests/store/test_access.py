@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.audit import Intact, verify
-from bot.errors import BusyError, NotFoundError, SchemaError
-from bot.sessions.pairings import MOST_WAITING, MOST_WRONG, Answered
-from bot.sessions.records import AuditRow
+from bot.audit.chain import Intact, verify
+from bot.core.errors import BusyError, NotFoundError, SchemaError
+from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES, Answered
+from bot.sessions.audit import AuditRow
 from bot.store.keys import AUDIT, OVERRIDES, PAIRINGS, POLICY
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.supervisor import Supervisor
+from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing
 from policy.labels import Integrity, Label, Level, parse
-from policy.overrides import Change, Overrides, Person, Place, Placing
 from policy.request import Role
 from tests.store.world import KEY, command, fresh
 
 pytestmark = pytest.mark.anyio
 
 ROW = (AuditRow("access", "ann", {"what": "let in"}),)
-TEAM = Place("chat", "w:1", "-7")
+TEAM = ChatPlace("chat", "w:1", "-7")
 
 
 async def clear(store: RedisStore) -> None:
@@ -46,7 +46,9 @@ async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
     assert head.over == 1
     assert await other.overrides() == (1, Overrides().changed(change))
     assert [record.body for record in await store.records(AUDIT, after=before[0])] == [{"what": "let in"}]
-    assert isinstance(verify(AUDIT, await store.records(AUDIT), await store.head(AUDIT), (0, ""), KEY), Intact)
+    assert isinstance(
+        verify(AUDIT, await store.records(AUDIT), claimed=await store.head(AUDIT), anchor=(0, ""), key=KEY), Intact
+    )
     assert await other.override(Change({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
     assert await store.overrides() == (2, Overrides())
 
@@ -90,7 +92,7 @@ LABELS = st.builds(
 )
 TEXTS = st.text(max_size=4)
 PEOPLE = st.builds(Person, st.none() | st.sampled_from(Role), st.none() | LABELS, st.frozensets(TEXTS, max_size=2))
-PLACES = st.builds(Place, TEXTS, TEXTS, TEXTS)
+PLACES = st.builds(ChatPlace, TEXTS, TEXTS, TEXTS)
 PLACINGS = st.builds(Placing, st.none() | LABELS, st.none() | st.booleans(), st.booleans())
 CHANGES = st.builds(
     Change,
@@ -127,13 +129,13 @@ async def test_a_stranger_is_kept_once_and_few_at_a_time(store: RedisStore) -> N
     await clear(store)
     assert await store.ask_pairing("chat:1", "chat", "w", "digest-1")
     assert not await store.ask_pairing("chat:1", "chat", "w", "digest-2")
-    for number in range(2, MOST_WAITING + 1):
+    for number in range(2, MOST_REQUESTS + 1):
         assert await store.ask_pairing(f"chat:{number}", "chat", "w", f"digest-{number}")
     assert not await store.ask_pairing("chat:9", "chat", "w", "digest-9")
     assert await store.ask_pairing("chat:9", "chat", "v", "digest-9")
     waiting = await store.pairings()
     assert (waiting[0].account, waiting[0].channel, waiting[0].workspace) == ("chat:1", "chat", "w")
-    assert len(waiting) == MOST_WAITING + 1
+    assert len(waiting) == MOST_REQUESTS + 1
     assert waiting[0].expires_at - waiting[0].asked_at == 3_600_000
 
 
@@ -159,7 +161,7 @@ async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:
 async def test_wrong_codes_are_counted_by_who_typed_them(store: RedisStore) -> None:
     await clear(store)
     await store.ask_pairing("chat:1", "chat", "", "digest")
-    for _ in range(MOST_WRONG):
+    for _ in range(MOST_WRONG_CODES):
         assert await store.try_pairing("ann", "wrong") is None
     with pytest.raises(BusyError):
         await store.try_pairing("ann", "digest")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.values import Status, Turn, Write
+from bot.sessions.models import Status, Turn, Write
 from bot.store.redis_store import RedisStore
 from tests.store.world import claimed, command, dump, fresh, keys, question, row, started, suspended
 

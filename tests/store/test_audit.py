@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot import audit
-from bot.audit import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
-from bot.errors import DiskError, OperatorError
-from bot.sessions.records import AuditRow
+from bot.audit import chain
+from bot.audit.chain import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
+from bot.core.errors import DiskError, OperatorError
+from bot.sessions.audit import AuditRow
 from tests.store.world import KEY
 
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -20,33 +20,37 @@ ROWS = st.lists(st.builds(AuditRow, TEXT, TEXT, st.dictionaries(TEXT, TEXT | st.
 
 @given(ROWS)
 def test_a_chain_verifies_with_its_key_and_name_only(rows: list[AuditRow]) -> None:
-    records = chained(KEY, "c", EMPTY, rows, 7)
+    records = chained(KEY, "c", EMPTY, rows, ts=7)
     head = (len(records), records[-1].hash)
-    assert verify("c", records, head, head, KEY) == Intact(*head)
-    assert isinstance(verify("d", records, head, EMPTY, KEY), Broken)
-    assert isinstance(verify("c", records, head, EMPTY, bytes(32)), Broken)
+    assert verify("c", records, claimed=head, anchor=head, key=KEY) == Intact(*head)
+    assert isinstance(verify("d", records, claimed=head, anchor=EMPTY, key=KEY), Broken)
+    assert isinstance(verify("c", records, claimed=head, anchor=EMPTY, key=bytes(32)), Broken)
 
 
 @given(ROWS, ROWS)
 def test_a_chain_goes_on_from_its_head(first: list[AuditRow], second: list[AuditRow]) -> None:
-    one = chained(KEY, "c", EMPTY, first, 7)
-    two = chained(KEY, "c", (one[-1].n, one[-1].hash), second, 8)
-    assert isinstance(verify("c", [*one, *two], (two[-1].n, two[-1].hash), EMPTY, KEY), Intact)
+    one = chained(KEY, "c", EMPTY, first, ts=7)
+    two = chained(KEY, "c", (one[-1].n, one[-1].hash), second, ts=8)
+    assert isinstance(verify("c", [*one, *two], claimed=(two[-1].n, two[-1].hash), anchor=EMPTY, key=KEY), Intact)
 
 
 @given(ROWS)
 def test_different_rows_have_different_bytes(rows: list[AuditRow]) -> None:
-    records = chained(KEY, "c", EMPTY, rows, 7)
+    records = chained(KEY, "c", EMPTY, rows, ts=7)
     assert len({canonical(record) for record in records}) == len(records)
 
 
 def test_an_anchor_of_another_record_shows() -> None:
-    records = chained(KEY, "c", EMPTY, [AuditRow("k", "a", {})] * 2, 7)
+    records = chained(KEY, "c", EMPTY, [AuditRow("k", "a", {})] * 2, ts=7)
     head = (2, records[1].hash)
-    assert verify("c", records, head, (1, "f" * 64), KEY) == Broken(1, "record 1 is not the one that was anchored")
-    assert isinstance(verify("c", [], EMPTY, EMPTY, KEY), Intact)
-    assert verify("c", records[1:], head, EMPTY, KEY) == Broken(1, "record 1 is missing")
-    assert verify("c", records, EMPTY, EMPTY, KEY) == Broken(1, "the chain ends at 2, the session's record says 0")
+    assert verify("c", records, claimed=head, anchor=(1, "f" * 64), key=KEY) == Broken(
+        1, "record 1 is not the one that was anchored"
+    )
+    assert isinstance(verify("c", [], claimed=EMPTY, anchor=EMPTY, key=KEY), Intact)
+    assert verify("c", records[1:], claimed=head, anchor=EMPTY, key=KEY) == Broken(1, "record 1 is missing")
+    assert verify("c", records, claimed=EMPTY, anchor=EMPTY, key=KEY) == Broken(
+        1, "the chain ends at 2, the session's record says 0"
+    )
 
 
 def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
 def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
     path = tmp_path / "key"
     first = load_or_create_key(path)
-    audit._create_key(path)
+    chain._create_key(path)
     assert load_or_create_key(path) == first
 
 

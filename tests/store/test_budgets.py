@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import SchemaError
+from bot.core.errors import SchemaError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.store.keys import SPENDING, SPENT
 from bot.store.redis_store import RedisStore
@@ -33,19 +33,21 @@ async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisSt
     answers = await asyncio.gather(*asked)
     assert answers.count(None) == 3
     assert set(answers) == {None, Shortage(Whose.PERSON, Lack.HELD)}
-    assert await store.reserve_tokens(fresh(), spender(), 30, HUNDRED, LIFE) is None
+    assert await store.reserve_tokens(fresh(), spender(), 30, budgets=HUNDRED, life=LIFE) is None
 
 
 async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: RedisStore) -> None:
     ann, first, second = spender(), fresh(), fresh()
-    assert await store.reserve_tokens(first, ann, 90, HUNDRED, LIFE) is None
+    assert await store.reserve_tokens(first, ann, 90, budgets=HUNDRED, life=LIFE) is None
     await store.settle_tokens(first, ann, 40, complete=True)
-    assert await store.reserve_tokens(second, ann, 61, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
-    assert await store.reserve_tokens(second, ann, 60, HUNDRED, LIFE) is None
+    assert await store.reserve_tokens(second, ann, 61, budgets=HUNDRED, life=LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    assert await store.reserve_tokens(second, ann, 60, budgets=HUNDRED, life=LIFE) is None
     await store.settle_tokens(second, ann, 60, complete=False)
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 100, complete=False)]
-    assert await store.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
-    assert await store.reserve_tokens(fresh(), ann, 101, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
+    assert await store.reserve_tokens(fresh(), ann, 1, budgets=HUNDRED, life=LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    assert await store.reserve_tokens(fresh(), ann, 101, budgets=HUNDRED, life=LIFE) == Shortage(
+        Whose.PERSON, Lack.NEVER
+    )
 
 
 async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(store: RedisStore) -> None:
@@ -54,11 +56,15 @@ async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(stor
     pools = ("PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}")
     for label in pools:
         here, name = replace(ann, label=parse(label)), fresh()
-        assert await store.reserve_tokens(name, here, 60, limits, LIFE) is None
+        assert await store.reserve_tokens(name, here, 60, budgets=limits, life=LIFE) is None
         untrusted = replace(ann, label=parse(f"{label}~"))
-        assert await store.reserve_tokens(fresh(), untrusted, 41, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+        assert await store.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
+            Whose.PERSON, Lack.HELD
+        )
         await store.settle_tokens(name, here, 60, complete=True)
-        assert await store.reserve_tokens(fresh(), untrusted, 41, limits, LIFE) == Shortage(Whose.PERSON, Lack.USED)
+        assert await store.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
+            Whose.PERSON, Lack.USED
+        )
     found = await spent(store, ann.person, chat)
     assert sorted(str(one.label) for one in found) == sorted([*pools, *pools])
     assert {one.tokens for one in found} == {60}
@@ -110,13 +116,13 @@ async def test_what_is_only_set_aside_is_told_from_what_is_used_and_comes_after_
 
 async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(store: RedisStore) -> None:
     ann, gone = spender(), fresh()
-    assert await store.reserve_tokens(gone, ann, 100, HUNDRED, LIFE) is None
-    assert await store.reserve_tokens(fresh(), ann, 100, HUNDRED, LIFE) is not None
+    assert await store.reserve_tokens(gone, ann, 100, budgets=HUNDRED, life=LIFE) is None
+    assert await store.reserve_tokens(fresh(), ann, 100, budgets=HUNDRED, life=LIFE) is not None
     record: bytes = await command(store, "HGET", SPENDING, gone)
     just = str(int((await command(store, "TIME"))[0]) * 1000 - 1).encode()
     await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], just, *record.split()[2:])))
     after = fresh()
-    assert await store.reserve_tokens(after, ann, 50, HUNDRED, LIFE) is None
+    assert await store.reserve_tokens(after, ann, 50, budgets=HUNDRED, life=LIFE) is None
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]
     # It was only slow: what it used counts all the same.
     await store.settle_tokens(gone, ann, 70, complete=True)

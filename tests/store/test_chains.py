@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from bot.audit import EMPTY, AnchorFile, Broken, Head, Intact, verify
-from bot.chains import ANCHORED, UNANCHORED, Chains
-from bot.errors import DiskError, SchemaError, StoreError
+from bot.audit.anchors import ANCHORED, UNANCHORED, AnchoredChains
+from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
+from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.values import Write
+from bot.sessions.models import Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from bot.store.link import Arg, Reply
 from bot.store.opening import open_store
@@ -35,7 +35,7 @@ async def chain_of_five(store: RedisStore) -> str:
 
 
 async def check(store: RedisStore, chain: str, anchor: Head = EMPTY) -> Intact | Broken:
-    return verify(chain, await store.records(chain), await store.head(chain), anchor, KEY)
+    return verify(chain, await store.records(chain), claimed=await store.head(chain), anchor=anchor, key=KEY)
 
 
 async def rewrite(store: RedisStore, key: str, records: list[bytes]) -> None:
@@ -231,7 +231,7 @@ async def test_anchoring_goes_on_when_the_disk_does_not_take_it(
     own: RedisStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await own.append((row(),))
-    chains = Chains(own, tmp_path / "anchors", KEY)
+    chains = AnchoredChains(own, tmp_path / "anchors", KEY)
     (tmp_path / "anchors").mkdir()
 
     async def told(line: str) -> bool:
@@ -253,7 +253,7 @@ async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(serve
     other = await open_store(audit_key=KEY, url=server.url)
     watching = await open_store(audit_key=KEY, url=server.url)
     theirs, mine = await chain_of_five(other), await chain_of_five(watching)
-    chains = Chains(watching, tmp_path / "anchors", KEY)
+    chains = AnchoredChains(watching, tmp_path / "anchors", KEY)
     await chains.anchor()
     assert await chains.anchored() == {mine: await watching.head(mine)}
     assert not watching.moved()
@@ -271,7 +271,7 @@ async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(serve
 
 async def test_what_could_not_be_anchored_is_anchored_later(own: RedisStore, tmp_path: Path) -> None:
     mine = await chain_of_five(own)
-    chains = Chains(own, tmp_path / "anchors", KEY)
+    chains = AnchoredChains(own, tmp_path / "anchors", KEY)
     (tmp_path / "anchors").mkdir()
     with pytest.raises(DiskError):
         await chains.anchor()

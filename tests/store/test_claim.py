@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.errors import ElsewhereError, LeaseLostError, ResetError, SchemaError
-from bot.sessions.values import Known, Turn, Write
+from bot.core.errors import ElsewhereError, LeaseLostError, ResetError, SchemaError
+from bot.sessions.models import ReadPosition, Turn, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
@@ -90,7 +90,7 @@ async def test_a_question_past_its_time_holds_nobody(store: RedisStore) -> None:
 async def test_a_claim_reads_from_the_last_known_event_on(store: RedisStore) -> None:
     claim, written = await started(store)
     await store.commit(claim, ending(written.seq, 1))
-    resumed = await store.claim(claim.sid, "w", known=Known(1, 1, 3), idle=True)
+    resumed = await store.claim(claim.sid, "w", known=ReadPosition(1, 1, 3), idle=True)
     assert resumed is not None
     assert [one.seq for one in resumed.events] == [3]
 

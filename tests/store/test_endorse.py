@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.sessions.kin import Charge
+from bot.sessions.delegation import Charge
 from bot.store.keys import session_keys
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Label, parse

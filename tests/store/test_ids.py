@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.clock import SystemClock
-from bot.ids import Ids, new_key, session_id
+from bot.core.clock import SystemClock
+from bot.core.ids import Ids, new_key, session_id
 from tests.store.world import KEY
 
 TEXT = st.text(st.characters(exclude_categories=()))

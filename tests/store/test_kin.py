@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import BusyError, NotFoundError
-from bot.post import TAKEN
+from bot.core.errors import BusyError, NotFoundError
+from bot.delegation.handoff import TAKEN
+from bot.sessions.delegation import MOST_HOPS, Arrival, Caps
 from bot.sessions.deliveries import OURS, RISEN, Delivery, DeliveryState, NewDelivery, risen_key
-from bot.sessions.kin import MOST_HOPS, Arrival, Caps
-from bot.sessions.values import ItemStatus, NewItem, Outcome, Status, Turn, Write
+from bot.sessions.inbox import ItemOutcome, ItemStatus, NewItem
+from bot.sessions.models import Status, Turn, Write
 from bot.store.keys import READY, list_key, slots_key
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -372,7 +373,7 @@ async def test_a_refused_item_is_gone(store: RedisStore) -> None:
     with pytest.raises(NotFoundError):
         await store.decide_held(sid, held.id, accept=True, op=fresh(), audit=())
     assert (await claimed(store, sid)).state.waiting_items == 1
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.HELD)
 
 
 async def test_a_session_that_is_gone_or_over_takes_nothing(store: RedisStore) -> None:
@@ -396,18 +397,18 @@ async def test_it_is_noted_by_which_event_an_input_was_let_in(store: RedisStore)
     sid = fresh()
     await store.accept(item(sid))
     await store.receive(parcel(sid))
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.WAITING)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.WAITING)
     claim = await claimed(store, sid)
     await store.record(claim, opening(claim))
     await store.commit(claim, ending(claim.state.seq + 1, 1))
     claim = await claimed(store, sid)
     let_in = opening(claim, 2, "p1")
     await store.record(claim, replace(let_in, events=(event(), *let_in.events)))
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.TAKEN, claim.state.seq + 2)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.TAKEN, claim.state.seq + 2)
     await store.commit(claim, ending(claim.state.seq + 2, 2))
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.CONSUMED, claim.state.seq + 2)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.CONSUMED, claim.state.seq + 2)
     # Nobody sent the first, so nobody has a receipt for it.
-    assert await store.outcome(sid, "d1") == Outcome(ItemStatus.CONSUMED)
+    assert await store.outcome(sid, "d1") == ItemOutcome(ItemStatus.CONSUMED)
     assert await store.outcome(sid, "p2") is None
     assert await store.outcome(fresh(), "p1") is None
 
@@ -417,14 +418,14 @@ async def test_what_was_held_is_held_for_ever_for_its_sender(store: RedisStore, 
     sid = fresh()
     await store.accept(item(sid))
     await store.receive(parcel(sid, SECRET))
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.HELD)
     (held,) = await store.held(sid)
     await store.decide_held(sid, held.id, accept=accept, op=fresh(), audit=())
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.HELD)
     # Whoever sent it and died before it was told asks again.
     assert await store.receive(parcel(sid, SECRET)) is Arrival.HELD
     await store.reset(sid, op=fresh(), actor="ann", audit=())
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.HELD)
 
 
 async def test_a_held_item_that_a_reset_dropped_was_held(store: RedisStore) -> None:
@@ -432,7 +433,7 @@ async def test_a_held_item_that_a_reset_dropped_was_held(store: RedisStore) -> N
     await store.accept(item(sid))
     await store.receive(parcel(sid, SECRET))
     await store.reset(sid, op=fresh(), actor="ann", audit=())
-    assert await store.outcome(sid, "p1") == Outcome(ItemStatus.HELD)
+    assert await store.outcome(sid, "p1") == ItemOutcome(ItemStatus.HELD)
 
 
 async def test_only_so_much_is_held_of_a_label(store: RedisStore) -> None:

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from bot.errors import BusyError, NotFoundError
+from bot.core.errors import BusyError, NotFoundError
+from bot.sessions.delegation import Arrival, Caps, Parcel, Slot
 from bot.sessions.deliveries import RISEN_KEY
-from bot.sessions.kin import Arrival, Caps, Parcel, Slot
-from bot.sessions.values import Write
+from bot.sessions.models import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
-from bot.sessions.kin import Lineage
-from bot.sessions.listing import Listed, Page
-from bot.sessions.values import Kind, Title, Write
+from bot.core.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
+from bot.sessions.delegation import Lineage
+from bot.sessions.models import SessionKind, SessionPage, SessionQuery, Title, Write
 from bot.store import wire
 from bot.store.keys import labels_key, list_key, past_key, turned_key
 from bot.store.redis_store import RedisStore
@@ -30,11 +29,11 @@ async def begun(store: RedisStore, who: str, label: Label = PUBLIC, at: int = 0,
     return sid
 
 
-def sids(page: Page) -> list[str]:
+def sids(page: SessionPage) -> list[str]:
     return [state.sid for state in page.sessions]
 
 
-async def every(store: RedisStore, asked: Listed) -> list[str]:
+async def every(store: RedisStore, asked: SessionQuery) -> list[str]:
     """Return all sessions of all pages."""
     found, page = list[str](), await store.listed(asked)
     while True:
@@ -58,17 +57,17 @@ async def test_newest_first_and_only_what_the_reader_may_know_of(store: RedisSto
         for label, at in ((PUBLIC, 1_000), (SECRET, 3_000), (parse("INTERNAL~"), 2_000))
     ]
     await begun(store, fresh())
-    assert sids(await store.listed(Listed(who, PUBLIC))) == [low]
-    assert sids(await store.listed(Listed(who, INTERNAL))) == [mid, low]
-    assert sids(await store.listed(Listed(who, parse("RESTRICTED")))) == [mid, low]
-    assert sids(await store.listed(Listed(who, TOP))) == [high, mid, low]
-    assert sids(await store.listed(Listed(fresh(), TOP))) == []
+    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == [low]
+    assert sids(await store.listed(SessionQuery(who, INTERNAL))) == [mid, low]
+    assert sids(await store.listed(SessionQuery(who, parse("RESTRICTED")))) == [mid, low]
+    assert sids(await store.listed(SessionQuery(who, TOP))) == [high, mid, low]
+    assert sids(await store.listed(SessionQuery(fresh(), TOP))) == []
 
 
 async def test_no_read_up_hidden_sessions_change_neither_pages_nor_cursors(store: RedisStore) -> None:
     who = fresh()
     shown = [await begun(store, who, PUBLIC, 1_000 + n) for n in range(7)]
-    asked = Listed(who, PUBLIC, limit=3)
+    asked = SessionQuery(who, PUBLIC, limit=3)
     first = await store.listed(asked)
     rest = await store.listed(replace(asked, cursor=first.cursor))
     for n in range(20):
@@ -76,7 +75,7 @@ async def test_no_read_up_hidden_sessions_change_neither_pages_nor_cursors(store
     assert await store.listed(asked) == first
     assert await store.listed(replace(asked, cursor=first.cursor)) == rest
     assert sids(first) + sids(rest) + sids(await store.listed(replace(asked, cursor=rest.cursor))) == shown[::-1]
-    last = await store.listed(Listed(who, PUBLIC, limit=7))
+    last = await store.listed(SessionQuery(who, PUBLIC, limit=7))
     assert last.cursor == "", "nobody may learn from a cursor that something else is there"
 
 
@@ -85,7 +84,7 @@ async def test_pages_are_whole_where_many_changed_in_the_same_moment(store: Redi
     made = {await begun(store, who, label, 5_000) for label in (PUBLIC, INTERNAL) for _ in range(9)}
     made |= {await begun(store, who, INTERNAL, 4_999) for _ in range(2)}
     for limit in (1, 2, 7, 20, 200):
-        found = await every(store, Listed(who, INTERNAL, limit=limit))
+        found = await every(store, SessionQuery(who, INTERNAL, limit=limit))
         assert len(found) == len(made)
         assert set(found) == made
 
@@ -94,17 +93,17 @@ async def test_a_cursor_is_good_for_one_principal_and_one_level(store: RedisStor
     who = fresh()
     for n in range(3):
         await begun(store, who, PUBLIC, 1_000 + n)
-    asked = Listed(who, PUBLIC, limit=1)
+    asked = SessionQuery(who, PUBLIC, limit=1)
     cursor = (await store.listed(asked)).cursor
     whole = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     moved = base64.urlsafe_b64encode(whole[:-1] + bytes([whole[-1] ^ 1])).decode().rstrip("=")
     for wrong in (
-        Listed(fresh(), PUBLIC, cursor),
-        Listed(who, INTERNAL, cursor),
-        Listed(who, PUBLIC, moved),
-        Listed(who, PUBLIC, cursor[:8]),
-        Listed(who, PUBLIC, "x"),
-        Listed(who, PUBLIC, "ä\ud800"),
+        SessionQuery(fresh(), PUBLIC, cursor),
+        SessionQuery(who, INTERNAL, cursor),
+        SessionQuery(who, PUBLIC, moved),
+        SessionQuery(who, PUBLIC, cursor[:8]),
+        SessionQuery(who, PUBLIC, "x"),
+        SessionQuery(who, PUBLIC, "ä\ud800"),
     ):
         with pytest.raises(CursorError):
             await store.listed(wrong)
@@ -116,21 +115,21 @@ async def test_a_listing_may_be_of_one_kind_or_of_late(store: RedisStore) -> Non
         await begun(store, who, PUBLIC, 1_000),
         await begun(store, who, PUBLIC, 2_000, Lineage("p", 1, "r", 1, 2**50)),
     )
-    assert sids(await store.listed(Listed(who, PUBLIC, kind=Kind.TASK))) == [task]
-    assert sids(await store.listed(Listed(who, PUBLIC, kind=Kind.CHAT))) == [old]
-    assert sids(await store.listed(Listed(who, PUBLIC, since=2_000))) == [task]
-    assert sids(await store.listed(Listed(who, PUBLIC, since=1_000))) == [task, old]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC, kind=SessionKind.TASK))) == [task]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC, kind=SessionKind.CHAT))) == [old]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC, since=2_000))) == [task]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC, since=1_000))) == [task, old]
 
 
 async def test_a_session_is_listed_where_it_belongs_after_every_change(store: RedisStore) -> None:
     claim = await claimed(store, await begun(store, who := fresh()))
     written = await store.record(claim, opening(claim))
-    assert claim.sid in sids(await store.listed(Listed(who, PUBLIC)))
+    assert claim.sid in sids(await store.listed(SessionQuery(who, PUBLIC)))
     raised = await store.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
     assert await _filed(store, claim.sid, who) == [str(SECRET)]
     await store.commit(claim, ending(raised.seq, 1))
-    assert claim.sid not in sids(await store.listed(Listed(who, PUBLIC)))
-    assert claim.sid in sids(await store.listed(Listed(who, TOP)))
+    assert claim.sid not in sids(await store.listed(SessionQuery(who, PUBLIC)))
+    assert claim.sid in sids(await store.listed(SessionQuery(who, TOP)))
     await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
     assert await _filed(store, claim.sid, who) == ["PUBLIC"]
 
@@ -140,8 +139,8 @@ async def test_a_session_that_exists_as_a_secret_stays_one_after_a_reset(store: 
     await store.accept(replace(item(sid, creation=SECRET), principal=who))
     state = await store.reset(sid, op=fresh(), actor="ann", audit=())
     assert (state.taint, state.visibility) == (PUBLIC, SECRET)
-    assert sids(await store.listed(Listed(who, PUBLIC))) == []
-    assert sids(await store.listed(Listed(who, TOP))) == [sid]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == []
+    assert sids(await store.listed(SessionQuery(who, TOP))) == [sid]
 
 
 async def test_what_another_process_did_is_found_out(store: RedisStore, other: RedisStore) -> None:
@@ -157,7 +156,7 @@ async def test_what_is_refused_since_the_session_is_somebody_elses_is_not_listed
     claim, _ = await started(store)
     with pytest.raises(ForeignError):
         await other.accept(replace(item(claim.sid, "d2"), principal="bob"))
-    assert claim.sid not in await every(store, Listed("bob", TOP))
+    assert claim.sid not in await every(store, SessionQuery("bob", TOP))
     assert await _filed(store, claim.sid) == ["PUBLIC"]
 
 
@@ -176,17 +175,17 @@ async def test_wrong_hints_show_nothing_and_are_put_right_by_whoever_meets_them(
     await command(store, "HSET", keys(gone).state, "status", "archived")
     for sid in (high, low, foreign, "nothing"):
         await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
-    assert sids(await store.listed(Listed(who, PUBLIC))) == []
+    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == []
     assert await command(store, "ZRANGE", list_key(who, "PUBLIC"), 0, -1) == []
-    assert sids(await store.listed(Listed(who, TOP))) == [low, high]
-    assert sids(await store.listed(Listed(stranger, PUBLIC))) == [foreign]
+    assert sids(await store.listed(SessionQuery(who, TOP))) == [low, high]
+    assert sids(await store.listed(SessionQuery(stranger, PUBLIC))) == [foreign]
 
 
 async def test_a_session_met_in_two_places_is_listed_once(store: RedisStore) -> None:
     who = fresh()
     sid = await begun(store, who, INTERNAL, 1_000)
     await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
-    assert sids(await store.listed(Listed(who, INTERNAL))) == [sid]
+    assert sids(await store.listed(SessionQuery(who, INTERNAL))) == [sid]
     assert await _filed(store, sid, who) == ["INTERNAL"]
 
 
@@ -212,17 +211,17 @@ async def test_a_walk_over_nothing_files_nothing(own: RedisStore) -> None:
 
 async def test_a_claim_of_a_listed_session_changes_nothing_of_it(store: RedisStore) -> None:
     sid = await begun(store, who := fresh())
-    before = await store.listed(Listed(who, PUBLIC))
+    before = await store.listed(SessionQuery(who, PUBLIC))
     await claimed(store, sid)
-    assert sids(await store.listed(Listed(who, PUBLIC))) == sids(before) == [sid]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == sids(before) == [sid]
 
 
 async def test_a_title_is_the_one_given_else_that_of_the_task(store: RedisStore) -> None:
     sid = await begun(store, who := fresh(), PUBLIC, lineage=Lineage("p", 1, "r", 1, 2**50, title="find it"))
-    (state,) = (await store.listed(Listed(who, PUBLIC))).sessions
+    (state,) = (await store.listed(SessionQuery(who, PUBLIC))).sessions
     assert state.title == Title("find it", PUBLIC)
     await store.name(sid, Title("a  title\n", SECRET))
-    (state,) = (await store.listed(Listed(who, PUBLIC))).sessions
+    (state,) = (await store.listed(SessionQuery(who, PUBLIC))).sessions
     assert state.title == Title("a  title\n", SECRET)
     await store.name(sid, None)
     with pytest.raises(NotFoundError):
@@ -243,7 +242,7 @@ async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore
     await command(store, "ZREM", list_key("ann", "PUBLIC"), whole)
     await store.sweep()
     assert await _filed(store, whole) == ["PUBLIC"]
-    shown = await every(store, Listed("ann", PUBLIC, limit=200))
+    shown = await every(store, SessionQuery("ann", PUBLIC, limit=200))
     assert whole in shown
     assert broken not in shown
     await command(store, "DEL", keys(broken).state)
@@ -255,14 +254,14 @@ async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore)
     await command(store, "HSET", keys(gone).state, "status", "archived")
     for _ in range(2):
         # Found where it was filed as active, and then where it belongs.
-        assert sids(await store.listed(Listed(who, TOP, archived=True))) == [gone, kept]
-        assert sids(await store.listed(Listed(who, TOP))) == [kept]
+        assert sids(await store.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
+        assert sids(await store.listed(SessionQuery(who, TOP))) == [kept]
     assert await command(store, "ZRANGE", list_key(who, "INTERNAL"), 0, -1) == []
     assert await command(store, "ZRANGE", past_key(who, "INTERNAL"), 0, -1) == [gone.encode()]
-    assert sids(await store.listed(Listed(who, PUBLIC, archived=True))) == [kept]
+    assert sids(await store.listed(SessionQuery(who, PUBLIC, archived=True))) == [kept]
     await command(store, "HSET", keys(gone).state, "status", "idle")
-    assert sids(await store.listed(Listed(who, TOP, archived=True))) == [gone, kept]
-    assert sids(await store.listed(Listed(who, TOP))) == [gone, kept]
+    assert sids(await store.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
+    assert sids(await store.listed(SessionQuery(who, TOP))) == [gone, kept]
 
 
 PAGE = parse("PUBLIC~")
@@ -283,13 +282,13 @@ async def test_a_page_is_as_trusted_as_every_session_that_could_be_on_it(store: 
     who = fresh()
     await begun(store, who)
     await turned(store, who, SECRET)
-    assert (await store.listed(Listed(who, PUBLIC))).label == PUBLIC, "it rose while it was TRUSTED"
+    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PUBLIC, "it rose while it was TRUSTED"
     sid = await turned(store, who, PAGE, HIGH_PAGE)
-    page = await store.listed(Listed(who, PUBLIC))
+    page = await store.listed(SessionQuery(who, PUBLIC))
     assert sid not in sids(page)
     assert page.label == PAGE
     # Somebody cleared for none of what it was is told of none of it.
-    assert (await store.listed(Listed(fresh(), PUBLIC))).label == PUBLIC
+    assert (await store.listed(SessionQuery(fresh(), PUBLIC))).label == PUBLIC
 
 
 async def test_one_that_nobody_below_could_see_while_untrusted_is_not_told_of(store: RedisStore) -> None:
@@ -298,14 +297,18 @@ async def test_one_that_nobody_below_could_see_while_untrusted_is_not_told_of(st
     state = await store.state(sid)
     assert state is not None
     assert state.turned == SECRET.join(PAGE)
-    assert (await store.listed(Listed(who, INTERNAL))).label == PUBLIC
+    assert (await store.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
 
 
 async def test_one_on_another_page_or_of_another_kind_counts(store: RedisStore) -> None:
     who = fresh()
     await turned(store, who, PAGE)
     await begun(store, who, PUBLIC, 2**45)
-    for asked in (Listed(who, PUBLIC, limit=1), Listed(who, PUBLIC, kind=Kind.TASK), Listed(who, PUBLIC, since=2**44)):
+    for asked in (
+        SessionQuery(who, PUBLIC, limit=1),
+        SessionQuery(who, PUBLIC, kind=SessionKind.TASK),
+        SessionQuery(who, PUBLIC, since=2**44),
+    ):
         page = await store.listed(asked)
         assert all(state.visibility == PUBLIC for state in page.sessions)
         assert page.label == PAGE
@@ -315,10 +318,10 @@ async def test_a_reset_makes_a_list_trusted_again(store: RedisStore) -> None:
     who = fresh()
     for label in (PAGE, PAGE.join(INTERNAL)):
         sid = await turned(store, who, PAGE, label)
-        assert (await store.listed(Listed(who, PUBLIC))).label == PAGE
+        assert (await store.listed(SessionQuery(who, PUBLIC))).label == PAGE
         state = await store.reset(sid, op=fresh(), actor="ann", audit=())
         assert state.turned is None
-    assert (await store.listed(Listed(who, INTERNAL))).label == PUBLIC
+    assert (await store.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
     # One that UNTRUSTED data had begun is as it was.
     other = fresh()
     await store.accept(replace(item(other, creation=PAGE), principal=who))
@@ -328,14 +331,14 @@ async def test_a_reset_makes_a_list_trusted_again(store: RedisStore) -> None:
 async def test_a_background_session_counts_until_it_had_to_end(store: RedisStore) -> None:
     who = fresh()
     tasks = [await turned(store, who, PAGE, HIGH_PAGE, lineage=Lineage("p", 1, "r", 1, 2**50)) for _ in range(10)]
-    assert (await store.listed(Listed(who, PUBLIC))).label == PAGE
+    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PAGE
     past = wire.lineage(Lineage("p", 1, "r", 1, 1))
     for sid in tasks:
         await command(store, "HSET", keys(sid).state, "kin", past)
-    assert (await store.listed(Listed(who, PUBLIC))).label == PUBLIC
+    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PUBLIC
     assert await command(store, "ZCARD", turned_key(who, str(PAGE))) == 0
     # For those above it counts as long as it is not archived.
-    asked = Listed(who, parse("CONFIDENTIAL"), kind=Kind.CHAT)
+    asked = SessionQuery(who, parse("CONFIDENTIAL"), kind=SessionKind.CHAT)
     assert (await store.listed(asked)).label == HIGH_PAGE
     for sid in tasks:
         await command(store, "HSET", keys(sid).state, "status", "archived")
@@ -346,10 +349,10 @@ async def test_the_sweep_notes_what_turned_and_what_nobody_can_read_counts(own: 
     sid = await turned(own, "ann", PAGE, HIGH_PAGE)
     await command(own, "DEL", turned_key("ann", str(PAGE)))
     await command(own, "DEL", labels_key("ann"))
-    assert (await own.listed(Listed("ann", PUBLIC))).label == PUBLIC
+    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC
     await own.sweep()
-    assert (await own.listed(Listed("ann", PUBLIC))).label == PAGE
+    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PAGE
     await command(own, "HSET", keys(sid).state, "v", 99)
-    assert (await own.listed(Listed("ann", PUBLIC))).label == PAGE
+    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PAGE
     await command(own, "DEL", keys(sid).state)
-    assert (await own.listed(Listed("ann", PUBLIC))).label == PUBLIC
+    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC

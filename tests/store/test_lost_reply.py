@@ -14,26 +14,22 @@ from typing import cast
 
 import pytest
 
-from bot.errors import BusyError
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.core.errors import BusyError
+from bot.sessions.alternatives import Way
+from bot.sessions.approvals import Answered, Approval, ApprovalState
 from bot.sessions.budgets import Budgets, Spender
-from bot.sessions.deliveries import DeliveryState
-from bot.sessions.kin import Arrival, Caps, Charge
-from bot.sessions.observed import NewObserved
-from bot.sessions.offers import Way
-from bot.sessions.pace import Hush, Rate
-from bot.sessions.pace import Turn as Place
-from bot.sessions.pairings import Answered
-from bot.sessions.quarantine import Doing
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import Claim, Title, Turn, Write
+from bot.sessions.delegation import Arrival, Caps, Charge
+from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
+from bot.sessions.deliveries import SendSlot as Place
+from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.keys import AUDIT
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.scripts import Script, load_scripts
 from bot.store.supervisor import Supervisor
+from policy.document.overrides import Change, Person
 from policy.labels import PUBLIC
-from policy.overrides import Change, Person
 from tests.store.world import (
     KEY,
     SECRET,
@@ -255,7 +251,7 @@ async def pacing_what_takes_no_turn(_store: RedisStore) -> Callable[[RedisStore]
 
 async def hushing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     turn = Place(f"chat:w:{fresh()}:", fresh(), "k1")
-    return lambda store: store.hush(turn, Hush.PLACE, 60_000)
+    return lambda store: store.hush(turn, DeliveryPause.PLACE, 60_000)
 
 
 async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -457,8 +453,8 @@ async def setting_tokens_aside(_store: RedisStore) -> Callable[[RedisStore], Awa
     ann, name, limits = Spender(fresh(), "", PUBLIC), fresh(), Budgets(person=10)
 
     async def aside(store: RedisStore) -> object:
-        first = await store.reserve_tokens(name, ann, 6, limits, 60_000)
-        return first, [await store.reserve_tokens(fresh(), ann, size, limits, 60_000) for size in (5, 4)]
+        first = await store.reserve_tokens(name, ann, 6, budgets=limits, life=60_000)
+        return first, [await store.reserve_tokens(fresh(), ann, size, budgets=limits, life=60_000) for size in (5, 4)]
 
     return aside
 
@@ -467,7 +463,7 @@ async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable
     ann, name = Spender(fresh(), "", PUBLIC), fresh()
     # So that the day has begun.
     await store.settle_tokens(fresh(), Spender("bob", "", PUBLIC), 1, complete=True)
-    await store.reserve_tokens(name, ann, 4, Budgets(person=10), 60_000)
+    await store.reserve_tokens(name, ann, 4, budgets=Budgets(person=10), life=60_000)
 
     async def settled(store: RedisStore) -> object:
         await store.settle_tokens(name, ann, 3, complete=True)
@@ -490,7 +486,7 @@ async def quarantining(_store: RedisStore) -> Callable[[RedisStore], Awaitable[o
     sid = fresh()
 
     async def act(store: RedisStore) -> object:
-        one, new = await store.quarantine(sid, Doing.WORK, "SchemaError", "wire.py:1", (row(),))
+        one, new = await store.quarantine(sid, Doing.WORK, error="SchemaError", where="wire.py:1", audit=(row(),))
         return one.tries, new
 
     return act
@@ -498,7 +494,7 @@ async def quarantining(_store: RedisStore) -> Callable[[RedisStore], Awaitable[o
 
 async def letting_out(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.quarantine(sid, Doing.INTAKE, "SchemaError", "wire.py:1", (row(),))
+    await store.quarantine(sid, Doing.INTAKE, error="SchemaError", where="wire.py:1", audit=(row(),))
     return lambda store: store.unquarantine(sid, Doing.INTAKE, (row(),))
 
 

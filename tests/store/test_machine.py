@@ -17,12 +17,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bot.errors import LeaseLostError, NotFoundError, ResetError
+from bot.core.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import Claim, ItemStatus, LastTurn, Status, Stopped, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.supervisor import Supervisor

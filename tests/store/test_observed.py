@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.sessions.observed import NewObserved
+from bot.sessions.inbox import NewObserved
 from bot.store import observed
 from bot.store.keys import session_keys
 from bot.store.observed import LIFE_MS

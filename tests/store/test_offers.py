@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bot.errors import SchemaError
-from bot.sessions.offers import Way
+from bot.core.errors import SchemaError
+from bot.sessions.alternatives import Way
 from bot.store.keys import offer_key
 from bot.store.redis_store import RedisStore
 from tests.store.world import command, fresh, offered

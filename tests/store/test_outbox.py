@@ -5,10 +5,10 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from bot.errors import NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
+from bot.sessions.delegation import Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.kin import Arrival
-from bot.sessions.values import Write
+from bot.sessions.models import Write
 from bot.store.keys import LETTERS
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions

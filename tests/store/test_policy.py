@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bot.audit import Intact, verify
-from bot.errors import SchemaError
-from bot.sessions.records import AuditRow, PolicyHead
+from bot.audit.chain import Intact, verify
+from bot.core.errors import SchemaError
+from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store.keys import AUDIT, POLICY
 from bot.store.redis_store import RedisStore
 from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, started
@@ -32,7 +32,9 @@ async def test_a_policy_is_put_in_force_with_its_audit_row_and_is_newer_each_tim
     assert await store.read_policy() == second == store.policy_head
     records = await store.records(AUDIT, after=before[0])
     assert [record.body["in_force"] for record in records] == ["one", "two"]
-    assert isinstance(verify(AUDIT, await store.records(AUDIT), await store.head(AUDIT), (0, ""), KEY), Intact)
+    assert isinstance(
+        verify(AUDIT, await store.records(AUDIT), claimed=await store.head(AUDIT), anchor=(0, ""), key=KEY), Intact
+    )
 
 
 async def test_its_version_grows_even_if_the_clock_goes_back(store: RedisStore) -> None:

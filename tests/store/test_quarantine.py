@@ -4,12 +4,10 @@
 
 import pytest
 
-from bot.errors import SchemaError, WornError
-from bot.sessions.approvals import ApprovalState
-from bot.sessions.copies import Copy
-from bot.sessions.listing import Listed
-from bot.sessions.quarantine import Doing
-from bot.sessions.records import AuditRow
+from bot.core.errors import SchemaError, WornError
+from bot.sessions.approvals import ApprovalState, QuestionCopy
+from bot.sessions.audit import AuditRow
+from bot.sessions.models import Doing, SessionQuery
 from bot.store.copies import copy_member
 from bot.store.keys import COPIES, LETTERS, QUARANTINE
 from bot.store.quarantine import FIRST_MS, LONGEST_MS
@@ -151,7 +149,7 @@ async def test_no_listing_and_no_sweep_notices_a_session_that_cannot_be_read(
     await own.accept(item(open_sid))
     for sid in (bad, asking.sid):
         await command(own, "SADD", LETTERS, sid)
-        await command(own, "SADD", COPIES, copy_member(Copy(sid, "q", "k")))
+        await command(own, "SADD", COPIES, copy_member(QuestionCopy(sid, "q", "k")))
     await command(own, "HSET", keys(bad).approvals, "a", "x")
     found = await own.sweep()
     assert open_sid in found
@@ -159,7 +157,7 @@ async def test_no_listing_and_no_sweep_notices_a_session_that_cannot_be_read(
     assert asked.state is ApprovalState.PENDING
     assert await own.dead() == ()
     assert {copy.sid for copy in await own.copies()} == {asking.sid}
-    page = await own.listed(Listed("ann", TOP))
+    page = await own.listed(SessionQuery("ann", TOP))
     assert open_sid in {state.sid for state in page.sessions}
     assert {asking.sid, open_sid} <= {state.sid async for state in own.sessions()}
     assert {bad, asking.sid, open_sid} <= {sid async for sid, _ in own.walk()}

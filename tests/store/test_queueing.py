@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import NotFoundError, UnsettledError, WithdrawnError
+from bot.core.errors import NotFoundError, UnsettledError, WithdrawnError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import Claim, ItemStatus, NewItem, Status, Turn, Write
+from bot.sessions.inbox import ItemStatus, NewItem, QueueMode
+from bot.sessions.models import Claim, Status, Turn, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from bot.errors import StoreError, StoreGoneError, StoreRefusedError
-from bot.sessions.values import Status, Write
+from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
+from bot.sessions.models import Status, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore

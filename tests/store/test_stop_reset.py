@@ -2,11 +2,12 @@
 
 import pytest
 
-from bot.errors import ArchivedError, NotFoundError, ResetError, SchemaError
+from bot.core.errors import ArchivedError, NotFoundError, ResetError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
-from bot.sessions.values import ItemStatus, Status, Stopped, Usage, Write
+from bot.sessions.inbox import ItemStatus, Stopped
+from bot.sessions.models import Status, Usage, Write
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
 from tests.store.world import (

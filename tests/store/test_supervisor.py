@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import StoreError, StoreGoneError, StoreRefusedError
+from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store import binary
 from bot.store.opening import open_store
 from bot.store.supervisor import ServerFiles, Supervisor, _complaint, _unusable

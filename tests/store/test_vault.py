@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from bot.errors import StoreGoneError, StoreRefusedError
+from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.store.keys import VAULT, encode
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions

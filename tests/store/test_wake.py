@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.errors import LeaseLostError
+from bot.core.errors import LeaseLostError
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.store.keys import OPEN, READY
 from bot.store.opening import open_store

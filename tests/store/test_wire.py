@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.errors import SchemaError
-from bot.sessions.values import LastTurn, Turn, Usage, YieldReason
+from bot.core.errors import SchemaError
+from bot.sessions.models import LastTurn, Turn, Usage, YieldReason
 from bot.store import wire
 from bot.store.wire import INLINE, Bodies, check_version, dump, raw, reading, refs, text
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
+from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Visibility
-from bot.sessions.values import Claim, ItemStatus, Status, Stopped, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.inbox import ItemStatus, Stopped
+from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
 from tests.store.world import (

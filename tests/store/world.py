@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bot.ids import Ids
+from bot.core.ids import Ids
+from bot.sessions.alternatives import Alternative, Wanted
 from bot.sessions.approvals import Approval
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import Lineage, NewSlot, Parcel
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent
-from bot.sessions.kin import Lineage, NewSlot, Parcel
-from bot.sessions.offers import Offer, Wanted
-from bot.sessions.records import AuditRow
-from bot.sessions.values import Claim, ItemStatus, LastTurn, NewItem, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.keys import SessionKeys, session_keys
 from bot.store.link import Reply
 from bot.store.redis_store import RedisStore
@@ -81,9 +82,9 @@ def answer(key: str = "k1", text: str = "done", address: str = HOME) -> NewDeliv
     return NewDelivery(key, address, text, PUBLIC, "answer", "t")
 
 
-def offered(code: str) -> Offer:
+def offered(code: str) -> Alternative:
     """Return an offer to ask a question of `s1` anew."""
-    return Offer(
+    return Alternative(
         code=code,
         wanted=Wanted.QUESTION,
         sid="s1",

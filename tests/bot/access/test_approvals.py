@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from bot import approvals
+from bot.access import approvals
+from bot.access.approvals import DENIED
 from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
-from bot.approvals import DENIED
-from bot.ids import Ids
+from bot.core.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
-from bot.sessions.values import Status, YieldReason
+from bot.sessions.models import Status, YieldReason
 from bot.tools.message import Message
 from channels.message import Address, Inbound
 from policy.decision import Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC
 from tests.bot.kit import (
     CONFIDENTIAL,

@@ -2,7 +2,7 @@ from itertools import product
 
 import pytest
 
-from bot.authorize import Caller, Ingress, Refusal, at_least, authorize
+from bot.access.authorize import Caller, Ingress, Refusal, at_least, authorize
 from policy.request import Role
 from tests.bot.kit import INTERNAL, TOP, document
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot import authors, events, labelling, questions
-from bot.approvals import may_answer
-from bot.folds import Folds
+from bot.access import authors, labelling
+from bot.access.approvals import may_answer
+from bot.delivery import approval_prompts
+from bot.history import event_log
+from bot.history.folds import Folds
 from bot.sessions.approvals import Approval
 from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.summaries import Summary
+from bot.sessions.models import Summary
 from channels.message import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Others, Role
@@ -37,11 +39,11 @@ async def asked(people: People, address: Address = TEAM) -> list[Approval]:
 def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
     here = standing()
     written = (
-        events.user_message(here, "mel", "hello", PUBLIC),
-        events.user_message(here, "ann", "a report", PUBLIC, {"as": "result"}, authors=("eve",)),
-        events.observed(here, "lunch?", DIRTY, "1", {"room:zoe"}),
-        events.agent_message(here, "noted", said=True),
-        events.tool_result(here, "c1", "read_file", "text", "ok", DIRTY),
+        event_log.user_message(here, "mel", "hello", label=PUBLIC),
+        event_log.user_message(here, "ann", "a report", label=PUBLIC, origin={"as": "result"}, authors=("eve",)),
+        event_log.observed(here, "lunch?", label=DIRTY, upto="1", authors={"room:zoe"}),
+        event_log.agent_message(here, "noted", said=True),
+        event_log.tool_result(here, "c1", "read_file", "text", outcome="ok", label=DIRTY),
     )
     assert authors.authors(written) == {"mel", "ann", "eve", "room:zoe"}
     assert authors.authors(()) == frozenset()
@@ -49,8 +51,8 @@ def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
 
 def test_a_recap_carries_the_authors_whose_words_it_covers() -> None:
     group = standing(principal="chat:room::team:", asker="ann", authors=frozenset({"ann", "mel"}))
-    assert events.summarized(group, Summary("they met", 3)).body["authors"] == ["ann", "mel"]
-    assert "authors" not in events.summarized(standing(authors=frozenset({"owner"})), Summary("met", 3)).body
+    assert event_log.summarized(group, Summary("they met", 3)).body["authors"] == ["ann", "mel"]
+    assert "authors" not in event_log.summarized(standing(authors=frozenset({"owner"})), Summary("met", 3)).body
 
 
 def test_what_others_may_know_is_looked_up_in_the_policy_in_force() -> None:
@@ -74,13 +76,13 @@ def addresses(told: Iterable[NewEvent]) -> frozenset[str]:
 
 
 def test_an_address_that_somebody_else_may_have_had_written_does_not_count() -> None:
-    mine = events.user_message(standing(), "ann", "look", PUBLIC)
-    others = events.user_message(standing(), "mel", "look", PUBLIC)
-    result = events.tool_result(standing(), "c1", "read_file", URL, "ok", PUBLIC)
+    mine = event_log.user_message(standing(), "ann", "look", label=PUBLIC)
+    others = event_log.user_message(standing(), "mel", "look", label=PUBLIC)
+    result = event_log.tool_result(standing(), "c1", "read_file", URL, outcome="ok", label=PUBLIC)
     assert addresses((mine, result)) == {URL}
     assert addresses((others, result)) == frozenset()
     # One that another person typed whole does: they could have it fetched themselves.
-    assert addresses((events.user_message(standing(), "mel", URL, PUBLIC),)) == {URL}
+    assert addresses((event_log.user_message(standing(), "mel", URL, label=PUBLIC),)) == {URL}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_a_question_names_whose_words_are_there(people: list[str], told: str) ->
         "authors": list[JsonValue](people),
     }
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
-    wording = questions.wording(document(), (one,))
+    wording = approval_prompts.wording(document(), (one,))
     assert (told in wording) if told else ("Words of" not in wording)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 from pydantic import JsonValue
 
-from bot import events
-from bot.folds import Folds
-from bot.quoting import LONGEST, MOST, newest
+from bot.access.known_urls import LONGEST, MOST, newest
+from bot.history import event_log
+from bot.history.folds import Folds
 from bot.sessions.events import NewEvent
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing
@@ -17,7 +17,7 @@ URL = "https://example.com/a?b=c"
 
 def addresses(told: Sequence[NewEvent], before: Label = PUBLIC, asker: str = "owner") -> frozenset[str]:
     """Return the addresses that count for an asker, where something with the label `before` was read first."""
-    read = events.tool_result(standing(), "c0", "read_file", "x", "ok", before)
+    read = event_log.tool_result(standing(), "c0", "read_file", "x", outcome="ok", label=before)
     return Folds().plus_new(enumerate([read, *told], 1)).addresses(asker)
 
 
@@ -26,7 +26,7 @@ def typed(told: Sequence[NewEvent], asker: str) -> tuple[str, ...]:
 
 
 def heard(text: str) -> frozenset[str]:
-    return addresses([events.user_message(standing(), "owner", text, PUBLIC)], PUBLIC)
+    return addresses([event_log.user_message(standing(), "owner", text, label=PUBLIC)], PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_the_name_stays_as_it_was_typed_and_gets_no_other_scheme() -> None:
 
 def test_a_name_with_www_counts_from_people_alone() -> None:
     name = "www.example.com"
-    page = events.tool_result(standing(), "c1", "web_fetch", name, "ok", DIRTY)
-    told = events.tool_result(standing(), "c1", "current_time", name, "ok", PUBLIC)
-    session = events.user_message(standing(), "owner", name, PUBLIC, {"as": "result"})
-    forwarded = events.user_message(standing(), "owner", name, DIRTY)
+    page = event_log.tool_result(standing(), "c1", "web_fetch", name, outcome="ok", label=DIRTY)
+    told = event_log.tool_result(standing(), "c1", "current_time", name, outcome="ok", label=PUBLIC)
+    session = event_log.user_message(standing(), "owner", name, label=PUBLIC, origin={"as": "result"})
+    forwarded = event_log.user_message(standing(), "owner", name, label=DIRTY)
     for event in (page, told, session, forwarded):
         assert addresses([event], PUBLIC) == frozenset()
 
 
 def result(tool: str, label: Label = DIRTY, outcome: str = "ok") -> frozenset[str]:
-    return addresses([events.tool_result(standing(), "c1", tool, URL, outcome, label)], PUBLIC)
+    return addresses([event_log.tool_result(standing(), "c1", tool, URL, outcome=outcome, label=label)], PUBLIC)
 
 
 def test_a_fetched_page_counts_and_other_untrusted_results_do_not() -> None:
@@ -110,37 +110,37 @@ def test_a_fetched_page_counts_and_other_untrusted_results_do_not() -> None:
 
 def test_a_trusted_result_counts_only_while_nothing_untrusted_was_read() -> None:
     assert result("current_time", CONFIDENTIAL) == {URL}
-    told = events.tool_result(standing(), "c1", "message", URL, "ok", PUBLIC)
+    told = event_log.tool_result(standing(), "c1", "message", URL, outcome="ok", label=PUBLIC)
     assert addresses([told], DIRTY) == frozenset()
-    page = events.tool_result(standing(), "c2", "read_file", "a page", "ok", DIRTY)
+    page = event_log.tool_result(standing(), "c2", "read_file", "a page", outcome="ok", label=DIRTY)
     assert addresses([page, told], PUBLIC) == frozenset()
     assert addresses([told, page], PUBLIC) == {URL}
 
 
 def test_what_a_person_types_counts_always_and_what_others_wrote_does_not() -> None:
-    assert addresses([events.user_message(standing(), "owner", URL, PUBLIC)], DIRTY) == {URL}
-    assert addresses([events.user_message(standing(), "owner", URL, DIRTY)], PUBLIC) == frozenset()
+    assert addresses([event_log.user_message(standing(), "owner", URL, label=PUBLIC)], DIRTY) == {URL}
+    assert addresses([event_log.user_message(standing(), "owner", URL, label=DIRTY)], PUBLIC) == frozenset()
 
 
 def test_another_sessions_words_count_only_while_nothing_untrusted_was_read() -> None:
-    said = events.user_message(standing(), "owner", URL, PUBLIC, {"as": "result"})
+    said = event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin={"as": "result"})
     assert addresses([said], PUBLIC) == {URL}
     assert addresses([said], DIRTY) == frozenset()
 
 
 def test_a_models_own_words_never_count() -> None:
-    assert addresses([events.agent_message(standing(), URL, said=True)], PUBLIC) == frozenset()
+    assert addresses([event_log.agent_message(standing(), URL, said=True)], PUBLIC) == frozenset()
 
 
 def test_what_was_not_admitted_does_not_count() -> None:
-    assert addresses([events.error(standing(), "r1", URL)], PUBLIC) == frozenset()
+    assert addresses([event_log.error(standing(), "r1", URL)], PUBLIC) == frozenset()
 
 
 TASK: dict[str, JsonValue] = {"as": "task", "session": "s0", "typed": [URL]}
 
 
 def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not() -> None:
-    task = events.user_message(standing(), "owner", "see https://evil.example", DIRTY, TASK)
+    task = event_log.user_message(standing(), "owner", "see https://evil.example", label=DIRTY, origin=TASK)
     assert addresses([task], PUBLIC) == {URL}
     # And on, to what this session spawns.
     assert typed([task], "owner") == (URL,)
@@ -149,13 +149,16 @@ def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not()
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(events.user_message(standing(), "owner", URL, DIRTY), id="a forward"),
-        pytest.param(events.user_message(standing(), "mel", URL, PUBLIC), id="somebody else"),
+        pytest.param(event_log.user_message(standing(), "owner", URL, label=DIRTY), id="a forward"),
+        pytest.param(event_log.user_message(standing(), "mel", URL, label=PUBLIC), id="somebody else"),
         pytest.param(
-            events.user_message(standing(), "owner", URL, PUBLIC, {"as": "message", "session": "s0"}), id="a session"
+            event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin={"as": "message", "session": "s0"}),
+            id="a session",
         ),
-        pytest.param(events.tool_result(standing(), "c1", "web_fetch", URL, "ok", PUBLIC), id="a page"),
-        pytest.param(events.user_message(standing(), "owner", URL + "x" * LONGEST, PUBLIC), id="a long one"),
+        pytest.param(
+            event_log.tool_result(standing(), "c1", "web_fetch", URL, outcome="ok", label=PUBLIC), id="a page"
+        ),
+        pytest.param(event_log.user_message(standing(), "owner", URL + "x" * LONGEST, label=PUBLIC), id="a long one"),
     ],
 )
 def test_what_the_asker_did_not_type_does_not_travel(event: NewEvent) -> None:
@@ -163,7 +166,7 @@ def test_what_the_asker_did_not_type_does_not_travel(event: NewEvent) -> None:
 
 
 def test_the_newest_addresses_travel_each_once() -> None:
-    said = [events.user_message(standing(), "owner", f"{URL}{number}", PUBLIC) for number in range(MOST + 1)]
+    said = [event_log.user_message(standing(), "owner", f"{URL}{number}", label=PUBLIC) for number in range(MOST + 1)]
     found = typed([*said, said[-1]], "owner")
     assert found == tuple(f"{URL}{number}" for number in range(1, MOST + 1))
     assert newest((*found, "https://b.example")) == (*found[1:], "https://b.example")

@@ -1,6 +1,6 @@
 import pytest
 
-from bot import labelling
+from bot.access import labelling
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.errors import LabelTextError

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from bot import recipients
+from bot.access import recipients
+from bot.access.decision_context import Call, DecisionContext
 from bot.gate.gate import Gate
-from bot.sessions.kin import Child, Errand
-from bot.standing import Call, Standing
-from bot.tools.base import Result, Scene
+from bot.sessions.delegation import Child, Errand
+from bot.tools.base import Result, ToolContext
 from bot.tools.message import Message
 from bot.tools.spawning import SessionsSpawn
 from channels.message import Address
-from policy.document import Document
+from policy.document.model import Document
+from tests.bot.delivery.test_alternatives import ASKING, HOUSE, KEEPER, QUESTION, VAULT, offered
 from tests.bot.kit import (
     NO_SECRETS,
     Probe,
@@ -33,7 +34,6 @@ from tests.bot.kit import (
     unrecorded,
 )
 from tests.bot.rooms import talking, team
-from tests.bot.test_offers import ASKING, HOUSE, KEEPER, QUESTION, VAULT, offered
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ class Minter:
 
     errands: list[Errand] = field(default_factory=list[Errand])
 
-    async def mint_child(self, standing: Standing, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
         self.errands.append(errand)
         return Child("run", "sid")
 
@@ -109,7 +109,7 @@ async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
 ) -> None:
     at_work, on = asyncio.Event(), asyncio.Event()
 
-    async def waits(_arguments: TextArguments, _scene: Scene) -> Result | None:
+    async def waits(_arguments: TextArguments, _scene: ToolContext) -> Result | None:
         at_work.set()
         await on.wait()
         return None

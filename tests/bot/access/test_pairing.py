@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.access.pairing import UNKNOWN_HERE
 from bot.commands import access
-from bot.router import Outcome
-from bot.sessions.pairings import MOST_WAITING, MOST_WRONG
-from bot.sessions.values import Status
+from bot.ingress.router import Routed
+from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
+from bot.sessions.models import Status
 from bot.store.keys import PAIRINGS
-from bot.strangers import UNKNOWN_HERE
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC, parse
 from policy.request import Role
@@ -65,7 +65,7 @@ async def test_a_stranger_is_given_a_code_once_and_told_nothing_else(tmp_path: P
         code = await code_of(zoe)
         for text in ("hello", "/whoami", f"/pair approve {code}", f"/pair link {code}", code):
             receipt = await zoe.send(text)
-            assert receipt.outcome is Outcome.REFUSED
+            assert receipt.outcome is Routed.REFUSED
         assert owner.shown.count("\n") == 1
         assert await owner.app.store.state(zoe.sid) is None
         stored = await owner.app.store._link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
@@ -79,7 +79,7 @@ async def test_in_a_shared_chat_nobody_is_told_anything(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False, channels=[rooms]) as owner:
         for account, text in (("room:zoe", "hello"), ("room:zoe", "/pair"), ("console:gil", "hello")):
             shared = Inbound(Address("room", "team"), account, text, text + account, private=False)
-            assert (await owner.app.router.receive(shared)).outcome is Outcome.REFUSED
+            assert (await owner.app.router.receive(shared)).outcome is Routed.REFUSED
         # An admin is told in private that there is such a chat.
         assert {one.address for one in rooms.sent} <= {Address("room", "ada")}
         assert await owner.app.store.pairings() == ()
@@ -103,10 +103,10 @@ async def test_who_is_known_and_may_not_is_given_no_code(tmp_path: Path) -> None
 
 async def test_few_wait_at_a_time(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        for number in range(MOST_WAITING):
+        for number in range(MOST_REQUESTS):
             await code_of(at(owner, f"z{number}"))
         assert await said(at(owner, "late"), "hello") == ""
-        assert (await said(owner, "/pair")).count(" asks, 60 minutes left") == MOST_WAITING
+        assert (await said(owner, "/pair")).count(" asks, 60 minutes left") == MOST_REQUESTS
 
 
 async def test_an_admin_lets_somebody_in_who_may_as_much_as_the_file_says(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_codes_cannot_be_tried_out(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         code = await code_of(at(owner, "zoe"))
         ben = at(owner, "ben")
-        for _ in range(MOST_WRONG):
+        for _ in range(MOST_WRONG_CODES):
             assert await said(ben, "/pair link 22222222") == access.WRONG_CODE
         assert "busy" in await said(ben, f"/pair link {code}")
         assert "would be you here" in await said(at(owner, "ada"), f"/pair link {code}")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bot import principals, recipients
+from bot.access import principals, recipients
 from channels.message import Address
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 from tests.bot.board import Board
 from tests.bot.kit import INTERNAL, TOP, bang, document, eventually, policy

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bot.app import App
-from bot.parts import Parts
-from bot.sessions.events import Event, EventType
-from bot.sessions.json import JsonObject, objects
-from bot.tools.labelled_files import AbsentError, Place
+from bot.app.app import App
+from bot.app.extensions import Extensions
+from bot.sessions.events import Event, EventType, JsonObject, objects
+from bot.tools.labelled_files import AbsentError, FileLocation
 from channels.base import Audience, ChannelError, LargeFileError
 from channels.message import Address, Attachment, Inbound, Outbound, Signal
 from tests.bot.kit import policy
@@ -117,7 +116,7 @@ class Sender:
         messages = [event.body for event in await self.events() if event.type is EventType.USER_MESSAGE]
         return [file for body in messages for file in objects(body, "files")]
 
-    async def place(self, path: str) -> Place:
+    async def place(self, path: str) -> FileLocation:
         """Return where a path of the session's workspace is."""
         state = await self.app.store.state(self.sid)
         assert state is not None
@@ -141,7 +140,12 @@ def configured(blocks: Mapping[str, object] = MappingProxyType({}), **sections: 
 
 @asynccontextmanager
 async def sending(
-    folder: Path, config: str = "", *, parts: Parts | None = None, serve: bool = True, courier: Courier | None = None
+    folder: Path,
+    config: str = "",
+    *,
+    parts: Extensions | None = None,
+    serve: bool = True,
+    courier: Courier | None = None,
 ) -> AsyncGenerator[Sender]:
     """Open an application with such a channel, its worker running unless told otherwise."""
     made = courier or Courier()

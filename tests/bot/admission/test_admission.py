@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.endings import WENT_WRONG
-from bot.intake.files import NOT_HAD
+from bot.admission.attachments import NOT_HAD
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
-from bot.sessions.values import Claim
+from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError
-from bot.worker import ATTEMPTS
+from bot.worker.finish import WENT_WRONG
+from bot.worker.worker import ATTEMPTS
 from channels.message import Attachment, Inbound
 from policy.labels import join_all, parse
-from tests.bot.intake.courier import HOUSE, PNG, Courier, Sender, configured, sending
+from tests.bot.admission.courier import HOUSE, PNG, Courier, Sender, configured, sending
 from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
 from tests.harness import running
 

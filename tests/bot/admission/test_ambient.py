@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.intake.observed import Observer
-from bot.router import Outcome
+from bot.admission.ambient import Observer
+from bot.ingress.router import Routed
 from bot.sessions.events import Event, EventType
 from bot.store.keys import session_keys
 from bot.store.observed import LIFE_MS
@@ -41,15 +41,15 @@ async def observed(people: People, address: Address = TEAM) -> list[str]:
     return [str(one.body["text"]) for one in await log(people, address) if one.type is EventType.OBSERVED]
 
 
-async def overhear(people: People, who: str, text: str, address: Address = TEAM, **facts: object) -> Outcome:
+async def overhear(people: People, who: str, text: str, address: Address = TEAM, **facts: object) -> Routed:
     return (await people.send(who, text, address, addressed=False, **facts)).outcome
 
 
 async def test_what_was_not_said_to_the_bot_is_quoted_with_what_is(tmp_path: Path) -> None:
     model = Scripted("noted")
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=model)) as people:
-        assert await overhear(people, "eve", "too early\n[room:ann]") is Outcome.OBSERVED
-        assert await overhear(people, "mel", "lunch at noon") is Outcome.OBSERVED
+        assert await overhear(people, "eve", "too early\n[room:ann]") is Routed.OBSERVED
+        assert await overhear(people, "mel", "lunch at noon") is Routed.OBSERVED
         await people.say("ann", "when do they eat?")
         text = f"{HEAD}\n\n[room:eve]\n> too early\n> [room:ann]\n\n[room:mel]\n> lunch at noon"
         assert model.read() == f"{text}\nwhen do they eat?"
@@ -142,14 +142,14 @@ async def test_what_is_said_in_no_thread_is_known_where_one_begins(tmp_path: Pat
 )
 async def test_other_chats_are_not_observed(tmp_path: Path, chats: dict[str, object]) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=chats, serve=False) as people:
-        assert await overhear(people, "mel", "lunch?") is Outcome.IGNORED
+        assert await overhear(people, "mel", "lunch?") is Routed.IGNORED
         sid = people.app.session_id(TEAM)
         assert await people.app.store.observed(sid, after="", until=2**45, now=LIFE_MS, most=9) == ()
 
 
 async def test_who_is_blocked_is_not_observed(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, blocked=["room:eve"]) as people:
-        assert await overhear(people, "eve", "hear me") is Outcome.IGNORED
+        assert await overhear(people, "eve", "hear me") is Routed.IGNORED
         await overhear(people, "mel", "and me")
         # Blocked after it was said.
         await people.say("ann", "/block room:mel")
@@ -159,8 +159,8 @@ async def test_who_is_blocked_is_not_observed(tmp_path: Path) -> None:
 
 async def test_who_may_not_ask_is_observed_and_still_refused(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
-        assert (await people.say("eve", "open the gate")).outcome is Outcome.REFUSED
-        assert (await people.say("eve", "/status")).outcome is Outcome.REFUSED
+        assert (await people.say("eve", "open the gate")).outcome is Routed.REFUSED
+        assert (await people.say("eve", "/status")).outcome is Routed.REFUSED
         await people.say("ann", "what does she want?")
         assert await observed(people) == [f"{HEAD}\n\n[room:eve]\n> open the gate"]
 
@@ -210,8 +210,8 @@ async def test_of_a_secret_that_is_cut_nothing_is_kept(tmp_path: Path, before: i
 async def test_who_says_more_than_is_kept_takes_nothing_from_the_others(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
         found = [await overhear(people, "eve", f"{number}.") for number in range(70)]
-        assert (found.count(Outcome.OBSERVED), found[-1]) == (20, Outcome.IGNORED)
-        assert await overhear(people, "mel", "lunch at noon") is Outcome.OBSERVED
+        assert (found.count(Routed.OBSERVED), found[-1]) == (20, Routed.IGNORED)
+        assert await overhear(people, "mel", "lunch at noon") is Routed.OBSERVED
         assert people.rooms.said == []
         await people.say("ann", "hello")
         said = [("eve", "18."), ("eve", "19."), ("mel", "lunch at noon")]
@@ -222,13 +222,13 @@ async def test_a_text_told_again_counts_once(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
         for _ in range(30):
             people.spoken = 0
-            assert await overhear(people, "mel", "lunch?") is Outcome.OBSERVED
+            assert await overhear(people, "mel", "lunch?") is Routed.OBSERVED
 
 
 async def test_of_one_chat_only_so_much_is_kept_in_a_minute(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
         found = [await overhear(people, f"p{number}", "hello", thread(number % 3)) for number in range(70)]
-        assert found.count(Outcome.OBSERVED) == 60
+        assert found.count(Routed.OBSERVED) == 60
 
 
 async def test_what_is_said_in_no_thread_is_kept_once_and_bounded(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import BinaryContent, UserPromptPart
 
-from bot.parts import Parts
+from bot.app.extensions import Extensions
 from channels.base import Platform
 from channels.message import Address
-from tests.bot.intake.courier import OGG, PNG
+from tests.bot.admission.courier import OGG, PNG
 from tests.bot.kit import Scripted, parts, policy
 from tests.channels.slack.kit import staged as slack_staged
 from tests.channels.telegram.kit import staged as telegram_staged
@@ -38,7 +38,7 @@ def configured(account: str) -> str:
 
 @asynccontextmanager
 async def listening(
-    folder: Path, platform: Platform, account: str, home: Address, made: Parts
+    folder: Path, platform: Platform, account: str, home: Address, made: Extensions
 ) -> AsyncGenerator[Person]:
     """Open an application that listens to a platform, and a person of it."""
     async with running(folder, configured(account), parts=made, channels=[platform]) as owner:

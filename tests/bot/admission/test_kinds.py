@@ -6,46 +6,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.intake.kinds import OTHER, Kind, beginning, nature
+from bot.admission.kinds import OTHER, FileKind, beginning, nature
 
 
 @pytest.mark.parametrize(
     "content,media_type,kind",
     [
-        (b"\x89PNG\r\n\x1a\nrest", "image/png", Kind.PICTURE),
-        (b"\xff\xd8\xff\xe0rest", "image/jpeg", Kind.PICTURE),
-        (b"GIF89arest", "image/gif", Kind.PICTURE),
-        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp", Kind.PICTURE),
-        (b"RIFF\x00\x00\x00\x00WAVEfmt ", "audio/wav", Kind.AUDIO),
-        (b"OggS\x00\x02", "audio/ogg", Kind.AUDIO),
-        (b"ID3\x04", "audio/mpeg", Kind.AUDIO),
-        (b"\xff\xfb\x90\x00", "audio/mpeg", Kind.AUDIO),
-        (b"fLaC\x00", "audio/flac", Kind.AUDIO),
-        (b"\x00\x00\x00 ftypM4A \x00", "audio/mp4", Kind.AUDIO),
-        (b"%PDF-1.7\n", "application/pdf", Kind.OTHER),
-        (b"PK\x03\x04", "application/zip", Kind.OTHER),
-        (gzip.compress(b"text", mtime=0), "application/octet-stream", Kind.OTHER),
-        (b"RIFF\x00\x00\x00\x00AVI LIST", "application/octet-stream", Kind.OTHER),
-        (b"\x00\x00\x00 ftypisom", "application/octet-stream", Kind.OTHER),
-        (b"\x1aE\xdf\xa3", "application/octet-stream", Kind.OTHER),
-        (b"", "application/octet-stream", Kind.OTHER),
-        (b"a,b\r\n1,2\r\n", "text/plain", Kind.TEXT),
-        ("Größe".encode(), "text/plain", Kind.TEXT),
-        ("Größe".encode("utf-8-sig"), "text/plain", Kind.TEXT),
-        ("Größe".encode("utf-16"), "text/plain", Kind.TEXT),
-        ("Größe".encode("latin-1"), "application/octet-stream", Kind.OTHER),
-        (b"text\x00", "application/octet-stream", Kind.OTHER),
-        (b"MZ\x90\x00", "application/octet-stream", Kind.OTHER),
+        (b"\x89PNG\r\n\x1a\nrest", "image/png", FileKind.PICTURE),
+        (b"\xff\xd8\xff\xe0rest", "image/jpeg", FileKind.PICTURE),
+        (b"GIF89arest", "image/gif", FileKind.PICTURE),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp", FileKind.PICTURE),
+        (b"RIFF\x00\x00\x00\x00WAVEfmt ", "audio/wav", FileKind.AUDIO),
+        (b"OggS\x00\x02", "audio/ogg", FileKind.AUDIO),
+        (b"ID3\x04", "audio/mpeg", FileKind.AUDIO),
+        (b"\xff\xfb\x90\x00", "audio/mpeg", FileKind.AUDIO),
+        (b"fLaC\x00", "audio/flac", FileKind.AUDIO),
+        (b"\x00\x00\x00 ftypM4A \x00", "audio/mp4", FileKind.AUDIO),
+        (b"%PDF-1.7\n", "application/pdf", FileKind.OTHER),
+        (b"PK\x03\x04", "application/zip", FileKind.OTHER),
+        (gzip.compress(b"text", mtime=0), "application/octet-stream", FileKind.OTHER),
+        (b"RIFF\x00\x00\x00\x00AVI LIST", "application/octet-stream", FileKind.OTHER),
+        (b"\x00\x00\x00 ftypisom", "application/octet-stream", FileKind.OTHER),
+        (b"\x1aE\xdf\xa3", "application/octet-stream", FileKind.OTHER),
+        (b"", "application/octet-stream", FileKind.OTHER),
+        (b"a,b\r\n1,2\r\n", "text/plain", FileKind.TEXT),
+        ("Größe".encode(), "text/plain", FileKind.TEXT),
+        ("Größe".encode("utf-8-sig"), "text/plain", FileKind.TEXT),
+        ("Größe".encode("utf-16"), "text/plain", FileKind.TEXT),
+        ("Größe".encode("latin-1"), "application/octet-stream", FileKind.OTHER),
+        (b"text\x00", "application/octet-stream", FileKind.OTHER),
+        (b"MZ\x90\x00", "application/octet-stream", FileKind.OTHER),
     ],
 )
-def test_what_a_file_is(content: bytes, media_type: str, kind: Kind) -> None:
+def test_what_a_file_is(content: bytes, media_type: str, kind: FileKind) -> None:
     found = nature(content)
     assert (found.kind, found.media_type) == (kind, media_type)
 
 
 def test_a_claim_counts_only_between_sound_and_film() -> None:
     assert nature(b"MZ\x90\x00", "image/png") == OTHER
-    assert nature(b"plain", "image/png").kind is Kind.TEXT
+    assert nature(b"plain", "image/png").kind is FileKind.TEXT
     assert nature(b"\x00\x00\x00 ftypisom", "audio/mp4").media_type == "audio/mp4"
     assert nature(b"\x1aE\xdf\xa3", "audio/webm").media_type == "audio/webm"
 
@@ -76,4 +76,4 @@ def test_a_text_is_read_as_it_was_written(text: str, characters: int) -> None:
 
 @given(st.binary(max_size=200), st.text(max_size=10))
 def test_any_bytes_are_something(content: bytes, claimed: str) -> None:
-    assert nature(content, claimed).kind in Kind
+    assert nature(content, claimed).kind in FileKind

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.intake.names import NAMELESS, safe_name
+from bot.admission.names import NAMELESS, safe_name
 
 
 @pytest.mark.parametrize(

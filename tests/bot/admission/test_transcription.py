@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from bot.admission.attachments import NOT_HEARD, NOT_POSSIBLE, NOT_WRITTEN
+from bot.admission.kinds import FileType, nature
+from bot.admission.transcription import HttpTranscriber, TranscriptionError
+from bot.admission.transcription import transcriber as configured_one
+from bot.app.extensions import Extensions
 from bot.config.files import TranscriberSettings
-from bot.errors import ConfigError
-from bot.intake.files import NOT_HEARD, NOT_POSSIBLE, NOT_WRITTEN
-from bot.intake.kinds import Nature, nature
-from bot.intake.transcriber import HttpTranscriber, TranscriptionError
-from bot.intake.transcriber import transcriber as configured_one
-from bot.parts import Parts
+from bot.core.errors import ConfigError
 from policy.labels import parse
-from tests.bot.intake.courier import OGG, Sender, configured, sending
+from tests.bot.admission.courier import OGG, Sender, configured, sending
 from tests.bot.kit import with_secret
 from tests.sim.transcriber import Transcriber, transcriber
 
@@ -148,13 +148,13 @@ async def test_a_transcriber_of_ones_own_takes_the_place_of_the_configured_one(
     class Own:
         name = "scribe"
 
-        async def transcribe(self, content: bytes, nature: Nature) -> str:
+        async def transcribe(self, content: bytes, nature: FileType) -> str:
             return f"{len(content)} bytes of {nature.media_type}"
 
         async def close(self) -> None:
             """Nothing is open."""
 
-    async with sending(tmp_path, hearing(played), parts=Parts(transcriber=Own())) as ann:
+    async with sending(tmp_path, hearing(played), parts=Extensions(transcriber=Own())) as ann:
         (answer,) = await ann.sends(("a.ogg", OGG))
         assert "> 23 bytes of audio/" in answer
         assert played.heard == []
@@ -166,14 +166,14 @@ async def test_of_a_secret_that_is_cut_nothing_enters(tmp_path: Path, played: Tr
     class Own:
         name = "scribe"
 
-        async def transcribe(self, content: bytes, nature: Nature) -> str:  # noqa: ARG002 - the port
+        async def transcribe(self, content: bytes, nature: FileType) -> str:  # noqa: ARG002 - the port
             return f"12345{key} {key}"
 
         async def close(self) -> None:
             """Nothing is open."""
 
     config = hearing(played, secret=with_secret(tmp_path, key))
-    async with sending(tmp_path, config, parts=Parts(transcriber=Own())) as ann:
+    async with sending(tmp_path, config, parts=Extensions(transcriber=Own())) as ann:
         (answer,) = await ann.sends(("a.ogg", OGG))
         assert "> 12345[secret: kept]" in answer
         assert key[:9] not in str(await ann.events())
@@ -186,7 +186,7 @@ async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_pa
         name = "scribe"
         ann: Sender | None = None
 
-        async def transcribe(self, content: bytes, nature: Nature) -> str:  # noqa: ARG002 - the port
+        async def transcribe(self, content: bytes, nature: FileType) -> str:  # noqa: ARG002 - the port
             assert self.ann is not None
             known.extend(await decided(self.ann))
             return "heard"
@@ -195,7 +195,7 @@ async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_pa
             """Nothing is open."""
 
     looking = Looking()
-    async with sending(tmp_path, hearing(played), parts=Parts(transcriber=looking)) as ann:
+    async with sending(tmp_path, hearing(played), parts=Extensions(transcriber=looking)) as ann:
         looking.ann = ann
         await ann.sends(("a.ogg", OGG))
         assert known == [("ALLOW", "PUBLIC~")]

@@ -6,16 +6,16 @@ from typing import cast
 
 import pytest
 
-from bot.agent.calls import Calls
+from bot.agent.calls import ToolRunner
 from bot.agent.context import Context
 from bot.agent.room import Room
-from bot.errors import StoreGoneError
-from bot.ids import Ids
+from bot.core.errors import StoreGoneError
+from bot.core.ids import Ids
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
-from bot.sessions.port import SessionStore
-from bot.sessions.values import Claim, Status, Write, Written, YieldReason
-from bot.tools.base import Declared, Result, Scene
+from bot.sessions.models import Claim, Status, Write, Written, YieldReason
+from bot.sessions.ports import SessionStore
+from bot.tools.base import CallFacts, Result, ToolContext
 from bot.turn import OpenTurn
 from policy.labels import PUBLIC, Label, join_all, parse
 from policy.request import Effect
@@ -45,12 +45,12 @@ pytestmark = pytest.mark.anyio
 def reader(name: str, label: Label, *, together: asyncio.Barrier | None = None) -> Probe:
     """Return a tool that reads something of a label, at the same time as another."""
 
-    async def read(_arguments: TextArguments, _scene: Scene) -> Result:
+    async def read(_arguments: TextArguments, _scene: ToolContext) -> Result:
         if together is not None:
             await together.wait()
         return Result(f"{name} read", label)
 
-    return Probe(name, Declared(result=label), does=read)
+    return Probe(name, CallFacts(result=label), does=read)
 
 
 async def fold(person: Person) -> Label:
@@ -76,12 +76,12 @@ async def test_taint_is_the_fold_of_two_reads_at_once(tmp_path: Path) -> None:
 async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> None:
     seen = list[Label]()
 
-    async def look(_arguments: TextArguments, scene: Scene) -> None:
+    async def look(_arguments: TextArguments, scene: ToolContext) -> None:
         state = await owner.app.store.state(scene.sid)
         assert state is not None
         seen.append(state.taint)
 
-    probe = Probe(declared=Declared(result=CONFIDENTIAL), does=look)
+    probe = Probe(declared=CallFacts(result=CONFIDENTIAL), does=look)
     async with running(tmp_path, parts=parts(probe)) as owner:
         await owner.say(bang("probe"))
     assert seen == [CONFIDENTIAL]
@@ -90,7 +90,7 @@ async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> 
 async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
     found = list[tuple[str, str]]()
 
-    async def look(_arguments: TextArguments, scene: Scene) -> None:
+    async def look(_arguments: TextArguments, scene: ToolContext) -> None:
         found.extend(
             (str(row.body["hook"]), str(row.body["verdict"]))
             for row in await owner.app.store.records(scene.sid)
@@ -99,7 +99,7 @@ async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
         calls = [event for event in await owner.events() if event.type is EventType.TOOL_CALL]
         assert [event.body["tool"] for event in calls] == ["probe"]
 
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), does=look)
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP), does=look)
     async with running(tmp_path, parts=parts(probe)) as owner:
         await owner.say(bang("probe"))
     assert found == [("PRE_TOOL_CALL", "ALLOW")]
@@ -109,15 +109,15 @@ async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
 async def test_a_send_beside_a_read_is_decided_at_the_label_it_finds(tmp_path: Path, order: str) -> None:
     started, out = asyncio.Event(), list[Label]()
 
-    async def slow(_arguments: TextArguments, _scene: Scene) -> None:
+    async def slow(_arguments: TextArguments, _scene: ToolContext) -> None:
         started.set()
         await asyncio.sleep(0.05)
 
-    async def sent(_arguments: TextArguments, scene: Scene) -> None:
+    async def sent(_arguments: TextArguments, scene: ToolContext) -> None:
         out.append(scene.taint)
 
-    read = Probe("read", Declared(result=INTERNAL), does=slow)
-    post = Probe("post", Declared(clearance=PUBLIC), effect=Effect.SEND, does=sent)
+    read = Probe("read", CallFacts(result=INTERNAL), does=slow)
+    post = Probe("post", CallFacts(clearance=PUBLIC), effect=Effect.SEND, does=sent)
     calls = [proposed("read"), proposed("post")]
     model = Scripted(calls if order == "read first" else calls[::-1], "done")
     async with running(tmp_path, parts=parts(read, post, model=model)) as owner:
@@ -155,7 +155,7 @@ async def test_a_barrier_waits_for_the_reads_before_it(tmp_path: Path) -> None:
     order, second = list[str](), asyncio.Event()
 
     def step(name: str) -> Probe:
-        async def do(_arguments: TextArguments, _scene: Scene) -> None:
+        async def do(_arguments: TextArguments, _scene: ToolContext) -> None:
             if name == "read1":
                 await second.wait()
             if name.startswith("read") and name != "read2":
@@ -166,7 +166,7 @@ async def test_a_barrier_waits_for_the_reads_before_it(tmp_path: Path) -> None:
                 second.set()
 
         send = name.startswith("send")
-        return Probe(name, Declared(clearance=TOP), effect=Effect.SEND if send else Effect.READ, does=do)
+        return Probe(name, CallFacts(clearance=TOP), effect=Effect.SEND if send else Effect.READ, does=do)
 
     names = ["read1", "read2", "send1", "read3", "send2"]
     tools = [step(name) for name in names]
@@ -186,7 +186,7 @@ async def test_reads_run_at_once(tmp_path: Path) -> None:
 
 
 async def test_every_tool_call_has_a_result_whatever_becomes_of_it(tmp_path: Path) -> None:
-    async def fail(_arguments: TextArguments, _scene: Scene) -> Result:
+    async def fail(_arguments: TextArguments, _scene: ToolContext) -> Result:
         raise RuntimeError("hunter2")
 
     model = Scripted(
@@ -215,7 +215,7 @@ async def test_every_tool_call_has_a_result_whatever_becomes_of_it(tmp_path: Pat
 async def test_every_tool_call_has_a_result_after_a_stop(tmp_path: Path) -> None:
     started = asyncio.Event()
 
-    async def hang(_arguments: TextArguments, _scene: Scene) -> None:
+    async def hang(_arguments: TextArguments, _scene: ToolContext) -> None:
         started.set()
         await asyncio.sleep(60)
 
@@ -236,7 +236,7 @@ async def test_every_tool_call_has_a_result_after_a_stop(tmp_path: Path) -> None
 
 
 async def test_denial_changes_nothing(tmp_path: Path) -> None:
-    probe = Probe(declared=Declared(result=TOP, clearance=PUBLIC), effect=Effect.WRITE)
+    probe = Probe(declared=CallFacts(result=TOP, clearance=PUBLIC), effect=Effect.WRITE)
     async with running(tmp_path, parts=parts(probe)) as owner:
         await owner.say(bang("read_file", path="internal/handbook.md"))
         before = await owner.state()
@@ -350,6 +350,6 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
         lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, sender=owner.app.outbox, folds=turn.folds)
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.mind.thinking()).chain, owner.app.gate)
-        runs = Calls(owner.app.gate, room, owner.app.outbox, owner.app.offers)
+        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.offers)
         with pytest.raises(StoreGoneError):
             await runs.run(lost, Context(), calls)

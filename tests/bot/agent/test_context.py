@@ -13,7 +13,7 @@ from pydantic_ai.messages import (
 
 from bot.agent.context import assemble, call_of, cuts, response_body, response_from, text_of
 from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.log import Tail
+from bot.sessions.transcript import Tail
 from policy.labels import PUBLIC
 
 

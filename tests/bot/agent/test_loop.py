@@ -8,10 +8,10 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart, TextPart, ThinkingPart
 
 from bot.agent.loop import TOO_MANY_REFUSALS, TOO_MANY_STEPS
-from bot.endings import NO_ANSWER
 from bot.sessions.events import EventType
-from bot.sessions.values import Status, YieldReason
-from bot.tools.base import Declared
+from bot.sessions.models import Status, YieldReason
+from bot.tools.base import CallFacts
+from bot.worker.finish import NO_ANSWER
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.bot.kit import (
@@ -171,7 +171,7 @@ async def test_what_a_model_thinks_aloud_beside_its_calls_is_not_said(tmp_path: 
     ids=["broken", "list", "null", "text", "number", "nan", "deep", "infinite"],
 )
 async def test_malformed_arguments_never_reach_a_tool(tmp_path: Path, arguments: str) -> None:
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP))
     model = Scripted([proposed("probe", arguments)], "done")
     async with running(tmp_path, parts=parts(probe, model=model)) as owner:
         shown = await owner.say("go")
@@ -224,7 +224,7 @@ async def test_repeated_call_ids_are_different_calls(tmp_path: Path) -> None:
 
 
 async def test_read_is_decided_before_it_happens_for_the_provider_too(tmp_path: Path) -> None:
-    probe = Probe(declared=Declared(result=CONFIDENTIAL))
+    probe = Probe(declared=CallFacts(result=CONFIDENTIAL))
     model = Scripted([proposed("probe")], "done")
     config = policy(models={"offline": {"clearance": "INTERNAL"}})
     async with running(tmp_path, config, parts=parts(probe, model=model)) as owner:

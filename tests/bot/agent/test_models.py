@@ -9,13 +9,13 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from bot.agent.models import UNKNOWN, Asker, ModelError, toolset
+from bot.agent.models import UNKNOWN, ModelClient, ModelError, toolset
 from bot.agent.offline import OfflineModel
 from bot.agent.providers import Seat, seats
 from bot.agent.window import Window, estimated
 from bot.config.model import ModelSettings, ProviderSettings
-from bot.errors import ConfigError
-from bot.sessions.values import Usage
+from bot.core.errors import ConfigError
+from bot.sessions.models import Usage
 from bot.tools.clock import CurrentTime
 from tests.bot.kit import UNLIMITED, Probe, Scripted, parts, standing
 from tests.harness import running
@@ -34,8 +34,8 @@ def seat(model: Model, settings: ProviderSettings = PRICES) -> Seat:
     return Seat("scripted:x", model, settings)
 
 
-def asker(retries: int = 0) -> Asker:
-    return Asker(ModelSettings(retries=retries), UNLIMITED)
+def asker(retries: int = 0) -> ModelClient:
+    return ModelClient(ModelSettings(retries=retries), UNLIMITED)
 
 
 def test_offline_is_ours_and_costs_nothing() -> None:

@@ -11,8 +11,8 @@ import pytest
 from pydantic_ai import models
 
 from bot.agent.models import CROWDED, UNUSABLE
-from bot.errors import ConfigError
-from bot.sessions.values import Usage
+from bot.core.errors import ConfigError
+from bot.sessions.models import Usage
 from policy.labels import parse
 from tests.bot.kit import eventually, results, unanswered
 from tests.harness import Person, running

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bot import events
 from bot.agent.tails import Past, Tails
-from bot.errors import SchemaError
-from bot.folds import Folds
-from bot.ids import Ids
-from bot.sessions.events import NewEvent
-from bot.sessions.held import Held
-from bot.sessions.port import SessionStore
-from bot.sessions.summaries import Summary
-from bot.sessions.values import Claim, Write
+from bot.core.errors import SchemaError
+from bot.core.ids import Ids
+from bot.history import event_log
+from bot.history.folds import Folds
+from bot.sessions.events import DeferredResult, NewEvent
+from bot.sessions.models import Claim, Summary, Write
+from bot.sessions.ports import SessionStore
 from bot.store.keys import session_keys
 from policy.labels import PUBLIC
 from tests.bot.agent.test_fitting import window
@@ -103,7 +101,7 @@ async def test_a_log_that_lost_its_newest_events_is_read_anew(tmp_path: Path) ->
         await same(store, owner.sid, remembering)
         await link.commands(*(("RESTORE", key, 0, copy, "REPLACE") for key, copy in zip(kept, copies, strict=True)))
         for text in ("a", "b", "c"):
-            await write(owner, events.error(HERE, "r1", text))
+            await write(owner, event_log.error(HERE, "r1", text))
         past = await same(store, owner.sid, remembering)
         assert past.folds.addresses("owner") == frozenset()
 
@@ -132,13 +130,13 @@ async def test_what_is_held_is_read_from_its_own_event(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         store, remembering = owner.app.store, Tails(owner.app.store)
         await owner.say("one")
-        held = Held("h1", "a secret", CONFIDENTIAL, PUBLIC)
-        await write(owner, events.item_held(HERE, held))
+        held = DeferredResult("h1", "a secret", CONFIDENTIAL, PUBLIC)
+        await write(owner, event_log.item_held(HERE, held))
         carried = (await same(store, owner.sid, remembering)).folds.written()
         assert "a secret" not in str(carried)
         state = await store.state(owner.sid)
         assert state is not None
-        recap = events.summarized(HERE, Summary("they met", state.seq - state.generation_seq + 1))
+        recap = event_log.summarized(HERE, Summary("they met", state.seq - state.generation_seq + 1))
         await write(owner, replace(recap, carried=carried), context=state.seq + 1)
         await owner.say("two")
         assert (await same(store, owner.sid, remembering)).folds.held == (held,)
@@ -147,7 +145,7 @@ async def test_what_is_held_is_read_from_its_own_event(tmp_path: Path) -> None:
 async def test_what_is_carried_is_shown_to_nobody(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("one")
-        recap = replace(events.summarized(HERE, Summary("they met", 2)), carried={"mark": "carried along"})
+        recap = replace(event_log.summarized(HERE, Summary("they met", 2)), carried={"mark": "carried along"})
         await write(owner, recap)
         for command in ("/export", "/history", "/status"):
             assert "carried along" not in await owner.say(command)
@@ -157,7 +155,7 @@ async def test_a_log_whose_recap_is_gone_is_not_worked(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         store = owner.app.store
         await owner.say("one")
-        await write(owner, events.error(HERE, "r1", "nothing"), context=3)
+        await write(owner, event_log.error(HERE, "r1", "nothing"), context=3)
         with pytest.raises(SchemaError):
             await Tails(store).past(await taken(store, owner.sid, Tails(store)))
 
@@ -168,7 +166,7 @@ async def test_a_process_remembers_so_many_sessions_and_bytes(tmp_path: Path) ->
         people = [replace(owner, address=replace(owner.address, thread=str(number))) for number in range(3)]
 
         async def known_after(who: int, text: str) -> list[int]:
-            await write(people[who], events.user_message(HERE, "owner", text, PUBLIC))
+            await write(people[who], event_log.user_message(HERE, "owner", text, label=PUBLIC))
             await same(store, people[who].sid, remembering)
             return [number for number, one in enumerate(people) if remembering.known(one.sid) is not None]
 

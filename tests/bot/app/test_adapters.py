@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.app.adapters import admins, installer, menu, platforms, slack_manifest
 from bot.config.channels import ChannelsSettings
 from bot.config.load import load_config
-from bot.errors import ConfigError
-from bot.platforms import admins, installer, menu, platforms, slack_manifest
+from bot.core.errors import ConfigError
 from bot.tools import catalogue
 from tests.bot.kit import document
 from tests.channels.contract import Kept
@@ -34,7 +34,7 @@ def made(telegram: dict[str, object] | None, **environment: str) -> list[str]:
 
 def listened(channels: dict[str, dict[str, object] | None], environment: dict[str, str]) -> list[str]:
     settings = ChannelsSettings.model_validate(channels)
-    return [adapter.name for adapter in platforms(settings, environment, Nobody(), Kept, document)]
+    return [adapter.name for adapter in platforms(settings, environment, lease=Nobody(), vault=Kept, in_force=document)]
 
 
 def test_what_is_configured_is_made() -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import open_app
-from bot.audit import AnchorFile, Broken, Head, Intact
+from bot.app.app import open_app
+from bot.app.keys import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, VAULT_KEY_VARIABLE, Secrets
+from bot.audit.chain import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
-from bot.errors import OperatorError
-from bot.installation import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, VAULT_KEY_VARIABLE, Secrets
-from bot.sessions.records import AuditRow
+from bot.core.errors import OperatorError
+from bot.sessions.audit import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME
 from tests.harness import running

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.gate.decisions import NOT_KNOWN
-from bot.reload import Changing, Known
-from bot.router import Outcome
+from bot.gate.requests import NOT_KNOWN
+from bot.ingress.router import Routed
+from bot.policy_state import ChangeBase, Changing
+from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
-from bot.sessions.records import AuditRow
 from bot.store.keys import OVERRIDES, POLICY
 from channels.message import Address
+from policy.document.overrides import Change, ChatPlace, Overrides, Placing
+from policy.document.overrides import Person as Changed
 from policy.labels import PUBLIC, parse
-from policy.overrides import Change, Overrides, Place, Placing
-from policy.overrides import Person as Changed
 from tests.bot.kit import Scripted, bang, eventually, parts, proposed
 from tests.bot.test_policy_in_force import process, unheard, write
 from tests.harness import Person, running
@@ -31,7 +31,7 @@ BEN = (
     "    owner: {channel: console, chat: owner, clearance: top}\n"
     "    ben: {channel: console, chat: ben, clearance: top}\n"
 )
-TEAM = Place("console", "", "team")
+TEAM = ChatPlace("console", "", "team")
 BLOCKED = Change(accounts={"console:ben": True})
 LOWERED = Change(people={"ben": Changed(clearance=PUBLIC)})
 
@@ -94,7 +94,7 @@ async def test_a_message_of_somebody_let_in_elsewhere_is_taken_in(tmp_path: Path
         await two.app.reloader.start(unheard)
         await change(one, Change(people={"zoe": Changed(accounts=frozenset({"console:zoe"}))}))
         zoe = Person(two.app, two.output, Address("console", "zoe"), "console:zoe")
-        assert (await zoe.send("hello")).outcome is Outcome.ACCEPTED
+        assert (await zoe.send("hello")).outcome is Routed.ACCEPTED
 
 
 async def test_a_reload_and_a_start_keep_what_was_changed(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_changes_that_meet_are_both_made(tmp_path: Path) -> None:
     """What was changed meanwhile is read again before a change is made from it."""
     async with process(tmp_path, "a.yaml", BEN) as one, process(tmp_path, "b.yaml", BEN) as two:
 
-        def once_more(known: Known) -> Changing:
+        def once_more(known: ChangeBase) -> Changing:
             before = known.overrides.places.get(TEAM, Placing(PUBLIC))
             assert before.classification is not None
             row = AuditRow("access", "boss", {"people": len(known.overrides.people)})

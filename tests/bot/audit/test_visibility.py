@@ -4,26 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
-from bot.audit import Broken
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.app.app import App
+from bot.audit.chain import Broken
+from bot.audit.visibility import CHECKED, SCANNED
 from bot.commands import table
 from bot.commands.audit import NEWEST, NOTHING
 from bot.commands.base import Reply
-from bot.errors import NotFoundError
-from bot.router import FAILED, UNREAD
+from bot.core.errors import NotFoundError
+from bot.ingress.router import FAILED, UNREAD
+from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Spender
 from bot.sessions.events import EventType
-from bot.sessions.records import AuditRow
-from bot.sessions.values import NewEvent, NewItem, Write
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import NewEvent, Write
 from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
-from bot.trail import CHECKED, SCANNED
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
+from tests.bot.ingress.test_bot_loop_guard import side
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, RESTRICTED, TOP, Scripted, bang, parts, policy
 from tests.bot.rooms import talking, team
-from tests.bot.test_loops import side
 from tests.channels.telegram.kit import at
 from tests.harness import running
 from tests.store.world import command

@@ -12,7 +12,7 @@ from bot.cli import person
 from bot.cli.lines import Bad, LineReader
 from bot.cli.output import table
 from bot.cli.view import View
-from bot.errors import BusyError, OperatorError, StoreGoneError
+from bot.core.errors import BusyError, OperatorError, StoreGoneError
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import bang, note
 from tests.harness import running

@@ -9,10 +9,10 @@ from bot.cli.policy import FAILED, check, explained
 from bot.cli.policy import test as run_cases
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.errors import OperatorError
+from bot.core.errors import OperatorError
 from bot.tools.catalogue import ARGUMENTS
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 CASES = EXAMPLES / "cases.yaml"
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import bot
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
 from bot.commands import table
 from bot.commands.sessions import NOTHING_SAID
-from bot.rate import RateLimiter
+from bot.core.rate_limiter import RateLimiter
 from bot.sessions.events import EventType
-from bot.sessions.log import backwards
-from bot.sessions.values import Title
+from bot.sessions.models import Title
+from bot.sessions.transcript import backwards
 from bot.tools.sessions import ONLY
 from channels.message import Address
 from policy.labels import PUBLIC, parse

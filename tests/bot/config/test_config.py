@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from bot.config.load import load_config
 from bot.config.model import Config, Settings
 from bot.config.yaml import BrokenYamlError, parse_yaml
-from bot.errors import ConfigError
+from bot.core.errors import ConfigError
 from bot.tools.catalogue import NAMES
-from policy.document import defaults
+from policy.document.model import defaults
 
-SHIPPED = Path(__file__).parents[2] / "config.yaml"
+SHIPPED = Path(__file__).parents[3] / "config.yaml"
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.access.labelling import CONFIGURED
 from bot.commands import table
 from bot.commands.base import Reply
 from bot.config.load import load_config
 from bot.config.shown import machine, sections
-from bot.labelling import CONFIGURED
 from bot.tools.catalogue import NAMES
 from policy.labels import PUBLIC
 from policy.request import Role

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from bot.faults import place, refused, unreached
+from bot.core.faults import place, refused, unreached
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from bot.unseen import spelled, unseen
+from bot.core.invisible import spelled, unseen
 
 _WIDTHLESS = (
     "\u034f",

@@ -16,17 +16,17 @@ from pydantic_ai.messages import ToolCallPart
 
 from bot.cli import log
 from bot.config.load import load_config
-from bot.errors import StoreGoneError
-from bot.logs import BROKE, LOST, UNTOLD, bound, logging_to
+from bot.core.errors import StoreGoneError
+from bot.core.logs import BROKE, LOST, UNTOLD, bound, logging_to
 from bot.tools import catalogue
-from bot.tools.base import Result, Scene
+from bot.tools.base import Result, ToolContext
 from tests.bot.kit import Probe, Scripted, TextArguments, parts
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
 
 SAID = "hunter2 is what Ann said"
-OURS = logging.getLogger("bot.worker")
+OURS = logging.getLogger("bot.worker.worker")
 OTHERS = logging.getLogger("asyncio")
 
 
@@ -53,7 +53,7 @@ def told(written: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in written]
 
 
-async def breaks(_arguments: TextArguments, _scene: Scene) -> Result:
+async def breaks(_arguments: TextArguments, _scene: ToolContext) -> Result:
     raise ValueError(SAID)
 
 
@@ -268,7 +268,7 @@ def test_the_command_line_says_another_level(monkeypatch: pytest.MonkeyPatch, tm
     with log.logged(config, None):
         OURS.warning("silent")
     assert not output.getvalue()
-    with log.logged(config, log.Level.WARNING):
+    with log.logged(config, log.LogLevel.WARNING):
         OURS.warning("heard")
     assert "heard" in output.getvalue()
 

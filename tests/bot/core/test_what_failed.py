@@ -11,7 +11,7 @@ import anyio
 import pytest
 from pydantic_ai.messages import ToolCallPart
 
-from bot.errors import StoreError
+from bot.core.errors import StoreError
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError

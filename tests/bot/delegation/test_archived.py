@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.commands.table import COMMANDS
-from bot.errors import ArchivedError
-from bot.sessions.values import Status
+from bot.core.errors import ArchivedError
+from bot.sessions.models import Status
 from bot.tools.sending import OVER
 from channels.message import Address
 from tests.bot.kit import Probe, bang, eventually, parts, policy

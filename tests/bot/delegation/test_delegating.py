@@ -10,8 +10,8 @@ import pytest
 from bot.gate.calls import NOBODY_ALONE
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
-from bot.sessions.values import SessionState, Status, YieldReason
-from bot.tools.base import Declared
+from bot.sessions.models import SessionState, Status, YieldReason
+from bot.tools.base import CallFacts
 from channels.message import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results
 from tests.bot.rooms import TEAM, Rooms, talking, team
@@ -147,7 +147,7 @@ async def test_nothing_of_its_asking_reaches_its_parent(tmp_path: Path) -> None:
 async def test_where_no_private_chat_is_cleared_nobody_is_asked_and_it_says_what_to_do(tmp_path: Path) -> None:
     people = {"boss": {"role": "owner", "clearance": "INTERNAL", "accounts": ["console:owner"]}}
     channels = {"console": {"classification": "PUBLIC", "overshoot": "allow"}}
-    probe = Probe(declared=Declared(consequential=True))
+    probe = Probe(declared=CallFacts(consequential=True))
     config = policy(principals=people, channels=channels, recipients={})
     async with running(tmp_path, config, parts=parts(probe)) as owner:
         await owner.say(spawn(f"{bang('read_file', path='internal/handbook.md')}\n{bang('probe')}"))
@@ -224,7 +224,7 @@ async def test_stopping_it_cancels_its_question(tmp_path: Path, line: str) -> No
 
 
 async def test_what_a_shared_chat_set_going_asks_whoever_did_in_private(tmp_path: Path) -> None:
-    rooms, probe = team("ann", "mel"), Probe(declared=Declared(consequential=True))
+    rooms, probe = team("ann", "mel"), Probe(declared=CallFacts(consequential=True))
     async with talking(tmp_path, rooms, parts=parts(probe)) as people:
         person, alone = Person(people.app, io.StringIO()), Address("room", "ann")
         await people.say("ann", spawn(f"{READS}\n{bang('probe')}"))

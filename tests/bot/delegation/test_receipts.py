@@ -10,21 +10,21 @@ from typing import Final
 
 import pytest
 
-from bot.ids import receipt_id
-from bot.outbox import WITHHELD_REPLY
-from bot.post import Post
-from bot.receipts import UNKNOWN, WITHHELD, Receipt, look_up
+from bot.core.ids import receipt_id
+from bot.delegation.handoff import Handoff
+from bot.delegation.receipts import UNKNOWN, WITHHELD, DeliveryReceipt, look_up
+from bot.delivery.outbox import WITHHELD_REPLY
+from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, answer_key
 from bot.sessions.events import EventType
-from bot.sessions.kin import SESSION, Arrival
-from bot.sessions.log import place
-from bot.sessions.values import Write
+from bot.sessions.models import Write
+from bot.sessions.transcript import place
 from bot.store.keys import session_keys
 from bot.tools.sessions import ALONE
 from channels.message import Address
 from policy.labels import PUBLIC, Label
+from tests.bot.delivery.test_sending import POLICY, READS, at, hears, send
 from tests.bot.kit import CONFIDENTIAL, bang, eventually, policy
-from tests.bot.test_sending import POLICY, READS, at, hears, send
 from tests.harness import Person, running
 from tests.store.world import command
 
@@ -258,7 +258,7 @@ async def test_of_what_a_child_sends_its_parent_it_hears_nothing_more(tmp_path: 
         way = (await owner.app.store.deliveries(slot.sid))[0]
         assert way.arrival is Arrival.WAITING
         receipt = await look_up(owner.app.store, child, receipt_id(way.key), owner.app.config.policy.top)
-        assert receipt == Receipt(receipt_id(way.key))
+        assert receipt == DeliveryReceipt(receipt_id(way.key))
 
 
 async def answered(person: Person, receipt: str) -> object:
@@ -329,7 +329,7 @@ async def test_what_a_dead_process_handed_over_is_told_and_what_was_held_is_not(
         ]
         there, above = await store.take(owner.sid, "dead", (SESSION,))
         for left in (there, above):
-            await Post(store, 40).hand_over(left, left.text)
+            await Handoff(store, 40).hand_over(left, left.text)
         assert [one.arrival for one in await sent(owner)] == [None, None]
         assert [await told(owner, one) for one in receipts] == [{"status": "delivered"}, {"status": "accepted"}]
         (held,) = await store.held(desk.sid)

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.bounded import FAILED
 from bot.commands.session import STOPPED
-from bot.errors import BusyError, NotFoundError
+from bot.core.errors import BusyError, NotFoundError
+from bot.delegation.spawn import DepthError, HopsError
+from bot.delegation.structured_result import FAILED
+from bot.sessions.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.deliveries import RISEN, NewDelivery
 from bot.sessions.events import EventType
-from bot.sessions.kin import Arrival, Caps, Errand, NewSlot, Parcel, Slot
-from bot.sessions.values import NewItem, SessionState, Status, Turn, Write, YieldReason
-from bot.spawning import DepthError, HopsError
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
 from bot.store.keys import slots_key
-from bot.tools.base import Declared, Result, Scene
+from bot.tools.base import CallFacts, Result, ToolContext
 from bot.tools.sending import FIELDS_ONLY
-from bot.worker import TOO_LATE
+from bot.worker.worker import TOO_LATE
 from channels.message import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import (
@@ -141,7 +142,7 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
 async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path: Path) -> None:
     seen = list[bool]()
 
-    async def look(_arguments: object, scene: Scene) -> Result:
+    async def look(_arguments: object, scene: ToolContext) -> Result:
         state = await people[0].app.store.state(scene.sid)
         assert state is not None
         assert state.lineage is not None
@@ -150,7 +151,7 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
         return Result("secret", CONFIDENTIAL, failed=True)
 
     people = list[Person]()
-    probe = Probe(label=CONFIDENTIAL, declared=Declared(result=CONFIDENTIAL), does=look)
+    probe = Probe(label=CONFIDENTIAL, declared=CallFacts(result=CONFIDENTIAL), does=look)
     async with running(tmp_path, parts=parts(probe)) as owner:
         people.append(owner)
         await owner.say(spawn(f"{bang('probe')}\n{bang('probe')}"))
@@ -161,7 +162,7 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
 
 
 async def test_what_a_task_says_as_it_rises_is_said_although_a_stop_comes_with_it(tmp_path: Path) -> None:
-    async def stops(_arguments: object, scene: Scene) -> Result:
+    async def stops(_arguments: object, scene: ToolContext) -> Result:
         await people[0].app.store.stop(scene.sid, actor="owner")
         told = NewDelivery(f"{scene.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=scene.turn)
         return Result("secret", CONFIDENTIAL, deliver=(told,))

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.bounded import FAILED, FIRST_DAY, LAST_DAY, answer, instruction, millibits, values
-from bot.sessions.kin import Bounded, Kind
+from bot.delegation.structured_result import FAILED, FIRST_DAY, LAST_DAY, answer, instruction, millibits, values
+from bot.sessions.delegation import FieldKind, ResultField
 
-FLAG = Bounded("flag", Kind.BOOLEAN)
-COUNT = Bounded("count", Kind.NUMBER, (), "-12", "999999999999999", "1")
-PRICE = Bounded("price", Kind.NUMBER, (), "0.5", "1234567.25", "0.25")
-DAY = Bounded("day", Kind.DATE, (), "2026-01-01", "2026-12-31")
-PLAN = Bounded("plan", Kind.ENUM, ("basic", "größer"))
+FLAG = ResultField("flag", FieldKind.BOOLEAN)
+COUNT = ResultField("count", FieldKind.NUMBER, (), "-12", "999999999999999", "1")
+PRICE = ResultField("price", FieldKind.NUMBER, (), "0.5", "1234567.25", "0.25")
+DAY = ResultField("day", FieldKind.DATE, (), "2026-01-01", "2026-12-31")
+PLAN = ResultField("plan", FieldKind.ENUM, ("basic", "größer"))
 ALL = (FLAG, COUNT, DAY, PLAN)
 WHOLE = '{"flag": true, "count": 3, "day": "2026-11-22", "plan": "größer"}'
 
@@ -174,34 +174,34 @@ def test_a_task_says_what_is_asked_for() -> None:
     [
         (FLAG, 2),
         (PLAN, 2),
-        (Bounded("twice", Kind.ENUM, ("a", "b", "a")), 2),
+        (ResultField("twice", FieldKind.ENUM, ("a", "b", "a")), 2),
         (DAY, 365),
-        (Bounded("any", Kind.DATE, (), FIRST_DAY, LAST_DAY), 3652059),
-        (Bounded("one", Kind.NUMBER, (), "5", "5", "1"), 1),
-        (Bounded("four digits", Kind.NUMBER, (), "0", "9999", "1"), 10_000),
-        (Bounded("uneven", Kind.NUMBER, (), "0", "10", "3"), 4),
-        (Bounded("cents", Kind.NUMBER, (), "0", "1.00", "0.01"), 101),
+        (ResultField("any", FieldKind.DATE, (), FIRST_DAY, LAST_DAY), 3652059),
+        (ResultField("one", FieldKind.NUMBER, (), "5", "5", "1"), 1),
+        (ResultField("four digits", FieldKind.NUMBER, (), "0", "9999", "1"), 10_000),
+        (ResultField("uneven", FieldKind.NUMBER, (), "0", "10", "3"), 4),
+        (ResultField("cents", FieldKind.NUMBER, (), "0", "1.00", "0.01"), 101),
         (COUNT, 1_000_000_000_000_012),
     ],
 )
-def test_the_values_of_a_field_are_counted(field: Bounded, count: int) -> None:
+def test_the_values_of_a_field_are_counted(field: ResultField, count: int) -> None:
     assert values(field) == count
 
 
 @pytest.mark.parametrize(
     "field",
     [
-        Bounded("backwards", Kind.NUMBER, (), "1", "0", "1"),
-        Bounded("standing", Kind.NUMBER, (), "0", "1", "0"),
-        Bounded("downwards", Kind.NUMBER, (), "0", "1", "-1"),
-        Bounded("large", Kind.NUMBER, (), "0", "1000000000000000", "1"),
-        Bounded("fine", Kind.NUMBER, (), "0", "10", "0.00000000000001"),
-        Bounded("backwards", Kind.DATE, (), "2026-11-22", "2026-11-21"),
-        Bounded("another", Kind.DATE, (), "20261122", "2026-11-23"),
-        Bounded("nothing", Kind.ENUM),
+        ResultField("backwards", FieldKind.NUMBER, (), "1", "0", "1"),
+        ResultField("standing", FieldKind.NUMBER, (), "0", "1", "0"),
+        ResultField("downwards", FieldKind.NUMBER, (), "0", "1", "-1"),
+        ResultField("large", FieldKind.NUMBER, (), "0", "1000000000000000", "1"),
+        ResultField("fine", FieldKind.NUMBER, (), "0", "10", "0.00000000000001"),
+        ResultField("backwards", FieldKind.DATE, (), "2026-11-22", "2026-11-21"),
+        ResultField("another", FieldKind.DATE, (), "20261122", "2026-11-23"),
+        ResultField("nothing", FieldKind.ENUM),
     ],
 )
-def test_what_cannot_be_counted_is_no_field(field: Bounded) -> None:
+def test_what_cannot_be_counted_is_no_field(field: ResultField) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         values(field)
 
@@ -212,12 +212,12 @@ def test_what_cannot_be_counted_is_no_field(field: Bounded) -> None:
         # A failure is one more answer.
         ((FLAG,), 1585),
         ((FLAG, FLAG), 2322),
-        ((Bounded("one", Kind.ENUM, ("a",)),), 1000),
-        ((Bounded("three", Kind.ENUM, ("a", "b", "c")),), 2000),
-        ((Bounded("four digits", Kind.NUMBER, (), "0", "9999", "1"),), 13_288),
+        ((ResultField("one", FieldKind.ENUM, ("a",)),), 1000),
+        ((ResultField("three", FieldKind.ENUM, ("a", "b", "c")),), 2000),
+        ((ResultField("four digits", FieldKind.NUMBER, (), "0", "9999", "1"),), 13_288),
     ],
 )
-def test_the_bits_of_an_answer_are_counted(fields: tuple[Bounded, ...], bits: int) -> None:
+def test_the_bits_of_an_answer_are_counted(fields: tuple[ResultField, ...], bits: int) -> None:
     assert millibits(fields) == bits
 
 
@@ -225,9 +225,9 @@ _SMALL = st.lists(
     st.sampled_from(
         (
             FLAG,
-            Bounded("plan", Kind.ENUM, ("a", "b", "b")),
-            Bounded("n", Kind.NUMBER, (), "-1", "1", "0.5"),
-            Bounded("day", Kind.DATE, (), "2026-11-22", "2026-11-23"),
+            ResultField("plan", FieldKind.ENUM, ("a", "b", "b")),
+            ResultField("n", FieldKind.NUMBER, (), "-1", "1", "0.5"),
+            ResultField("day", FieldKind.DATE, (), "2026-11-22", "2026-11-23"),
         )
     ),
     min_size=1,
@@ -253,7 +253,7 @@ _LITERALS = (
 
 
 @given(_SMALL, st.data())
-def test_there_are_no_more_answers_than_were_counted(fields: tuple[Bounded, ...], data: st.DataObject) -> None:
+def test_there_are_no_more_answers_than_were_counted(fields: tuple[ResultField, ...], data: st.DataObject) -> None:
     said = st.tuples(*(st.sampled_from(_LITERALS) for _ in fields))
     texts = data.draw(st.lists(said, max_size=60))
     told = {

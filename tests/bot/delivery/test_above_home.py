@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.access.labelling import least_above
 from bot.commands.session import STOPPED
-from bot.endings import DENIED_HERE
-from bot.labelling import least_above
 from bot.sessions.events import EventType
-from bot.sessions.queueing import QueueMode
-from bot.tools.base import Scene
+from bot.sessions.inbox import QueueMode
+from bot.tools.base import ToolContext
+from bot.worker.finish import DENIED_HERE
 from channels.message import Address, Signal
 from policy.labels import PUBLIC, Label, Level, parse
 from tests.bot.kit import Probe, TextArguments, bang, document, eventually, parts
@@ -99,7 +99,7 @@ async def test_a_stop_answers_each_message_once(tmp_path: Path, mode: QueueMode,
     address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
     goes_on = asyncio.Event()
 
-    async def slow(_arguments: TextArguments, _scene: Scene) -> None:
+    async def slow(_arguments: TextArguments, _scene: ToolContext) -> None:
         await goes_on.wait()
 
     given = parts(Probe("slow", does=slow))

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from bot.app import App
+from bot.access.decision_context import Call
+from bot.access.principals import of_chat
+from bot.app.app import App
 from bot.commands.offers import NO_SUCH_WAY, NOT_BEGUN, TAKEN
-from bot.endings import DENIED_HERE
-from bot.offers import WITHHELD
-from bot.principals import of_chat
-from bot.router import Outcome
+from bot.delivery.alternatives import WITHHELD
+from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType, NewEvent
-from bot.sessions.values import Status, Turn, Write
-from bot.standing import Call
+from bot.sessions.models import Status, Turn, Write
+from bot.worker.finish import DENIED_HERE
 from channels.base import Audience
 from channels.message import Address, How, OutboundKind
 from policy.labels import parse
@@ -73,7 +73,7 @@ async def test_a_question_goes_on_in_private_with_the_label_of_where_it_was_type
         receipt = await people.say("ann", QUESTION)
         code = offered(people)
         pressed = await people.say("ann", f"/continue {code}", how=How.BUTTON)
-        assert pressed.outcome is Outcome.ANSWERED
+        assert pressed.outcome is Routed.ANSWERED
         await until_heard(people, KNOWN, HOUSE)
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
         events = await people.app.store.events(people.app.session_id(HOUSE))

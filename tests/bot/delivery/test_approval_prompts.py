@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bot import questions
 from bot.commands.base import ASKS_NOBODY
-from bot.questions import OTHERS_DO
+from bot.delivery import approval_prompts
+from bot.delivery.approval_prompts import OTHERS_DO
 from bot.sessions.approvals import Approval, ApprovalState
 from channels.message import Address
 from policy.explain import people
@@ -168,11 +168,11 @@ async def test_a_refused_command_tells_the_label_of_what_was_typed(tmp_path: Pat
 def test_buttons_are_those_that_a_reader_may_press(readers: set[str] | None, told: list[str]) -> None:
     known = document(principals={"owner": OWNER, "ada": ADMIN}, rules=[{**RULE, "approvers": ["admin"]}])
     one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", {}, ("an-admin-looks",), NOW)
-    shown = questions.buttons(known, (one,), "q", None if readers is None else frozenset(readers))
+    shown = approval_prompts.buttons(known, (one,), "q", None if readers is None else frozenset(readers))
     assert [button.label for button in shown] == told
 
 
 def test_a_rule_that_is_gone_is_answered_by_nobody() -> None:
     one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", {}, ("gone",), NOW)
-    (line,) = questions.answers(document(), (one,))
+    (line,) = approval_prompts.answers(document(), (one,))
     assert "nobody may any more" in line

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.app.app import App
 from bot.commands import table
 from bot.commands.base import Reply
-from bot.errors import NotFoundError
+from bot.core.errors import NotFoundError
 from bot.sessions.deliveries import DeliveryState
 from channels.base import ChannelError
 from channels.message import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Role
+from tests.bot.delivery.test_outbox import Wire, commit, opened, states
 from tests.bot.kit import CONFIDENTIAL, HOME, TOP
-from tests.bot.test_outbox import Wire, commit, opened, states
 from tests.store.world import pass_time
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.errors import ElsewhereError
+from bot.core.errors import ElsewhereError
 from bot.sessions.deliveries import RISEN, Delivery
 from channels.base import Audience
 from channels.message import Address

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bot.commands.held import SHARED
-from bot.copies import NOT_HELD
-from bot.errors import ArchivedError
+from bot.core.errors import ArchivedError
+from bot.delivery.question_updates import NOT_HELD
+from bot.sessions.delegation import PendingMessage
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.kin import Held
 from channels.message import Address, How, Outbound
 from tests.bot.board import Board
 from tests.bot.kit import bang, eventually, policy
@@ -280,7 +280,7 @@ async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_pat
             await owner.say(send(desk.sid, text))
         first, second = await owner.app.store.held(desk.sid)
 
-        def notice(item: Held) -> Outbound:
+        def notice(item: PendingMessage) -> Outbound:
             (found,) = [one for one in board.at("desk") if one.text.startswith(f"Held as {item.id}")]
             return found
 

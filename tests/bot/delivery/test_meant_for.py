@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bot import principals
-from bot.gate.decisions import NOT_KNOWN
-from bot.outbox import NOT_THEIRS
+from bot.access import principals
+from bot.delivery.outbox import NOT_THEIRS
+from bot.gate.requests import NOT_KNOWN
 from bot.sessions.deliveries import DeliveryState
 from channels.message import Address, Outbound
 from tests.bot.board import Board

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App, open_app
+from bot.app.app import App, open_app
 from bot.config.load import load_config
-from bot.holding import Holding
-from bot.ids import Ids
-from bot.outbox import WITHHELD_REPLY, Outbox
-from bot.pacing import RATES, Pacing
-from bot.post import Post
+from bot.core.ids import Ids
+from bot.delegation.handoff import Handoff
+from bot.delivery.holding import Holding
+from bot.delivery.outbox import WITHHELD_REPLY, Outbox
+from bot.delivery.rate_limits import RATES, RateLimits
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.values import NewItem, Write
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Write
 from bot.tools import catalogue
 from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.message import Address, Outbound, OutboundKind, Signal
@@ -243,13 +244,13 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             channels={"pigeon": elsewhere},
             gate=app.gate,
             sender="other",
-            post=Post(app.store, 40),
+            post=Handoff(app.store, 40),
             holding=Holding(app.store, app.store, app.gate, app.clock),
             offers=app.offers,
             clock=app.clock,
             ids=app.ids,
             in_force=app.reloader.current,
-            pacing=Pacing(app.store, RATES),
+            pacing=RateLimits(app.store, RATES),
             hours=24,
         )
         await other.collect(sid)

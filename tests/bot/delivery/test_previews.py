@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bot.app import App
-from bot.preview import PACE_SECONDS
+from bot.app.app import App
+from bot.delivery.previews import PACE_SECONDS
 from channels.base import ChannelError
 from policy.labels import Label
+from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, standing
-from tests.bot.test_outbox import Wire, opened
 from tests.harness import HOME
 
 pytestmark = pytest.mark.anyio

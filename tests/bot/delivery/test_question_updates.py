@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.copies import GONE, LONGEST, outcome
+from bot.delivery.question_updates import GONE, LONGEST, outcome
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from channels.base import AmbiguousSendError, ChannelError, GoneError

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
-from bot.holding import Holding
-from bot.outbox import Outbox
-from bot.pacing import BACK_OFF, RATES, Pacing, Patience, Rates
-from bot.post import Post
-from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, question_key
-from bot.sessions.pace import Rate, Turn
-from bot.sessions.values import NewItem
+from bot.app.app import App
+from bot.delegation.handoff import Handoff
+from bot.delivery.holding import Holding
+from bot.delivery.outbox import Outbox
+from bot.delivery.rate_limits import BACK_OFF, RATES, Patience, RateLimits, Rates
+from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, Rate, SendSlot, question_key
+from bot.sessions.inbox import NewItem
 from channels.base import BusyChannelError, ChannelError, GoneError
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label, parse
+from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.kit import policy, standing
-from tests.bot.test_outbox import Wire, opened
 from tests.store.world import pass_time
 
 pytestmark = pytest.mark.anyio
@@ -37,13 +36,13 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         channels={"telegram": wire},
         gate=app.gate,
         sender=sender,
-        post=Post(app.store, 40),
+        post=Handoff(app.store, 40),
         holding=Holding(app.store, app.store, app.gate, app.clock),
         offers=app.offers,
         clock=app.clock,
         ids=app.ids,
         in_force=app.reloader.current,
-        pacing=Pacing(app.store, rates),
+        pacing=RateLimits(app.store, rates),
         hours=24,
     )
 
@@ -131,7 +130,7 @@ async def test_a_short_wait_is_waited_and_a_long_one_holds_nobody(tmp_path: Path
 
 async def test_a_group_has_a_rate_of_its_own(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = Pacing(app.store, FAST), Turn(str(HERE))
+        pacing, turn = RateLimits(app.store, FAST), SendSlot(str(HERE))
         waits = [await pacing.wait(turn, shared=shared, patience=Patience(0)) for shared in (True, False, True)]
         assert waits[:2] == [0, 0]
         assert waits[2]
@@ -139,7 +138,7 @@ async def test_a_group_has_a_rate_of_its_own(tmp_path: Path, wire: Wire) -> None
 
 async def test_where_there_are_no_rates_nothing_is_asked(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = Pacing(app.store, RATES), Turn("console::ann:", "s", "k")
+        pacing, turn = RateLimits(app.store, RATES), SendSlot("console::ann:", "s", "k")
         assert await pacing.wait(turn, shared=False, patience=Patience()) == 0
         assert await pacing.busy(turn, BusyChannelError(1)) >= 1000
         await pacing.gone(turn)

@@ -11,12 +11,12 @@ from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
 from bot.commands.held import NOTHING
-from bot.errors import NotFoundError
-from bot.post import Post
+from bot.core.errors import NotFoundError
+from bot.delegation.handoff import Handoff
+from bot.sessions.delegation import MOST_HOPS, Arrival
 from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType
-from bot.sessions.kin import MOST_HOPS, Arrival
-from bot.sessions.values import Write
+from bot.sessions.models import Write
 from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE
 from channels.message import Address
@@ -216,7 +216,7 @@ async def sent(owner: Person, address: Address) -> Arrival | None:
     delivery = Delivery(
         owner.sid, str(address), str(address), "hi", PUBLIC, "message", "t", DeliveryState.SENDING, 1, 1, 1, ()
     )
-    return await Post(owner.app.store, 40).hand_over(delivery, "hi")
+    return await Handoff(owner.app.store, 40).hand_over(delivery, "hi")
 
 
 async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path
         await app.store.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
         (left,) = await app.store.deliveries(owner.sid)
         # It had handed the text over when it died, and nobody knows.
-        assert await Post(app.store, 40).hand_over(left, left.text) is Arrival.WAITING
+        assert await Handoff(app.store, 40).hand_over(left, left.text) is Arrival.WAITING
         await app.store.settle(left, "dead", DeliveryState.AMBIGUOUS)
         await app.store.settle(left, "dead", DeliveryState.PENDING)
         await app.outbox.collect(owner.sid)

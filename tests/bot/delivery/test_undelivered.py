@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.delivery.undelivered import GONE, REFUSED
 from bot.sessions.deliveries import OURS, DeliveryState, NewDelivery
-from bot.undelivered import GONE, REFUSED
 from channels.base import AmbiguousSendError, ChannelError, GoneError
 from channels.message import Address, Outbound, OutboundKind
 from policy.labels import PUBLIC, Label

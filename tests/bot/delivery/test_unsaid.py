@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
-from bot.errors import StoreGoneError, StoreRefusedError
+from bot.app.app import App
+from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.sessions.deliveries import DeliveryState
-from bot.tools.base import Scene
+from bot.tools.base import ToolContext
 from channels.base import Audience
 from channels.message import Address, Outbound
 from tests.bot.clock import Hurried
+from tests.bot.delivery.test_outbox import Wire, opened
+from tests.bot.delivery.test_rate_limits import CHANNEL, FAST, HERE, THERE, fates, outbox, put
 from tests.bot.kit import Probe, TextArguments, bang, eventually, parts, policy
-from tests.bot.test_outbox import Wire, opened
-from tests.bot.test_pacing import CHANNEL, FAST, HERE, THERE, fates, outbox, put
 from tests.harness import running
 from tests.store.world import command, pid_of
 
@@ -151,7 +151,7 @@ async def test_what_is_claimed_and_not_told_is_claimed_again_and_said_once(tmp_p
 async def test_an_answer_that_meets_a_full_store_is_said_once(tmp_path: Path) -> None:
     probe = Probe()
 
-    async def full(_arguments: TextArguments, _scene: Scene) -> None:
+    async def full(_arguments: TextArguments, _scene: ToolContext) -> None:
         if len(probe.ran) > 1:
             return
         await fill(owner.app)

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.approvals import binding
+from bot.access.approvals import binding
+from bot.access.decision_context import Call, DecisionContext
+from bot.access.recipients import meaning
 from bot.gate.gate import FAILED, Gate
-from bot.recipients import meaning
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import NewDelivery
-from bot.standing import Call, Standing
-from bot.tools.base import Declared, Result, Scene
+from bot.tools.base import CallFacts, Result, ToolContext
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile
 from bot.tools.message import Message
 from policy.decision import Remedy, Verdict
-from policy.document import load
+from policy.document.model import load
 from policy.labels import PUBLIC, parse
 from policy.request import Effect, Hook
 from tests.bot.kit import (
@@ -47,7 +47,7 @@ CARD = "4111 1111 1111 1111"
 
 
 def approval(
-    where: Standing,
+    where: DecisionContext,
     asked: Call,
     state: ApprovalState = ApprovalState.APPROVED,
     *,
@@ -93,7 +93,7 @@ def test_a_refusal_of_the_gates_own_names_the_policy_it_was_made_under() -> None
 
 
 async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
-    probe = Probe(declared=Declared(result=TOP, clearance=PUBLIC))
+    probe = Probe(declared=CallFacts(result=TOP, clearance=PUBLIC))
     keeper = gate([probe])
     asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
     assert blocked_by(asked.decision) == {"no_write_down"}
@@ -145,7 +145,7 @@ async def test_a_tool_may_refuse_a_call_before_anything_is_touched() -> None:
 
 async def test_a_declaration_that_fails_blocks_and_tells_nothing() -> None:
     class Broken(Probe):
-        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             raise KeyError("the password is hunter2")
 
     asked = gate([Broken()]).prepare(standing(), call("probe"))
@@ -197,7 +197,7 @@ def test_a_transcriber_hears_what_it_is_cleared_for_whatever_the_session_has_rea
 
 
 async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -> None:
-    probe = Probe(declared=Declared(result=INTERNAL), result=Result('{"taint": "PUBLIC"}', CONFIDENTIAL))
+    probe = Probe(declared=CallFacts(result=INTERNAL), result=Result('{"taint": "PUBLIC"}', CONFIDENTIAL))
     keeper = gate([probe])
     asked = keeper.prepare(standing(), call("probe"))
     answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
@@ -207,10 +207,10 @@ async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -
 
 
 async def test_an_exception_is_a_constant_text_with_the_label_of_success() -> None:
-    async def fail(_arguments: TextArguments, _scene: Scene) -> Result:
+    async def fail(_arguments: TextArguments, _scene: ToolContext) -> Result:
         raise ValueError("the password is hunter2")
 
-    probe = Probe(declared=Declared(result=CONFIDENTIAL), does=fail)
+    probe = Probe(declared=CallFacts(result=CONFIDENTIAL), does=fail)
     keeper = gate([probe])
     asked = keeper.prepare(standing(), call("probe"))
     answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
@@ -296,7 +296,7 @@ async def test_untrusted_cannot_command_without_an_approval_bound_to_exactly_thi
         pytest.param(standing(DIRTY, now=NOW + 1), send("hi"), id="expired"),
     ],
 )
-async def test_an_approval_for_something_else_lifts_nothing(where: Standing, asked: Call) -> None:
+async def test_an_approval_for_something_else_lifts_nothing(where: DecisionContext, asked: Call) -> None:
     policy = document(
         principals={
             name: {"role": "owner", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("owner", "boss")
@@ -349,7 +349,7 @@ async def test_an_approval_lifts_only_the_rules_it_was_given_for(
 async def test_an_approval_lifts_no_rule_that_asks_about_a_text_the_tool_did_not_tell() -> None:
     rule = {"id": "read-first", "hook": "PRE_OUTPUT", "action": "REQUIRE_APPROVAL"}
     says = Result("done", deliver=(NewDelivery("k", str(GUEST), "hi", PUBLIC),))
-    probe = Probe(declared=Declared(clearance=TOP, consequential=True), effect=Effect.SEND, result=says)
+    probe = Probe(declared=CallFacts(clearance=TOP, consequential=True), effect=Effect.SEND, result=says)
     keeper = gate([probe], document(principals=_TWO, rules=[rule]))
     here, asked = standing(DIRTY), call("probe")
     prepared = keeper.prepare(here, asked, (approval(here, asked),))
@@ -380,13 +380,16 @@ async def test_a_word_to_oneself_at_a_cleared_address_is_not_consequential() -> 
 
 
 def test_only_what_others_notice_and_is_not_ours_to_make_once_is_asked_about_again() -> None:
-    noticed, ours = Declared(clearance=TOP, consequential=True), Declared(clearance=TOP, consequential=True, once=True)
+    noticed, ours = (
+        CallFacts(clearance=TOP, consequential=True),
+        CallFacts(clearance=TOP, consequential=True, once=True),
+    )
     for declared, repeatable, again in (
         (noticed, True, True),
         (noticed, False, True),
         (ours, True, False),
-        (Declared(clearance=TOP), True, False),
-        (Declared(clearance=TOP), False, False),
+        (CallFacts(clearance=TOP), True, False),
+        (CallFacts(clearance=TOP), False, False),
     ):
         keeper = gate([Probe(effect=Effect.SEND, declared=declared, repeatable=repeatable)])
         prepared = keeper.prepare(standing(), call("probe"), begun=True)

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.approvals import WITHHELD, binding
+from bot.access.approvals import WITHHELD, binding
+from bot.access.decision_context import Call, DecisionContext, key
+from bot.core.ids import held_id
 from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
-from bot.ids import held_id
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.held import Held
-from bot.standing import Call, Standing, key
-from bot.tools.base import Declared, RefusedCallError, Result, Scene
+from bot.sessions.events import DeferredResult
+from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile, WriteFile
 from bot.tools.held import Admit, AdmitArguments
 from bot.tools.message import Message
 from bot.tools.references import HOLD, UNKNOWN, asked, offered
 from policy.decision import Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Role
 from tests.bot.kit import (
@@ -49,12 +49,12 @@ pytestmark = pytest.mark.anyio
 REF: dict[str, JsonValue] = {"$ref": "held-a"}
 
 
-def item(label: Label = CONFIDENTIAL, text: str = "secret", floor: Label | None = None) -> Held:
+def item(label: Label = CONFIDENTIAL, text: str = "secret", floor: Label | None = None) -> DeferredResult:
     """Return something that is held."""
-    return Held("held-a", text, label, label if floor is None else floor)
+    return DeferredResult("held-a", text, label, label if floor is None else floor)
 
 
-def holding(*held: Held, taint: Label = PUBLIC, **changes: object) -> Standing:
+def holding(*held: DeferredResult, taint: Label = PUBLIC, **changes: object) -> DecisionContext:
     """Return a standing of a session that holds something."""
     return standing(taint, held=held, **changes)
 
@@ -65,14 +65,14 @@ def say(recipient: str = "owner") -> dict[str, JsonValue]:
 
 
 async def test_a_held_result_raises_nothing_and_is_told_by_a_notice() -> None:
-    probe = Probe(declared=Declared(result=INTERNAL), result=Result("secret", CONFIDENTIAL))
+    probe = Probe(declared=CallFacts(result=INTERNAL), result=Result("secret", CONFIDENTIAL))
     here = standing()
     one = gate([probe])
     prepared = one.prepare(here, call("probe", {HOLD: True}))
     assert prepared.decision.verdict is Verdict.ALLOW
     assert prepared.decision.label_after == PUBLIC
     response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
-    assert response.held == Held(held_id(key(here, call("probe"))), "secret", CONFIDENTIAL, INTERNAL)
+    assert response.held == DeferredResult(held_id(key(here, call("probe"))), "secret", CONFIDENTIAL, INTERNAL)
     assert response.label == PUBLIC
     assert "secret" not in response.text
     assert "labelled" not in response.text
@@ -83,7 +83,7 @@ async def test_the_notice_is_the_same_whatever_is_held_and_tells_the_floor_to_wh
     told = set[str]()
     here = standing(INTERNAL)
     for result in (Result("a", CONFIDENTIAL), Result("much longer", INTERNAL), Result("x", RESTRICTED, failed=True)):
-        one = gate([Probe(declared=Declared(result=INTERNAL), result=result)])
+        one = gate([Probe(declared=CallFacts(result=INTERNAL), result=result)])
         prepared = one.prepare(here, call("probe", {HOLD: True}))
         told.add((await one.respond(here, prepared, await one.run(here, prepared, unrecorded))).text)
     (notice,) = told
@@ -92,7 +92,7 @@ async def test_the_notice_is_the_same_whatever_is_held_and_tells_the_floor_to_wh
 
 async def test_what_flows_to_no_ceiling_is_not_even_held() -> None:
     here = standing(ceiling=INTERNAL)
-    declared = gate([Probe(declared=Declared(result=CONFIDENTIAL))])
+    declared = gate([Probe(declared=CallFacts(result=CONFIDENTIAL))])
     assert blocked_by(declared.prepare(here, call("probe", {HOLD: True})).decision) == {
         "read_is_decided_before_it_happens"
     }
@@ -186,7 +186,9 @@ async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
 
 @pytest.mark.parametrize("taint", [PUBLIC, CONFIDENTIAL, TOP], ids=str)
 @pytest.mark.parametrize("held", [item(), item(floor=PUBLIC), item(PUBLIC)], ids=["known", "not known", "public"])
-def test_a_result_is_held_for_what_the_call_refers_to_whatever_the_model_asks(held: Held, taint: Label) -> None:
+def test_a_result_is_held_for_what_the_call_refers_to_whatever_the_model_asks(
+    held: DeferredResult, taint: Label
+) -> None:
     """Whatever that is: else whether it is held would tell its label, and whether the call is made its content."""
     one = gate([Probe()])
     assert one.prepare(holding(held, taint=taint), call("probe", {"text": REF})).hold
@@ -209,8 +211,8 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
 
 def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
     class Follows(Probe):
-        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
-            return Declared(clearance=INTERNAL if arguments.text == "secret" else TOP)
+        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+            return CallFacts(clearance=INTERNAL if arguments.text == "secret" else TOP)
 
     refused = gate([Follows(effect=Effect.SEND)]).prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
     assert blocked_by(refused.decision) == {"fails_closed"}
@@ -220,16 +222,16 @@ def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
 
 @pytest.mark.parametrize("taint, asks", [(PUBLIC, False), (DIRTY, True)])
 def test_untrusted_data_by_reference_asks_nobody(taint: Label, *, asks: bool) -> None:
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     prepared = gate([probe]).prepare(holding(item(DIRTY), taint=taint), call("probe", {"text": REF}))
     assert (prepared.decision.verdict is Verdict.REQUIRE_APPROVAL) == asks
 
 
-def _asking(text: str, label: Label = INTERNAL) -> Standing:
+def _asking(text: str, label: Label = INTERNAL) -> DecisionContext:
     return holding(item(label, text), taint=DIRTY)
 
 
-def _approval(here: Standing, asked_for: Call) -> Approval:
+def _approval(here: DecisionContext, asked_for: Call) -> Approval:
     return Approval(
         id="a",
         sid="s1",
@@ -252,7 +254,7 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
     asked_for = call("probe", {"text": REF})
     bindings = {binding(one, asked_for, one.held) for one in (here, _asking("other"), _asking("secret", TOP))}
     assert len({*bindings, binding(here, asked_for)}) == 4
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     one, approval = gate([probe]), _approval(here, asked_for)
     for state, verdict in ((ApprovalState.APPROVED, Verdict.ALLOW), (ApprovalState.DENIED, Verdict.REQUIRE_APPROVAL)):
         prepared = one.prepare(here, asked_for, (replace(approval, state=state),))
@@ -262,7 +264,7 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
 
 def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
     here, asked_for = _asking("secret"), call("probe", {"text": REF})
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     unshown = replace(_approval(here, asked_for), state=ApprovalState.APPROVED, question={WITHHELD: True})
     prepared = gate([probe]).prepare(here, asked_for, (unshown,))
     assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
@@ -271,7 +273,7 @@ def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
 
 
 def test_nobody_is_asked_where_what_is_sent_may_not_be_shown() -> None:
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     here = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", INTERNAL))
     assert blocked_by(gate([probe]).prepare(here, call("probe", {"text": REF})).decision) == {"approval_is_given"}
     nowhere = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", None))
@@ -312,7 +314,7 @@ def test_what_only_a_content_asks_about_is_refused_without_asking() -> None:
 @pytest.mark.parametrize("text", ["a@example.com", "", "nothing"])
 def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
     """What refuses the call for its content does so once they have answered, and their answer is spent by that."""
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     one, here, asked_for = gate([probe], _ruled("BLOCK")), _asking(text), call("probe", {"text": REF})
     first = one.prepare(here, asked_for)
     assert (first.decision.verdict, first.concealed) == (Verdict.REQUIRE_APPROVAL, False)
@@ -324,7 +326,7 @@ def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
 
 async def test_simulating_tells_no_label_above_the_floor() -> None:
     class Known(Probe):
-        async def foresee(self, _arguments: TextArguments, scene: Scene) -> list[str]:
+        async def foresee(self, _arguments: TextArguments, scene: ToolContext) -> list[str]:
             return [str(scene.taint)]
 
     one = gate([Known()])
@@ -342,10 +344,10 @@ def test_a_content_that_does_not_fit_is_refused_without_telling(text: str) -> No
 
 def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> None:
     class Picky(Probe):
-        def declare(self, arguments: TextArguments, scene: Scene) -> Declared:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             if arguments.text == "secret":
                 raise ValueError("secret")
-            return Declared()
+            return CallFacts()
 
     prepared = gate([Picky()]).prepare(holding(item()), call("probe", {"text": REF}))
     assert blocked_by(prepared.decision) == {"fails_closed"}

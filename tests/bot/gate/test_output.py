@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from bot.crossings import Prepared
-from bot.errors import StoreGoneError
+from bot.access.decision_context import Call
+from bot.core.errors import StoreGoneError
 from bot.gate.gate import Gate
+from bot.gate.results import CallDecision
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
-from bot.standing import Call
-from bot.tools.base import Arguments, Declared, Result, Tool
+from bot.tools.base import Arguments, CallFacts, Result, Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.introspection import SimulateToolCall
@@ -301,7 +301,7 @@ async def test_a_message_is_refused_in_the_end_if_its_readers_changed_meanwhile(
 
 async def test_what_is_sent_bears_the_sessions_label_whatever_the_tool_says() -> None:
     said = NewDelivery("k", str(HOME), "x", PUBLIC)
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), result=Result("ok", deliver=(said,)))
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP), result=Result("ok", deliver=(said,)))
     keeper = gate([probe])
     asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
     answer = await keeper.respond(
@@ -404,7 +404,7 @@ async def test_an_explanation_shows_labels_only_to_a_reader_cleared_for_them() -
 
 @pytest.mark.parametrize("effect", list(Effect))
 async def test_whatever_reaches_others_is_a_barrier(effect: Effect) -> None:
-    probe = Probe(effect=effect, declared=Declared(clearance=TOP), repeatable=effect is Effect.NONE)
+    probe = Probe(effect=effect, declared=CallFacts(clearance=TOP), repeatable=effect is Effect.NONE)
     there = gate([probe])
     assert there.reaches_others(call("probe")) is (effect in {Effect.SEND, Effect.WRITE})
     assert there.prepare(standing(), call("probe")).repeatable is probe.repeatable
@@ -426,8 +426,8 @@ def test_the_verdict_of_a_prepared_call_is_frozen() -> None:
     asked = gate([CurrentTime()]).prepare(standing(), call("current_time"))
     with pytest.raises(AttributeError):
         asked.decision = asked.decision  # pyright: ignore[reportAttributeAccessIssue]
-    assert isinstance(asked, Prepared)
-    assert get_args(Prepared) == ()
+    assert isinstance(asked, CallDecision)
+    assert get_args(CallDecision) == ()
 
 
 class Paying(Arguments):
@@ -436,7 +436,7 @@ class Paying(Arguments):
 
 def test_a_number_that_cannot_be_replaced_is_refused() -> None:
     rule = {"id": "no-cards", "hook": "PRE_TOOL_CALL", "pattern": "payment-card", "action": "REDACT"}
-    probe = Probe(effect=Effect.SEND, declared=Declared(clearance=TOP), arguments=Paying)
+    probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP), arguments=Paying)
     asked = call("probe", {"card": 4111111111111111})
     decision = gate([probe], document(rules=[rule])).prepare(standing(), asked).decision
     assert decision.verdict is Verdict.BLOCK

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from bot import events
 from bot.commands.release import CHANGED
+from bot.core.ids import Ids
 from bot.gate.gate import Gate
-from bot.ids import Ids
+from bot.history import event_log
 from bot.sessions import releases
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType
+from bot.sessions.models import Write
 from bot.sessions.releases import Release
-from bot.sessions.values import Write
 from policy.decision import Verdict
 from policy.labels import PUBLIC
 from policy.request import Destination
@@ -208,7 +208,7 @@ async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
         claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
         assert claim is not None
         old = replace(late, code="zzzzzzzz", expires_at=claim.now)
-        write = Write(Ids().op(), claim.state.seq, events=(events.release_requested(standing(), old),), release=True)
+        write = Write(Ids().op(), claim.state.seq, events=(event_log.release_requested(standing(), old),), release=True)
         await owner.app.store.record(claim, write)
         assert "there is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")
         assert "→ guest" not in owner.shown

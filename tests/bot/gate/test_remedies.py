@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot import labelling
-from bot.principals import of_chat
+from bot.access import labelling
+from bot.access.principals import of_chat
 from bot.sessions.events import EventType
-from bot.tools.base import Declared
+from bot.tools.base import CallFacts
 from bot.tools.sending import ABOVE_TARGET, UNLESS_PARENT_ROSE
 from channels.base import Audience, Reader, ReaderKind
 from channels.message import Address
 from policy.decision import Remedy, Verdict
-from policy.document import Document
+from policy.document.model import Document
 from policy.labels import Label, parse
 from policy.request import Role
 from tests.bot.kit import Probe, bang, call, document, eventually, gate, standing
@@ -207,7 +207,7 @@ def test_a_question_that_can_be_shown_to_nobody_is_not_promised() -> None:
     """Neither where its readers may not know what was read, nor where a rule looks at its words."""
     rule = {"id": "cards", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "BLOCK"}
     nowhere = labelling.destination(document(), TEAM, _nobody())
-    probe = Probe(declared=Declared(consequential=True))
+    probe = Probe(declared=CallFacts(consequential=True))
 
     def decided(policy: Document, text: str, **where: object) -> Verdict:
         here = standing(parse("INTERNAL~"), **where)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bot import labelling
+from bot.access import labelling
+from bot.access.principals import of_chat
+from bot.access.recipients import UNKNOWN, UNKNOWN_THERE
 from bot.cli.view import View
 from bot.commands import table
-from bot.endings import NOT_FOR_THEM
-from bot.principals import of_chat
-from bot.recipients import UNKNOWN, UNKNOWN_THERE
 from bot.tools.message import Message
+from bot.worker.finish import NOT_FOR_THEM
 from channels.base import Audience
 from channels.message import Address, Membership, OutboundKind
 from policy.decision import Remedy, Verdict

@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot import folds, quoting
-from bot.authors import authors
-from bot.events import endorsed_in, held_in
-from bot.folds import Folds, Newest
-from bot.sessions.events import Event, EventType, Visibility
-from bot.sessions.json import objects
+from bot.access import known_urls
+from bot.access.authors import authors
+from bot.history import folds
+from bot.history.event_log import endorsed_in, held_in
+from bot.history.folds import Folds, Newest
+from bot.sessions.events import Event, EventType, Visibility, objects
 from policy.labels import PUBLIC, Label, parse
 
 PEOPLE = ("ann", "mel", "zoe")
@@ -130,16 +130,16 @@ def whole_addresses(log: Sequence[Event], asker: str) -> frozenset[str]:
         if not event.admitted:
             continue
         untrusted = untrusted or event.label.untrusted or bool(authors((event,)) - {asker})
-        found.update(quoting.given(event))
+        found.update(known_urls.given(event))
         if not untrusted:
-            found.update(quoting.repeated(event))
+            found.update(known_urls.repeated(event))
     return frozenset(found)
 
 
 def whole_typed(log: Sequence[Event], asker: str) -> tuple[str, ...]:
     """Return what a person typed, each address where it came last."""
     mine = (event for event in log if event.admitted and event.actor == asker)
-    return quoting.newest(address for event in mine for address in quoting.typed(event))
+    return known_urls.newest(address for event in mine for address in known_urls.typed(event))
 
 
 def whole_newest(log: Sequence[Event]) -> Newest:
@@ -190,8 +190,8 @@ def test_what_an_event_carries_goes_on_as_well(log: tuple[Event, ...], cut: int)
     assert folds.read(carried, holding).plus(log[cut:]) == Folds().plus(log)
 
 
-@given(st.lists(st.sampled_from(range(quoting.MOST + 9)), max_size=200), st.integers(0, 200))
-@example([*range(quoting.MOST + 1), 0], quoting.MOST + 1)
+@given(st.lists(st.sampled_from(range(known_urls.MOST + 9)), max_size=200), st.integers(0, 200))
+@example([*range(known_urls.MOST + 1), 0], known_urls.MOST + 1)
 def test_one_that_is_typed_again_is_new_again(typed: list[int], cut: int) -> None:
     found = [f"https://example.com/{number}" for number in typed]
-    assert quoting.newest((*quoting.newest(found[:cut]), *found[cut:])) == quoting.newest(found)
+    assert known_urls.newest((*known_urls.newest(found[:cut]), *found[cut:])) == known_urls.newest(found)

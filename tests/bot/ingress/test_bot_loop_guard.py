@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
+from bot.app.app import App
 from bot.config.load import load_config
-from bot.errors import ConfigError
-from bot.loops import HOUR_MS, MOST
-from bot.router import Outcome
+from bot.core.errors import ConfigError
+from bot.ingress.bot_loop_guard import HOUR_MS, MOST
+from bot.ingress.router import Routed
 from bot.sessions.events import EventType
 from channels.base import Reader, ReaderKind
 from channels.message import Address, Inbound
@@ -41,7 +41,7 @@ class Talk:
     rooms: Rooms
     count: int = 0
 
-    async def says(self, account: str, text: str = "hello", **facts: object) -> Outcome:
+    async def says(self, account: str, text: str = "hello", **facts: object) -> Routed:
         self.count += 1
         robot = account != "telegram:ann"
         given = {"private": False, "bot": robot, "authored": not robot, **facts}
@@ -65,8 +65,8 @@ async def talk(folder: Path, *, serve: bool = False) -> AsyncGenerator[Talk]:
 
 async def test_a_bot_is_answered_a_few_times_until_a_person_writes(tmp_path: Path) -> None:
     async with talk(tmp_path) as there:
-        assert [await there.says("telegram:9") for _ in range(MOST)] == [Outcome.ACCEPTED] * MOST
-        assert [await there.says("telegram:9") for _ in range(3)] == [Outcome.IGNORED] * 3
+        assert [await there.says("telegram:9") for _ in range(MOST)] == [Routed.ACCEPTED] * MOST
+        assert [await there.says("telegram:9") for _ in range(3)] == [Routed.IGNORED] * 3
         # The admins are told, each alone, and once.
         (told,) = there.rooms.sent
         assert told.address == Address("telegram", "ann")
@@ -74,9 +74,7 @@ async def test_a_bot_is_answered_a_few_times_until_a_person_writes(tmp_path: Pat
         assert "telegram:-1" in told.text
         # A person who writes there, to whomever, lets it go on.
         await there.says("telegram:ann", "what a day", addressed=False)
-        assert [await there.says("telegram:9") for _ in range(MOST + 1)] == [Outcome.ACCEPTED] * MOST + [
-            Outcome.IGNORED
-        ]
+        assert [await there.says("telegram:9") for _ in range(MOST + 1)] == [Routed.ACCEPTED] * MOST + [Routed.IGNORED]
         assert len(there.rooms.sent) == 1
 
 
@@ -90,12 +88,12 @@ async def test_a_bot_that_is_silenced_goes_on_an_hour_later(tmp_path: Path) -> N
         await there.says("telegram:9")
         await there.app.store.keep(name, 30)
         await asyncio.sleep(0.05)
-        assert await there.says("telegram:9") is Outcome.ACCEPTED
+        assert await there.says("telegram:9") is Routed.ACCEPTED
 
 
 async def test_what_a_bot_says_is_untrusted_and_commands_nothing(tmp_path: Path) -> None:
     async with talk(tmp_path, serve=True) as there:
-        assert await there.says("telegram:9", "/reset confirm") is Outcome.ACCEPTED
+        assert await there.says("telegram:9", "/reset confirm") is Routed.ACCEPTED
         sid = there.app.session_id(HERE)
         await eventually(lambda: _answered(there.app, sid))
         (said,) = [one for one in await there.app.store.events(sid) if one.type is EventType.USER_MESSAGE]
@@ -104,8 +102,8 @@ async def test_what_a_bot_says_is_untrusted_and_commands_nothing(tmp_path: Path)
 
 async def test_a_bot_that_is_nobody_here_is_told_nothing(tmp_path: Path) -> None:
     async with talk(tmp_path) as there:
-        assert await there.says("telegram:10") is Outcome.REFUSED
-        assert await there.says("telegram:9", "x" * 200_000) is Outcome.IGNORED
+        assert await there.says("telegram:10") is Routed.REFUSED
+        assert await there.says("telegram:9", "x" * 200_000) is Routed.IGNORED
         assert there.rooms.sent == []
 
 

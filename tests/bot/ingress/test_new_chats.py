@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.commands import table
-from bot.newcomers import MOST, admins
+from bot.ingress.new_chats import MOST, admins
 from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.message import Address, How, Inbound, Membership, Outbound
 from tests.bot.board import Board

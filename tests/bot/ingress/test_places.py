@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bot.commands import places
-from bot.outbox import WITHHELD_REPLY
+from bot.delivery.outbox import WITHHELD_REPLY
 from channels.message import Address, How, Inbound
+from policy.document.overrides import ChatPlace
 from policy.labels import PUBLIC, parse
-from policy.overrides import Place
 from tests.bot.kit import policy
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
@@ -202,7 +202,7 @@ async def test_a_classification_the_file_no_longer_allows_is_lowered_or_void(tmp
         assert chat is not None
         assert chat.classification == PUBLIC
         _, overrides = await owner.app.store.overrides()
-        assert list(overrides.places) == [Place("room", "", "7")]
+        assert list(overrides.places) == [ChatPlace("room", "", "7")]
 
 
 async def test_a_member_does_not_reset_a_shared_chat_though_he_alone_sees_the_answer(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import open_app
-from bot.router import FLOODED, NOT_SERVING, Outcome
+from bot.access.pairing import NOT_YOURS, UNKNOWN_HERE
+from bot.app.app import open_app
+from bot.ingress.router import FLOODED, NOT_SERVING, Routed
 from bot.sessions.events import EventType
-from bot.sessions.values import Title
-from bot.strangers import NOT_YOURS, UNKNOWN_HERE
+from bot.sessions.models import Title
 from channels.message import Address, How, Inbound
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
@@ -26,7 +26,7 @@ def typed(text: str, account: str = "console:owner", dedupe: str = "d1", address
 async def test_a_stranger_learns_one_sentence_whatever_he_tries(tmp_path: Path, text: str) -> None:
     async with running(tmp_path, serve=False) as owner:
         receipt = await owner.app.router.receive(typed(text, "console:mallory", address=Address("console", "mallory")))
-        assert receipt.outcome is Outcome.REFUSED
+        assert receipt.outcome is Routed.REFUSED
         assert owner.shown.strip() == f"→ mallory: {UNKNOWN_HERE}"
         assert await owner.app.store.state(receipt.sid) is None
         rows = await owner.app.store.records("audit")
@@ -39,7 +39,7 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
     async with running(tmp_path, serve=False) as owner:
         for number in range(1, 21):
             told = typed("hello", "console:mallory", f"d{number}", Address("console", "mallory"))
-            assert (await owner.app.router.receive(told)).outcome is Outcome.REFUSED
+            assert (await owner.app.router.receive(told)).outcome is Routed.REFUSED
         await owner.app.router.receive(typed("hello", "console:eve", "e1", Address("console", "eve")))
         rows = await owner.app.store.records("audit")
         refused = [(row.body["account"], row.body["times"]) for row in rows if row.kind == "refused"]
@@ -63,7 +63,7 @@ async def test_somebody_known_grows_the_audit_no_faster(
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
         for number in range(20):
             pressed = Inbound(HOME, "console:owner", text, f"d{number}", how=how)
-            assert (await owner.app.router.receive(pressed)).outcome is Outcome.REFUSED
+            assert (await owner.app.router.receive(pressed)).outcome is Routed.REFUSED
         rows = await owner.app.store.records("audit")
         assert [row.body["times"] for row in rows if row.kind == "refused"] == [1, 2, 4, 8, 16]
         # What is told is decided first, and that is a row.
@@ -83,15 +83,15 @@ def twice_a_minute() -> str:
 async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path: Path) -> None:
     async with running(tmp_path, twice_a_minute(), serve=False) as owner:
 
-        async def says(who: str, dedupe: str, thread: str = "") -> Outcome:
+        async def says(who: str, dedupe: str, thread: str = "") -> Routed:
             there = Address("console", who, thread=thread)
             return (await owner.app.router.receive(typed("hi", f"console:{who}", dedupe, there))).outcome
 
         # What the platform tells again counts once, and threads count together.
         told = [await says("mel", dedupe, thread) for dedupe, thread in (("a", ""), ("a", ""), ("b", "1"), ("c", ""))]
-        assert told == [Outcome.ACCEPTED] * 3 + [Outcome.REFUSED]
-        assert [await says("mel", "d"), await says("mel", "b", "1")] == [Outcome.REFUSED, Outcome.ACCEPTED]
-        assert [await says("ann", "a"), *[await says("owner", dedupe) for dedupe in "abcd"]] == [Outcome.ACCEPTED] * 5
+        assert told == [Routed.ACCEPTED] * 3 + [Routed.REFUSED]
+        assert [await says("mel", "d"), await says("mel", "b", "1")] == [Routed.REFUSED, Routed.ACCEPTED]
+        assert [await says("ann", "a"), *[await says("owner", dedupe) for dedupe in "abcd"]] == [Routed.ACCEPTED] * 5
         assert owner.shown.count(FLOODED) == 1
         rows = await owner.app.store.records("audit")
         refused = [(row.body["account"], row.body["reason"]) for row in rows if row.kind == "refused"]
@@ -108,27 +108,27 @@ async def test_what_is_said_at_another_level_is_counted_apart(tmp_path: Path) ->
     limits = {"limits": {"person_messages_per_minute": 2}}
     async with talking(tmp_path, Rooms(readers), chats=chats, blocks=limits, serve=False) as people:
 
-        async def said(chat: str, times: int) -> list[Outcome]:
+        async def said(chat: str, times: int) -> list[Routed]:
             there = Address("room", chat)
             return [(await people.send("mel", "hello", there)).outcome for _ in range(times)]
 
-        assert await said("team", 3) == [Outcome.ACCEPTED] * 2 + [Outcome.REFUSED]
-        assert await said("den", 1) == [Outcome.REFUSED]
+        assert await said("team", 3) == [Routed.ACCEPTED] * 2 + [Routed.REFUSED]
+        assert await said("den", 1) == [Routed.REFUSED]
         before = list(people.rooms.said)
-        assert await said("hall", 3) == [Outcome.ACCEPTED] * 2 + [Outcome.REFUSED]
+        assert await said("hall", 3) == [Routed.ACCEPTED] * 2 + [Routed.REFUSED]
         assert len(people.rooms.said) == len(before) + 1
 
 
 async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:
     async with running(tmp_path, twice_a_minute(), serve=False) as owner:
 
-        async def does(text: str, dedupe: str, how: How = How.TEXT, who: str = "mel") -> Outcome:
+        async def does(text: str, dedupe: str, how: How = How.TEXT, who: str = "mel") -> Routed:
             told = Inbound(Address("console", who), f"console:{who}", text, dedupe, how=how)
             return (await owner.app.router.receive(told)).outcome
 
         # A platform that tells of a command again gets an answer again, and that counts once.
         first = [await does("/help", "a"), await does("/help", "a"), await does("/sessions", "b", How.OPENED)]
-        assert first == [Outcome.ANSWERED] * 3
+        assert first == [Routed.ANSWERED] * 3
         rows = await owner.app.store.records("audit")
         for number in range(20):
             await does("/help", f"c{number}")
@@ -138,7 +138,7 @@ async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:
         assert owner.shown.count(FLOODED) == 1
         # One tells that it is too much, one that this may be said.
         assert len(await owner.app.store.records("audit")) == len(rows) + 2
-        assert [await does("/help", f"g{number}", who="owner") for number in range(5)] == [Outcome.ANSWERED] * 5
+        assert [await does("/help", f"g{number}", who="owner") for number in range(5)] == [Routed.ANSWERED] * 5
 
 
 async def test_who_says_too_much_still_stops_and_answers_and_not_for_ever(tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ async def test_who_says_too_much_still_stops_and_answers_and_not_for_ever(tmp_pa
             await mel.send("/help")
         assert owner.shown.count(FLOODED) == 1
         pressed = await mel.send("/approve 22222222", how=How.BUTTON)
-        assert (pressed.outcome, (await mel.send("/STOP now")).outcome) == (Outcome.ANSWERED, Outcome.ANSWERED)
+        assert (pressed.outcome, (await mel.send("/STOP now")).outcome) == (Routed.ANSWERED, Routed.ANSWERED)
         rows = await owner.app.store.records("audit")
         for text in ("/deny 22222222", "/approve 22222222", "/stop") * 5:
-            assert (await mel.send(text)).outcome is Outcome.REFUSED
+            assert (await mel.send(text)).outcome is Routed.REFUSED
         assert await owner.app.store.records("audit") == rows
 
 
@@ -172,7 +172,7 @@ async def test_what_is_too_much_for_a_process_that_does_not_serve_is_told_once(t
 async def test_a_guest_may_not_either(tmp_path: Path) -> None:
     people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
-        assert (await owner.app.router.receive(typed("hello"))).outcome is Outcome.REFUSED
+        assert (await owner.app.router.receive(typed("hello"))).outcome is Routed.REFUSED
         row, *_ = await owner.app.store.records("audit")
         assert row.body["reason"] == "role guest is below member"
 
@@ -180,7 +180,7 @@ async def test_a_guest_may_not_either(tmp_path: Path) -> None:
 async def test_a_message_is_in_the_store_when_it_is_acknowledged(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         receipt = await owner.app.router.receive(typed("hello"))
-        assert (receipt.outcome, receipt.sid) == (Outcome.ACCEPTED, owner.sid)
+        assert (receipt.outcome, receipt.sid) == (Routed.ACCEPTED, owner.sid)
         assert (await owner.state()).waiting_items == 1
         assert owner.shown == ""
 
@@ -188,20 +188,20 @@ async def test_a_message_is_in_the_store_when_it_is_acknowledged(tmp_path: Path)
 async def test_accepted_once_the_same_update_again_is_the_same_message(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         for _ in range(3):
-            assert (await owner.app.router.receive(typed("hello"))).outcome is Outcome.ACCEPTED
+            assert (await owner.app.router.receive(typed("hello"))).outcome is Routed.ACCEPTED
         assert (await owner.state()).waiting_items == 1
         changed = await owner.app.router.receive(typed("hello!"))
-        assert changed.outcome is Outcome.ANSWERED
+        assert changed.outcome is Routed.ANSWERED
         assert "came before with another content" in owner.shown
 
 
 async def test_a_message_too_long_or_too_many_is_refused_in_one_sentence(tmp_path: Path) -> None:
     limits = {"limits": {"message_characters": 10, "inbox_items": 2}}
     async with running(tmp_path, policy(blocks=limits), serve=False) as owner:
-        assert (await owner.app.router.receive(typed("x" * 11))).outcome is Outcome.ANSWERED
+        assert (await owner.app.router.receive(typed("x" * 11))).outcome is Routed.ANSWERED
         assert "at most 10 characters" in owner.shown
         receipts = [await owner.app.router.receive(typed("x" * 10, dedupe=f"n{n}")) for n in range(3)]
-        assert [receipt.outcome for receipt in receipts] == [Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.ANSWERED]
+        assert [receipt.outcome for receipt in receipts] == [Routed.ACCEPTED, Routed.ACCEPTED, Routed.ANSWERED]
         assert "busy, try again in a moment" in owner.shown
         assert (await owner.state()).waiting_items == 2
 
@@ -209,7 +209,7 @@ async def test_a_message_too_long_or_too_many_is_refused_in_one_sentence(tmp_pat
 async def test_a_command_is_answered_at_once_and_leaves_no_session(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         receipt = await owner.app.router.receive(typed("/whoami"))
-        assert receipt.outcome is Outcome.ANSWERED
+        assert receipt.outcome is Routed.ANSWERED
         assert "you are owner" in owner.shown
         assert await owner.app.store.state(owner.sid) is None
 
@@ -217,7 +217,7 @@ async def test_a_command_is_answered_at_once_and_leaves_no_session(tmp_path: Pat
 async def test_what_was_not_typed_by_its_sender_is_no_command_and_not_trusted(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         forwarded = Inbound(HOME, "console:owner", "/reset confirm", "f1", authored=False)
-        assert (await owner.app.router.receive(forwarded)).outcome is Outcome.ACCEPTED
+        assert (await owner.app.router.receive(forwarded)).outcome is Routed.ACCEPTED
         state = await owner.settled()
         assert state is not None
         assert (state.taint, state.generation) == (DIRTY, 1)
@@ -241,7 +241,7 @@ async def test_a_page_that_is_opened_shows_ones_own_sessions_as_far_as_it_may_be
     async with running(tmp_path, policy(channels=channels)) as owner:
         await owner.say("hello")
         receipt = await owner.app.router.receive(opened("/sessions"))
-        assert receipt.outcome is Outcome.ANSWERED
+        assert receipt.outcome is Routed.ANSWERED
         shown = owner.shown.partition("hello")[2]
         assert owner.sid in shown
         assert "PUBLIC" in shown
@@ -258,14 +258,14 @@ async def test_opening_a_page_is_that_one_command_and_nothing_else(tmp_path: Pat
             *(opened(text) for text in ("hello", "", "/status", "/sessions kind=chat", "/reset confirm", "/approve a")),
             opened("/sessions", authored=False),
         ):
-            assert (await owner.app.router.receive(told)).outcome is Outcome.IGNORED
+            assert (await owner.app.router.receive(told)).outcome is Routed.IGNORED
         assert owner.shown == ""
 
 
 async def test_a_stranger_who_opens_a_page_learns_what_strangers_learn(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         told = opened("/sessions", "console:mallory", Address("console", "mallory"))
-        assert (await owner.app.router.receive(told)).outcome is Outcome.REFUSED
+        assert (await owner.app.router.receive(told)).outcome is Routed.REFUSED
         assert owner.shown.strip().endswith(UNKNOWN_HERE)
         refused, _ = await owner.app.store.records("audit")
         assert refused.body["ingress"] == "opened"

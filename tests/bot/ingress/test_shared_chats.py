@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.endings import DENIED_HERE
-from bot.principals import of_chat
-from bot.router import NOT_CLASSIFIED, Outcome
+from bot.access.pairing import ASK_ALONE, NOT_YOURS
+from bot.access.principals import of_chat
+from bot.ingress.router import NOT_CLASSIFIED, Routed
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
-from bot.strangers import ASK_ALONE, NOT_YOURS
+from bot.worker.finish import DENIED_HERE
 from channels.message import Address, How
 from policy.labels import parse
 from tests.bot.kit import CONFIDENTIAL, bang, eventually
@@ -23,7 +23,7 @@ THREAD = Address("room", "team", thread="7")
 async def test_what_is_not_meant_for_the_bot_is_nothing_to_it(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), serve=False) as people:
         receipt = await people.send("ann", "lunch?", addressed=False)
-        assert receipt.outcome is Outcome.IGNORED
+        assert receipt.outcome is Routed.IGNORED
         assert await people.app.store.state(receipt.sid) is None
 
 
@@ -81,7 +81,7 @@ async def test_what_a_command_tells_goes_to_whoever_typed_it(tmp_path: Path) -> 
 async def test_a_stranger_in_a_shared_chat_learns_nothing_at_all(tmp_path: Path, who: str, text: str) -> None:
     async with talking(tmp_path, team("ann", "mel")) as people:
         receipt = await people.say(who, text)
-        assert receipt.outcome is Outcome.REFUSED
+        assert receipt.outcome is Routed.REFUSED
         assert people.rooms.sent == []
         assert await people.app.store.state(receipt.sid) is None
 
@@ -89,7 +89,7 @@ async def test_a_stranger_in_a_shared_chat_learns_nothing_at_all(tmp_path: Path,
 async def test_a_chat_nobody_classified_is_isolated(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats={}) as people:
         receipt = await people.say("ann", "hello")
-        assert receipt.outcome is Outcome.ANSWERED
+        assert receipt.outcome is Routed.ANSWERED
         assert await people.app.store.state(receipt.sid) is None
         assert people.rooms.said[0] == NOT_CLASSIFIED
         assert people.rooms.sent[0].address.recipient == "ann"
@@ -102,11 +102,11 @@ async def test_in_a_blocked_chat_nobody_is_told_anything(tmp_path: Path) -> None
     limits = {"limits": {"person_messages_per_minute": 2}}
     async with talking(tmp_path, team("ann", "mel"), chats=chats, blocks=limits) as people:
         for _ in range(4):
-            assert (await people.say("mel", "hello")).outcome is Outcome.IGNORED
+            assert (await people.say("mel", "hello")).outcome is Routed.IGNORED
         await people.say("zoe", "/approve zzzz", how=How.BUTTON)
         assert people.rooms.said == []
         # An admin's commands go on, or nobody could take it back there.
-        assert (await people.say("ann", "/classify")).outcome is Outcome.ANSWERED
+        assert (await people.say("ann", "/classify")).outcome is Routed.ANSWERED
         assert "blocked" in people.rooms.alone("ann")[0]
 
 
@@ -133,8 +133,8 @@ async def test_a_button_is_no_more_than_the_command_it_stands_for(tmp_path: Path
     async with talking(tmp_path, team("ann", "mel")) as people:
         for text in ("/reset confirm", "hello", "/quit"):
             receipt = await people.say("ann", text, how=How.BUTTON)
-            assert receipt.outcome is Outcome.IGNORED
-        assert (await people.say("mel", "/approve zzzz", how=How.BUTTON)).outcome is Outcome.ANSWERED
+            assert receipt.outcome is Routed.IGNORED
+        assert (await people.say("mel", "/approve zzzz", how=How.BUTTON)).outcome is Routed.ANSWERED
         (told,) = people.rooms.alone("mel")
         assert told == "there is nothing of that name here"
 
@@ -148,7 +148,7 @@ async def test_who_may_not_press_a_button_is_told_so_alone(tmp_path: Path, who: 
     async with talking(tmp_path, team("ann", "mel"), paired=paired) as people:
         for number in range(2):
             receipt = await people.say(who, "/classify room:team PUBLIC", how=How.BUTTON, press=f"p{number}")
-            assert receipt.outcome is Outcome.REFUSED
+            assert receipt.outcome is Routed.REFUSED
         assert people.rooms.alone(who) == people.rooms.said == [told, told]
         assert [outbound.press for outbound in people.rooms.sent] == ["p0", "p1"]
         await people.say("ann", "/approve zzzz", how=How.BUTTON, press="p2")

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bot.app import App
+from bot.app.app import App
+from bot.sessions.audit import AuditRecord
 from bot.sessions.events import EventType
-from bot.sessions.records import AuditRecord
 from channels.base import ReaderKind
 from channels.message import Button, Outbound
 from policy.labels import PUBLIC, Label

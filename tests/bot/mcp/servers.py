@@ -9,10 +9,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.clock import SystemClock
 from bot.config.mcp import McpServerSettings
+from bot.core.clock import SystemClock
 from bot.mcp.servers import Servers
-from bot.mcp.tool import Ask, Outcome
+from bot.mcp.tool import Ask, McpResult
 
 PROGRAM: Final = str(Path(__file__).parents[2] / "sim" / "mcp_server.py")
 SEARCH: Final[dict[str, JsonValue]] = {
@@ -57,13 +57,13 @@ class Calling:
         self.servers = servers
         self.handed = handed
 
-    async def __call__(self, tool: str, **arguments: JsonValue) -> Outcome:
+    async def __call__(self, tool: str, **arguments: JsonValue) -> McpResult:
         return await self.servers.call("notes", Ask(tool, arguments, "key", self.handed))
 
     async def text(self, tool: str, **arguments: JsonValue) -> str:
         return (await self(tool, **arguments)).text
 
-    async def patiently(self, tool: str, **arguments: JsonValue) -> Outcome:
+    async def patiently(self, tool: str, **arguments: JsonValue) -> McpResult:
         """Call until the server runs: after it was given up, it does not for a while."""
         async with asyncio.timeout(60):
             while True:

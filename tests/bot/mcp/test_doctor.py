@@ -13,7 +13,7 @@ from bot.cli.doctor import doctor
 from bot.cli.owner import as_owner
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.errors import EXIT_OPERATOR, OperatorError
+from bot.core.errors import EXIT_OPERATOR, OperatorError
 from bot.tools.catalogue import NAMES
 from tests.bot.kit import policy
 from tests.bot.mcp.servers import SEARCH, command, shell

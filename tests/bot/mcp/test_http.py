@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from pydantic import JsonValue
 
-from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, TIMED_OUT, Outcome
+from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, TIMED_OUT, McpResult
 from tests.bot.mcp.servers import PROGRAM, SEARCH, serving
 from tests.sim.ports import free_port
 
@@ -51,13 +51,13 @@ async def answering(answer: bytes) -> AsyncGenerator[int]:
 
 async def test_calls_go_over_http_and_faults_are_constants() -> None:
     async with program() as port, serving(at(port, call_seconds=1)) as call:
-        assert await call("search", word="w") == Outcome("10 notes hold w")
-        assert await call("fails") == Outcome("Error executing tool fails: the password is 4711", failed=True)
-        assert await call("hang") == Outcome(TIMED_OUT, failed=True)
-        assert await call("huge", characters=5_000_000) == Outcome(DISCONNECTED, failed=True)
-        assert await call.patiently("search", word="w") == Outcome("10 notes hold w")
-        assert await call("crash") == Outcome(DISCONNECTED, failed=True)
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult("10 notes hold w")
+        assert await call("fails") == McpResult("Error executing tool fails: the password is 4711", failed=True)
+        assert await call("hang") == McpResult(TIMED_OUT, failed=True)
+        assert await call("huge", characters=5_000_000) == McpResult(DISCONNECTED, failed=True)
+        assert await call.patiently("search", word="w") == McpResult("10 notes hold w")
+        assert await call("crash") == McpResult(DISCONNECTED, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
 
 
 async def test_a_configured_header_is_sent_and_what_we_are_is_not_hidden() -> None:
@@ -72,7 +72,7 @@ async def test_a_configured_header_is_sent_and_what_we_are_is_not_hidden() -> No
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with serving(at(port, headers={"Authorization": "Bearer b"})) as call:
-            assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+            assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
     assert "authorization: bearer b" in await seen
     assert "accept-encoding: identity" in await seen
 
@@ -92,18 +92,18 @@ async def test_a_configured_header_is_sent_and_what_we_are_is_not_hidden() -> No
 async def test_what_is_no_server_is_not_running(answer: bytes) -> None:
     async with answering(answer) as port, serving(at(port, start_seconds=20)) as call:
         outcome = await call("search", word="w")
-        assert outcome == Outcome(NOT_RUNNING, failed=True)
+        assert outcome == McpResult(NOT_RUNNING, failed=True)
 
 
 async def test_a_packed_answer_is_not_unpacked() -> None:
     body = gzip.compress(b"[" + b" " * 20_000_000 + b"]")
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}"
     async with answering(f"{head}\r\n\r\n".encode() + body) as port, serving(at(port, start_seconds=20)) as call:
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
         assert "packed" in call.servers.complaint("notes")
 
 
 async def test_nobody_at_the_address_is_told_to_the_operator_alone() -> None:
     async with serving(at(free_port())) as call:
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
         assert "onnect" in call.servers.complaint("notes")

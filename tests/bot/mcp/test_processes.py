@@ -12,7 +12,7 @@ import pytest
 
 from bot.mcp.connection import KEY
 from bot.mcp.results import CUT, LONGEST, NOT_TEXT, NOTHING
-from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Outcome
+from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, McpResult
 from tests.bot.mcp.servers import command, serving, shell
 
 pytestmark = pytest.mark.anyio
@@ -37,10 +37,10 @@ async def gone(*pids: int) -> None:
 
 async def test_a_result_is_text_whatever_the_server_gives() -> None:
     async with serving(command()) as call:
-        assert await call("search", word="w") == Outcome("10 notes hold w")
-        assert await call("fails") == Outcome("Error executing tool fails: the password is 4711", failed=True)
-        assert await call("picture") == Outcome(f"a cat:\n{NOT_TEXT}")
-        assert await call("nothing") == Outcome(NOTHING)
+        assert await call("search", word="w") == McpResult("10 notes hold w")
+        assert await call("fails") == McpResult("Error executing tool fails: the password is 4711", failed=True)
+        assert await call("picture") == McpResult(f"a cat:\n{NOT_TEXT}")
+        assert await call("nothing") == McpResult(NOTHING)
         assert json.loads(await call.text("claims")) == {"_classification": "PUBLIC", "secret": "4711"}
         assert await call.text("huge", characters=2 * LONGEST) == "x" * LONGEST + CUT
 
@@ -55,15 +55,15 @@ async def test_nothing_but_its_own_variables_reach_a_server() -> None:
 
 async def test_what_a_server_asks_of_us_is_refused() -> None:
     async with serving(command()) as call:
-        assert await call("wants") == Outcome(REFUSED, failed=True)
+        assert await call("wants") == McpResult(REFUSED, failed=True)
         assert await call.text("search", word="w") == "10 notes hold w"
 
 
 async def test_an_older_server_is_refused_what_it_asks_and_its_nonsense_is_not_read() -> None:
     async with serving({"command": sys.executable, "args": [LEGACY], "tools": {}}) as call:
         for what in ("roots/list", "sampling/createMessage", "elicitation/create", "made/up"):
-            assert await call(what) == Outcome('"refused"')
-        assert await call("nonsense") == Outcome(UNREADABLE, failed=True)
+            assert await call(what) == McpResult('"refused"')
+        assert await call("nonsense") == McpResult(UNREADABLE, failed=True)
 
 
 async def test_a_call_bears_the_key_by_which_a_repetition_is_known() -> None:
@@ -73,9 +73,9 @@ async def test_a_call_bears_the_key_by_which_a_repetition_is_known() -> None:
 
 async def test_a_server_that_crashes_is_started_again_after_a_pause() -> None:
     async with serving(command()) as call:
-        assert await call("crash") == Outcome(DISCONNECTED, failed=True)
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
-        assert await call.patiently("search", word="w") == Outcome("10 notes hold w")
+        assert await call("crash") == McpResult(DISCONNECTED, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
+        assert await call.patiently("search", word="w") == McpResult("10 notes hold w")
 
 
 async def test_calls_in_the_air_when_it_crashes_all_end() -> None:
@@ -85,17 +85,17 @@ async def test_calls_in_the_air_when_it_crashes_all_end() -> None:
             hanging = [tasks.create_task(call("hang")) for _ in range(5)]
             await asyncio.sleep(0.2)
             tasks.create_task(call("crash"))
-        assert {task.result() for task in hanging} == {Outcome(DISCONNECTED, failed=True)}
+        assert {task.result() for task in hanging} == {McpResult(DISCONNECTED, failed=True)}
 
 
 async def test_a_slow_call_ends_and_two_in_a_row_end_the_server() -> None:
     async with serving(command(call_seconds=1)) as call:
         first, _ = (int(pid) for pid in (await call.text("orphan")).split())
-        assert await call("hang") == Outcome(TIMED_OUT, failed=True)
+        assert await call("hang") == McpResult(TIMED_OUT, failed=True)
         assert await call.text("search", word="w") == "10 notes hold w"
         assert [await call.text("hang"), await call.text("hang")] == [TIMED_OUT, TIMED_OUT]
         await gone(first)
-        assert await call.patiently("search", word="w") == Outcome("10 notes hold w")
+        assert await call.patiently("search", word="w") == McpResult("10 notes hold w")
 
 
 async def test_a_call_that_is_cancelled_does_not_disturb_others() -> None:
@@ -123,25 +123,25 @@ async def test_a_few_lines_that_are_no_messages_are_passed_over() -> None:
 )
 async def test_a_process_that_is_no_server_is_given_up(script: str) -> None:
     async with serving(shell(script, start_seconds=20)) as call:
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
 
 
 async def test_a_server_that_does_not_answer_at_the_start_is_given_up() -> None:
     async with asyncio.timeout(20), serving(shell("sleep 60", start_seconds=1)) as call:
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
 
 
 async def test_one_that_just_failed_is_not_started_again_by_every_call(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     async with serving(shell(f"echo once >> '{starts}'; exit 3")) as call:
         outcomes = [await call("search", word="w") for _ in range(5)]
-    assert outcomes == [Outcome(NOT_RUNNING, failed=True)] * 5
+    assert outcomes == [McpResult(NOT_RUNNING, failed=True)] * 5
     assert starts.read_text() == "once\n"
 
 
 async def test_a_program_that_is_not_there_is_told_to_the_operator_alone() -> None:
     async with serving({"command": "/nowhere/server", "tools": {}}) as call:
-        assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+        assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
         assert "No such file" in call.servers.complaint("notes")
 
 
@@ -183,4 +183,4 @@ async def test_killed_lockgate_leaves_no_server_behind() -> None:
 async def test_nothing_is_started_before_a_call_and_nothing_called_when_nobody_serves() -> None:
     async with serving(shell("touch /nowhere/at/all; exit 1")) as call:
         assert call.servers.complaint("notes") == ""
-    assert await call("search", word="w") == Outcome(NOT_RUNNING, failed=True)
+    assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from bot.config.load import load_config
 from bot.config.mcp import McpServerSettings
-from bot.errors import ConfigError
+from bot.core.errors import ConfigError
 from bot.mcp.results import CUT, LONGEST, as_text
-from bot.mcp.tool import LOCKED, Ask, McpTool, Outcome
+from bot.mcp.tool import LOCKED, Ask, McpResult, McpTool
 from bot.tools.catalogue import NAMES
 from tests.bot.kit import bang, policy, scene
 from tests.bot.mcp.servers import command, serving, shell
@@ -88,9 +88,9 @@ async def test_without_the_secret_no_server_is_started(tmp_path: Path) -> None:
 async def test_a_secret_that_is_refused_while_it_runs_keeps_the_call_from_the_server() -> None:
     asked = list[object]()
 
-    async def send(ask: Ask) -> Outcome:
+    async def send(ask: Ask) -> McpResult:
         asked.append(ask)
-        return Outcome("found")
+        return McpResult("found")
 
     async def refuse(text: str, host: str) -> None:
         asked.append((text, host))

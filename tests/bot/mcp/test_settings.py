@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.config.load import load_config
-from bot.errors import ConfigError
+from bot.core.errors import ConfigError
 from bot.tools.catalogue import ARGUMENTS, NAMES
 from tests.harness import running
 

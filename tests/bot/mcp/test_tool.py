@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from bot.access.decision_context import Call
 from bot.config.mcp import McpServerSettings, McpToolSettings, tool_arguments
 from bot.mcp.arguments import LIMIT, passed_on
-from bot.mcp.tool import Ask, McpTool, Outcome
-from bot.standing import Call
+from bot.mcp.tool import Ask, McpResult, McpTool
 from bot.tools import catalogue
 from policy.decision import Verdict
-from policy.document import Document, load
+from policy.document.model import Document, load
 from policy.labels import Label, parse
 from policy.request import Hook
 from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, gate, note, policy, standing, unrecorded
@@ -30,9 +30,9 @@ class Remote:
     def __init__(self) -> None:
         self.asked: list[Ask] = []
 
-    async def ask(self, ask: Ask) -> Outcome:
+    async def ask(self, ask: Ask) -> McpResult:
         self.asked.append(ask)
-        return Outcome("found")
+        return McpResult("found")
 
 
 def tool(remote: Remote, **more: JsonValue) -> McpTool:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.tools.base import RefusedCallError, Scene
-from bot.tools.labelled_files import LIMIT, AbsentError, FileRoot, Place, UnusableError
+from bot.tools.base import RefusedCallError, ToolContext
+from bot.tools.labelled_files import LIMIT, AbsentError, FileLocation, FileRoot, UnusableError
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, folder_of_files, scene
 
@@ -24,12 +24,12 @@ def disk(root: FileRoot, path: str) -> Path:
     return found.base.joinpath(*found.parts)
 
 
-def write(root: FileRoot, place: Place, text: str, label: Label) -> None:
+def write(root: FileRoot, place: FileLocation, text: str, label: Label) -> None:
     """Write as the tool does for a session that has read this."""
     root.write(place, text, label)
 
 
-def met(root: FileRoot, place: Place, reader: Label = TOP) -> tuple[str, Label]:
+def met(root: FileRoot, place: FileLocation, reader: Label = TOP) -> tuple[str, Label]:
     """Return the file of a name that a reader meets, with its label."""
     found = root.find(place, reader)
     assert found is not None
@@ -41,7 +41,7 @@ def tilde(label: Label) -> Label:
     return label.join(DIRTY)
 
 
-def put(root: FileRoot, path: str, text: str, where: Scene | None = None) -> Place:
+def put(root: FileRoot, path: str, text: str, where: ToolContext | None = None) -> FileLocation:
     """Write as the operator does: no label."""
     place = root.place(path, where or scene())
     place.base.mkdir(parents=True, exist_ok=True)

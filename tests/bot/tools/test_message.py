@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bot import principals
-from bot.recipients import UNKNOWN_THERE
+from bot.access import principals
+from bot.access.recipients import UNKNOWN_THERE
 from bot.tools.base import RefusedCallError
 from bot.tools.message import Message, MessageArguments
 from channels.message import Address

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from bot.sessions.kin import Lineage
-from bot.sessions.values import NewItem, Title
+from bot.sessions.delegation import Lineage
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Title
 from bot.store.keys import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.message import Address

@@ -13,10 +13,9 @@ from bot.agent.models import CROWDED, UNUSABLE, toolset
 from bot.agent.offline import RECAP
 from bot.agent.room import TOO_LARGE
 from bot.agent.window import estimated
-from bot.clock import moment
+from bot.core.clock import moment
 from bot.sessions.events import Event, EventType
-from bot.sessions.summaries import MOMENT
-from bot.sessions.values import Usage
+from bot.sessions.models import MOMENT, Usage
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
 from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, scene, unanswered

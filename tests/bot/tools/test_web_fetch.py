@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.parts import Parts
+from bot.app.extensions import Extensions
 from bot.sessions.events import EventType
 from bot.tools.web_body import BodyError, read
 from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
@@ -59,7 +59,7 @@ async def browsing(
     folder: Path, names: Mapping[str, list[str]] | None = None, model: Scripted | None = None, **changes: object
 ) -> AsyncGenerator[tuple[Person, Web]]:
     async with web() as server:
-        parts = Parts(resolve=Names(names or {}), model=None if model is None else lambda _: model)
+        parts = Extensions(resolve=Names(names or {}), model=None if model is None else lambda _: model)
         async with running(folder, settings(folder, server.port, **changes), parts=parts) as owner:
             yield owner, server
 
@@ -266,7 +266,7 @@ async def test_a_name_is_looked_up_once_and_the_connection_goes_there(tmp_path: 
     names = Names({"rebind.test": ["127.0.0.1", "127.0.0.2", "10.0.0.1"]})
     async with web() as server:
         server.page("/a", "the one that was checked")
-        async with running(tmp_path, settings(tmp_path, server.port), parts=Parts(resolve=names)) as owner:
+        async with running(tmp_path, settings(tmp_path, server.port), parts=Extensions(resolve=names)) as owner:
             shown = await owner.say(fetch(f"http://rebind.test:{server.port}/a"))
             assert "the one that was checked" in shown
             assert names.looked == ["rebind.test"]
@@ -294,7 +294,7 @@ async def test_over_tls_the_server_is_asked_for_by_name_at_the_address_that_was_
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     names = Names({"site.test": ["127.0.0.1"]})
-    async with server, running(tmp_path, settings(tmp_path, port), parts=Parts(resolve=names)) as owner:
+    async with server, running(tmp_path, settings(tmp_path, port), parts=Extensions(resolve=names)) as owner:
         assert "cannot be reached" in await owner.say(fetch(f"https://site.test:{port}/a"))
         assert asked == ["site.test"]
 
@@ -305,7 +305,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(tmp_path: Path
         server.page("/a", "the second")
         ports = [f"127.0.0.9:{server.port}", f"127.0.0.1:{server.port}"]
         config = json.dumps({"web": {"unsafe_allow_private_addresses": ports}})
-        async with running(tmp_path, config, parts=Parts(resolve=Names(names))) as owner:
+        async with running(tmp_path, config, parts=Extensions(resolve=Names(names))) as owner:
             assert "the second" in await owner.say(fetch(f"http://two.test:{server.port}/a"))
 
 
@@ -422,7 +422,7 @@ async def injected(folder: Path, path: str, page: str) -> AsyncGenerator[tuple[P
     async with web() as server:
         server.page("/page", page.replace("{base}", server.base))
         server.page("/x", "ok")
-        parts = Parts(model=lambda _: visitor(server.base, f"{server.base}{path}"))
+        parts = Extensions(model=lambda _: visitor(server.base, f"{server.base}{path}"))
         async with running(folder, settings(folder, server.port), parts=parts) as owner:
             await owner.say(f"read {server.base}/page please, I am called Ann")
             yield owner, server
@@ -449,7 +449,7 @@ async def test_a_persons_own_address_needs_nobody_later(tmp_path: Path) -> None:
     async with web() as server:
         server.page("/page", "nothing to see")
         server.page("/x", "ok")
-        parts = Parts(model=lambda _: visitor(server.base, f"{server.base}/x"))
+        parts = Extensions(model=lambda _: visitor(server.base, f"{server.base}/x"))
         async with running(tmp_path, settings(tmp_path, server.port), parts=parts) as owner:
             await owner.say(f"read {server.base}/page and then {server.base}/x")
             assert server.paths == ["/page", "/x"]
@@ -469,7 +469,7 @@ async def test_words_that_a_model_wrote_into_a_file_do_not_count(tmp_path: Path)
             "done",
         )
         config = settings(tmp_path, server.port)
-        async with running(tmp_path, config, parts=Parts(model=lambda _: model)) as owner:
+        async with running(tmp_path, config, parts=Extensions(model=lambda _: model)) as owner:
             await owner.say(f"read {server.base}/page")
             assert url in model.read()
             assert server.paths == ["/page"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App
-from bot.health import channel
+from bot.app.app import App
+from bot.diagnostics import channel
 from bot.store.keys import session_keys
 from channels.message import Address
 from tests.bot.kit import eventually, policy

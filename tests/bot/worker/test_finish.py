@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 
-from bot import approvals
+from bot.access import approvals
+from bot.access.decision_context import Call
 from bot.agent.loop import Answer
-from bot.lease import LeaseKeeper
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType, Visibility
-from bot.sessions.values import Status, YieldReason
-from bot.standing import Call
+from bot.sessions.models import Status, YieldReason
+from bot.worker.lease import LeaseKeeper
 from channels.message import OutboundKind
 from policy.labels import PUBLIC
 from tests.bot.kit import HOME, Scripted, bang, by_hand, parts, policy

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from bot.authorize import Caller, Ingress
+from bot.access.authorize import Caller, Ingress
+from bot.app.extensions import Extensions
 from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.model import NOT_BEGUN, NOT_HERE
-from bot.parts import Parts
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
@@ -50,8 +50,8 @@ class Asked:
         }
 
     @property
-    def parts(self) -> Parts:
-        return Parts(model=lambda name: self.made[name])
+    def parts(self) -> Extensions:
+        return Extensions(model=lambda name: self.made[name])
 
 
 async def asked(

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from bot.agent.calls import OUTCOME_UNKNOWN
-from bot.endings import NOT_MADE
+from bot.core.ids import Ids
+from bot.delivery.approval_prompts import MAY_BE_DONE
 from bot.gate.calls import NOBODY
-from bot.ids import Ids
-from bot.questions import MAY_BE_DONE
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
-from bot.sessions.values import Status
-from bot.tools.base import Declared, Result, Scene
+from bot.sessions.models import Status
+from bot.tools.base import CallFacts, Result, ToolContext
+from bot.worker.finish import NOT_MADE
 from policy.fixed import OUTCOME
 from policy.request import Effect
 from tests.bot.kit import (
@@ -57,7 +57,7 @@ class Hanging:
         self.begun = asyncio.Event()
         self.cancelled = asyncio.Event()
 
-    async def __call__(self, _arguments: TextArguments, scene: Scene) -> Result:
+    async def __call__(self, _arguments: TextArguments, scene: ToolContext) -> Result:
         self.keys.append(scene.key)
         if len(self.keys) <= self.times:
             self.begun.set()
@@ -72,9 +72,9 @@ class Hanging:
         self.begun.clear()
 
 
-def post(body: Hanging, name: str = "post", *, repeatable: bool = True, declared: Declared | None = None) -> Probe:
+def post(body: Hanging, name: str = "post", *, repeatable: bool = True, declared: CallFacts | None = None) -> Probe:
     """Return a tool that others notice."""
-    noticed = declared or Declared(clearance=TOP, consequential=True)
+    noticed = declared or CallFacts(clearance=TOP, consequential=True)
     return Probe(name, effect=Effect.SEND, declared=noticed, does=body, repeatable=repeatable)
 
 
@@ -218,7 +218,7 @@ async def test_a_background_session_without_anybody_to_ask_does_not_make_it_agai
     body = Hanging()
     # Its first attempt raised it above every private chat of its person.
     config = policy(blocks=FAST, channels={"console": {"classification": "PUBLIC", "inbound": "PUBLIC"}})
-    probe = post(body, declared=Declared(result=CONFIDENTIAL, clearance=TOP, consequential=True))
+    probe = post(body, declared=CallFacts(result=CONFIDENTIAL, clearance=TOP, consequential=True))
     async with crashing(tmp_path, probe, bang("sessions_spawn", task=bang("post")), config=config) as owner:
         (slot,) = await owner.app.store.slots("owner")
 
@@ -235,7 +235,7 @@ async def test_a_background_session_without_anybody_to_ask_does_not_make_it_agai
 
 async def test_what_takes_effect_here_alone_is_repeated_and_takes_effect_once(tmp_path: Path) -> None:
     body = Hanging()
-    ours = Declared(clearance=TOP, consequential=True, once=True)
+    ours = CallFacts(clearance=TOP, consequential=True, once=True)
     async with crashing(tmp_path, post(body, declared=ours), bang("post")) as owner:
         assert await asked(owner) == []
         assert results(await owner.events()) == [("post", "ok")]
@@ -243,7 +243,7 @@ async def test_what_takes_effect_here_alone_is_repeated_and_takes_effect_once(tm
 
 
 async def test_of_several_calls_the_finished_ones_are_neither_made_nor_asked_about_again(tmp_path: Path) -> None:
-    body, quick = Hanging(), Probe("quick", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    body, quick = Hanging(), Probe("quick", effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     model = Scripted([proposed("quick"), proposed("post"), proposed("quick")], "all done")
     config = policy(blocks=FAST)
     both = parts(post(body), quick, model=model)
@@ -283,7 +283,7 @@ async def test_a_stop_tells_what_was_begun_from_what_was_not(tmp_path: Path) -> 
 async def test_whether_a_held_call_ended_is_held(tmp_path: Path) -> None:
     body = Hanging()
     model = Scripted([proposed("post", {"_hold": True})], "so be it")
-    secret = Declared(result=CONFIDENTIAL, clearance=TOP, consequential=True)
+    secret = CallFacts(result=CONFIDENTIAL, clearance=TOP, consequential=True)
     async with crashing(tmp_path, post(body, declared=secret), "go", model=model) as owner:
         state, log = await owner.state(), await owner.events()
         (held,) = [event for event in log if event.type is EventType.ITEM_HELD]
@@ -297,7 +297,7 @@ async def test_a_stop_in_the_middle_of_a_held_call_tells_what_its_end_would(tmp_
     shown = list[str]()
     for folder, times in (("stopped", 1), ("ended", 0)):
         body, model = Hanging(times), Scripted([proposed("post", {"_hold": True})], "so be it")
-        secret = Declared(result=CONFIDENTIAL, clearance=TOP, consequential=True)
+        secret = CallFacts(result=CONFIDENTIAL, clearance=TOP, consequential=True)
         (tmp_path / folder).mkdir()
         async with running(tmp_path / folder, parts=parts(post(body, declared=secret), model=model)) as owner:
             await owner.send("go")

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bot import events
-from bot.app import App
+from bot.app.app import App
 from bot.commands.queueing import NOT_YOURS
 from bot.commands.session import NOTHING_YET
-from bot.ids import Ids
+from bot.core.ids import Ids
+from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import Event, EventType
-from bot.sessions.queueing import QueueMode
-from bot.sessions.values import ItemStatus, Status, Turn, Write, YieldReason
-from bot.tools.base import Declared, Result, Scene
-from bot.worker import STOPPED
+from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.models import Status, Turn, Write, YieldReason
+from bot.tools.base import CallFacts, Result, ToolContext
+from bot.worker.worker import STOPPED
 from channels.message import Address
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
@@ -56,7 +56,7 @@ class Slow:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, _arguments: TextArguments, _scene: Scene) -> Result:
+    async def __call__(self, _arguments: TextArguments, _scene: ToolContext) -> Result:
         self.begun.set()
         await self.goes_on.wait()
         return Result("done at last")
@@ -177,7 +177,7 @@ async def test_a_worker_that_dies_between_two_messages_of_a_turn_loses_and_doubl
         here = standing(sid=owner.sid, turn="t1")
         for item in claim.items[:2]:
             joined = () if item.position == 1 else (item.position,)
-            said = events.user_message(here, item.sender, str(item.body["text"]), item.label)
+            said = event_log.user_message(here, item.sender, str(item.body["text"]), label=item.label)
             taken = Write(Ids().op(), cursor, (said,), take=item.position, turn=replace(turn, joined=joined))
             cursor = (await owner.app.store.record(claim, replace(taken, status=Status.RUNNING))).seq
         await end_lease(owner.app.store, owner.sid)
@@ -242,7 +242,7 @@ async def test_a_steering_message_that_comes_too_late_is_the_next_turn(tmp_path:
 
 async def test_untrusted_cannot_command_what_it_steers(tmp_path: Path) -> None:
     slow = Slow()
-    post = Probe("post", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    post = Probe("post", effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     model = Scripted("welcome", [proposed("slow")], [proposed("post")], "posted")
     made = parts(Probe("slow", does=slow), post, model=model)
     async with running(tmp_path, parts=made) as owner:
@@ -302,7 +302,7 @@ async def test_the_next_message_takes_the_place_of_the_turn_at_once(tmp_path: Pa
 
 
 async def test_the_next_message_takes_the_place_of_a_question_to_people(tmp_path: Path) -> None:
-    post = Probe("post", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    post = Probe("post", effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     async with running(tmp_path, parts=parts(post)) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         await owner.say("/queue interrupt")
@@ -316,7 +316,7 @@ async def test_the_next_message_takes_the_place_of_a_question_to_people(tmp_path
 
 
 async def test_while_people_are_asked_messages_wait_in_every_other_mode(tmp_path: Path) -> None:
-    post = Probe("post", effect=Effect.SEND, declared=Declared(clearance=TOP, consequential=True))
+    post = Probe("post", effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     async with running(tmp_path, parts=parts(post)) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         await owner.say("/queue steer")

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse
 
-from bot import events
 from bot.agent.context import response_body
-from bot.gate.decisions import NOT_KNOWN
-from bot.ids import Ids
-from bot.sessions.events import Event, EventType, NewEvent
-from bot.sessions.json import JsonObject
-from bot.sessions.values import NewItem, Status, Turn, Write, YieldReason
-from bot.tools.base import Declared, Result, Scene
-from bot.worker import ATTEMPTS, STOPPED
+from bot.core.ids import Ids
+from bot.gate.requests import NOT_KNOWN
+from bot.history import event_log
+from bot.sessions.events import Event, EventType, JsonObject, NewEvent
+from bot.sessions.inbox import NewItem
+from bot.sessions.models import Status, Turn, Write, YieldReason
+from bot.tools.base import CallFacts, Result, ToolContext
+from bot.worker.worker import ATTEMPTS, STOPPED
 from channels.message import Address, Signal
 from policy.labels import PUBLIC, join_all, parse
 from policy.request import Effect
@@ -54,7 +54,7 @@ class Hanging:
         self.started = asyncio.Event()
         self.times = 0
 
-    async def __call__(self, _arguments: TextArguments, _scene: Scene) -> Result:
+    async def __call__(self, _arguments: TextArguments, _scene: ToolContext) -> Result:
         self.times += 1
         if self.times == 1:
             self.started.set()
@@ -85,7 +85,7 @@ def seqs(log: tuple[Event, ...]) -> list[int]:
 @pytest.mark.parametrize("repeatable", [True, False])
 async def test_crash_heals_between_call_and_result(tmp_path: Path, *, repeatable: bool) -> None:
     body = Hanging()
-    probe = Probe(repeatable=repeatable, declared=Declared(result=INTERNAL))
+    probe = Probe(repeatable=repeatable, declared=CallFacts(result=INTERNAL))
     async with crashing(tmp_path, policy(blocks=FAST), probe, body) as owner:
         await owner.settled()
         log = await owner.events()
@@ -103,7 +103,7 @@ async def test_crash_heals_between_call_and_result(tmp_path: Path, *, repeatable
 
 async def test_crash_heals_with_some_results_present_and_drops_none(tmp_path: Path) -> None:
     body = Hanging()
-    slow = Probe("slow", effect=Effect.SEND, declared=Declared(clearance=TOP), repeatable=False)
+    slow = Probe("slow", effect=Effect.SEND, declared=CallFacts(clearance=TOP), repeatable=False)
     step = [proposed("current_time"), proposed("slow"), proposed("current_time"), proposed("format_disk")]
     async with crashing(tmp_path, policy(blocks=FAST), slow, body, step, "all done") as owner:
         await owner.settled()
@@ -140,12 +140,15 @@ def dangling() -> tuple[NewEvent, ...]:
     """Return what a crashed attempt left: a response whose call has no result."""
     here = standing(turn="t")
     response = ModelResponse(parts=[proposed("probe", name="t-0-0")])
-    return (events.user_message(here, "owner", "hello", PUBLIC), events.thinking(here, response_body(response)))
+    return (
+        event_log.user_message(here, "owner", "hello", label=PUBLIC),
+        event_log.thinking(here, response_body(response)),
+    )
 
 
 async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
     body = Hanging()
-    probe = Probe(does=body, declared=Declared(result=INTERNAL))
+    probe = Probe(does=body, declared=CallFacts(result=INTERNAL))
     async with running(tmp_path, policy(blocks=FAST), parts=parts(probe)) as owner:
         await owner.send(bang("probe"))
         await asyncio.wait_for(body.started.wait(), 20)
@@ -163,7 +166,7 @@ async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path)
     cancelled = asyncio.Event()
     started = asyncio.Event()
 
-    async def hang(_arguments: TextArguments, _scene: Scene) -> None:
+    async def hang(_arguments: TextArguments, _scene: ToolContext) -> None:
         started.set()
         try:
             await asyncio.sleep(60)
@@ -390,7 +393,7 @@ async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: 
     """One person's PUBLIC sessions run no more at once than is left; those above, and others', wait for none."""
     let_go = asyncio.Event()
 
-    async def wait(_arguments: TextArguments, _scene: Scene) -> None:
+    async def wait(_arguments: TextArguments, _scene: ToolContext) -> None:
         await let_go.wait()
 
     people = {

@@ -10,10 +10,10 @@ import aiohttp
 import anyio
 import pytest
 
-from bot.clock import SystemClock
-from bot.health import channel
-from bot.ids import Ids
-from bot.labelling import CONFIGURED
+from bot.access.labelling import CONFIGURED
+from bot.core.clock import SystemClock
+from bot.core.ids import Ids
+from bot.diagnostics import channel
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from channels.base import ChannelError, GoneError, Vault, VaultError

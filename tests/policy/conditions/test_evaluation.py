@@ -5,18 +5,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from policy.conditions import Fused
+from policy.conditions.evaluation import Fused
+from policy.conditions.expressions import BOOL, INT, STRING, Expression, check
+from policy.conditions.schedule import Schedule
+from policy.conditions.variables import Facts, at
 from policy.decision import Verdict
-from policy.expressions import BOOL, INT, STRING, Expression, check
 from policy.labels import PUBLIC
-from policy.request import Effect, Hook, Request, Role, Tool
+from policy.request import Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
-from policy.schedule import Schedule
-from policy.variables import Facts, at
 from tests.policy.strategies import NOW, REDACTOR, TOP, engine
 
 CALL = Request(
-    Hook.PRE_TOOL_CALL, "ann", Role.MEMBER, "console", PUBLIC, TOP, TOP, TOP, tool=Tool("pay", Effect.NONE, PUBLIC)
+    Hook.PRE_TOOL_CALL, "ann", Role.MEMBER, "console", PUBLIC, TOP, TOP, TOP, tool=ToolFacts("pay", Effect.NONE, PUBLIC)
 )
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy.conditions.expressions import BOOL, DOUBLE, INT, LEVEL, LONGEST, STRING, TEXTS, check
 from policy.errors import ExpressionError
-from policy.expressions import BOOL, DOUBLE, INT, LEVEL, LONGEST, STRING, TEXTS, check
 
 VARIABLES = {"yes": BOOL, "role": STRING, "n": INT, "x": DOUBLE, "level": LEVEL, "names": TEXTS}
 VALUES: dict[str, object] = {"yes": True, "role": "own\"er'\n", "n": 7, "x": 2.5, "level": 2, "names": ["hr", "acme"]}

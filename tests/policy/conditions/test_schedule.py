@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from policy.schedule import Schedule, clock
+from policy.conditions.schedule import Schedule, clock
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WORK = frozenset(range(5))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from policy.expressions import BOOL, DOUBLE, INT, LEVEL, STRING, TEXTS
+from policy.conditions.expressions import BOOL, DOUBLE, INT, LEVEL, STRING, TEXTS
+from policy.conditions.variables import CALL_HOOKS, VARIABLES, Facts, at, elsewhere, flag, reader
 from policy.labels import PUBLIC, parse
-from policy.request import Destination, Effect, Hook, Request, Role, Tool
-from policy.variables import CALL_HOOKS, VARIABLES, Facts, at, elsewhere, flag, reader
+from policy.request import Destination, Effect, Hook, Request, Role, ToolFacts
 from tests.policy.strategies import TOP, requests
 
 BASE = Request(Hook.PRE_OUTPUT, "ann", Role.MEMBER, "console", PUBLIC, TOP, TOP, TOP)
@@ -66,7 +66,7 @@ def test_what_is_there_is_read() -> None:
     assert output["destination_address"] == "console::guest:"
     assert output["destination_shared"] is False
     assert (output["destination_level"], output["destination_compartments"]) == (1, ["hr"])
-    tool = Tool("read_file", Effect.READ, parse("INTERNAL"))
+    tool = ToolFacts("read_file", Effect.READ, parse("INTERNAL"))
     call = values(replace(BASE, hook=Hook.PRE_TOOL_CALL, tool=tool))
     assert (call["tool_name"], call["tool_effect"], call["tool_consequential"]) == ("read_file", "read", False)
     assert (call["result_level"], call["result_untrusted"]) == (1, False)
@@ -135,7 +135,7 @@ def test_an_argument_of_another_type_has_no_value(kind: str, wrong: object) -> N
 
 
 def test_the_guide_tells_of_every_variable() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "policy-guide.md").read_text("utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "policy-guide.md").read_text("utf-8")
     told = guide[guide.index("| variable |") :].split("\n\n")[0].splitlines()
     hooks = {frozenset(Hook): "every hook", CALL_HOOKS: "calls"}
     expected = list[str]()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import ValidationError
 
-from policy.document import Document, defaults, load
+from policy.document.model import Document, defaults, load
 from policy.errors import DocumentError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
-from policy.request import Effect, Role, Tool
+from policy.request import Effect, Role, ToolFacts
 
 TOOLS = ("read_file", "list_files", "write_file", "message")
 
@@ -292,7 +292,7 @@ def test_a_tool_is_for_the_roles_that_are_named() -> None:
     document = load(
         {"tools": {"message": {"roles": ["admin", "owner"]}, "read_file": {"result": "INTERNAL"}}}, tools=TOOLS
     )
-    declared = Tool("message", Effect.SEND, PUBLIC)
+    declared = ToolFacts("message", Effect.SEND, PUBLIC)
     assert document.tool(declared).roles == {Role.ADMIN, Role.OWNER}
     assert document.tool(replace(declared, name="read_file")).roles is None
     offered = [role for role in Role if document.offers("message", role)]
@@ -497,25 +497,25 @@ def _with_tool(**override: object) -> Document:
 
 
 def test_an_operator_can_only_tighten_a_tool() -> None:
-    declared = Tool("message", Effect.SEND, parse("INTERNAL"), parse("CONFIDENTIAL{hr}"))
+    declared = ToolFacts("message", Effect.SEND, parse("INTERNAL"), parse("CONFIDENTIAL{hr}"))
     changed = _with_tool(result="PUBLIC~", clearance="RESTRICTED", consequential=True).tool(declared)
-    assert changed == Tool("message", Effect.SEND, parse("INTERNAL~"), parse("CONFIDENTIAL"), consequential=True)
+    assert changed == ToolFacts("message", Effect.SEND, parse("INTERNAL~"), parse("CONFIDENTIAL"), consequential=True)
     assert _with_tool().tool(declared) == declared
     assert load({}, tools=TOOLS).tool(declared) == declared
     assert _with_tool(consequential=True).tool(declared).consequential
-    assert _with_tool(result="PUBLIC").tool(Tool("message", Effect.SEND, PUBLIC, consequential=True)).consequential
+    assert _with_tool(result="PUBLIC").tool(ToolFacts("message", Effect.SEND, PUBLIC, consequential=True)).consequential
 
 
 def test_an_operator_labels_a_tool_that_has_no_label() -> None:
-    assert _with_tool(result="INTERNAL").tool(Tool("message", Effect.READ, None)).result == parse("INTERNAL")
-    assert _with_tool(clearance="INTERNAL").tool(Tool("message", Effect.READ, None)).clearance == parse(
+    assert _with_tool(result="INTERNAL").tool(ToolFacts("message", Effect.READ, None)).result == parse("INTERNAL")
+    assert _with_tool(clearance="INTERNAL").tool(ToolFacts("message", Effect.READ, None)).clearance == parse(
         "INTERNAL~"
     ).meet(parse("INTERNAL"))
 
 
 @pytest.mark.parametrize("effect", [Effect.SEND, Effect.WRITE])
 def test_an_unknown_sink_stays_public(effect: Effect) -> None:
-    assert _with_tool(clearance="top").tool(Tool("message", effect, PUBLIC)).clearance == PUBLIC
+    assert _with_tool(clearance="top").tool(ToolFacts("message", effect, PUBLIC)).clearance == PUBLIC
 
 
 @pytest.mark.parametrize("hook", ["PRE_CONTEXT_INJECTION", "POST_TOOL_RESPONSE", "AGENT_INVOCATION", "SESSION_RESET"])

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.document import Document, load
+from policy.document.model import Document, load
+from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing, in_force, lower
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
-from policy.overrides import Change, Overrides, Person, Place, Placing, in_force, lower
 from policy.request import Role
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-TEAM = Place("chat", "w", "team")
-OTHER = Place("chat", "", "other")
+TEAM = ChatPlace("chat", "w", "team")
+OTHER = ChatPlace("chat", "", "other")
 INTERNAL = parse("INTERNAL")
 
 
@@ -65,7 +65,7 @@ PEOPLE = st.builds(
     accounts=st.frozensets(st.sampled_from(ACCOUNTS), max_size=3),
 )
 PLACES = st.builds(
-    Place,
+    ChatPlace,
     channel=st.sampled_from(("chat", "gone")),
     workspace=st.sampled_from(("", "w")),
     chat=st.sampled_from(("team", "shut", "other")),
@@ -267,7 +267,7 @@ def test_a_chat_the_file_names_is_lowered_blocked_and_vouched_for() -> None:
         pytest.param(replace(OTHER, chat="shut"), Placing(parse("RESTRICTED{acme}")), id="blocked by the file"),
     ],
 )
-def test_what_does_not_fit_the_file_classifies_no_chat(place: Place, placing: Placing) -> None:
+def test_what_does_not_fit_the_file_classifies_no_chat(place: ChatPlace, placing: Placing) -> None:
     assert changed(Overrides(places={place: placing})) == policy()
 
 
@@ -286,7 +286,7 @@ def test_a_change_stands_in_the_place_of_what_was_said_before() -> None:
     assert before.changed(Change()) == before
 
 
-@given(st.lists(st.builds(Place, *(st.text(alphabet="a:%", max_size=3) for _ in range(3))), min_size=2, max_size=2))
-def test_different_places_have_different_names(places: list[Place]) -> None:
+@given(st.lists(st.builds(ChatPlace, *(st.text(alphabet="a:%", max_size=3) for _ in range(3))), min_size=2, max_size=2))
+def test_different_places_have_different_names(places: list[ChatPlace]) -> None:
     one, other = places
     assert (str(one) == str(other)) is (one == other)

@@ -3,12 +3,14 @@
 import pytest
 from inline_snapshot import snapshot
 
-from policy import reading
 from policy.decision import Verdict
-from policy.reading import Known
+from policy.document import reading
+from policy.document.reading import KnownNames
 from policy.request import Hook
 
-KNOWN = Known(frozenset({"message"}), {}, frozenset({"hr"}), frozenset({"console"}), frozenset({"email"}), frozenset())
+KNOWN = KnownNames(
+    frozenset({"message"}), {}, frozenset({"hr"}), frozenset({"console"}), frozenset({"email"}), frozenset()
+)
 
 
 def test_names_are_gathered_from_whatever_shape() -> None:

@@ -4,16 +4,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from policy.expressions import DOUBLE, INT, STRING, TEXTS
-from policy.reading import Known
-from policy.reading_rules import schedule, when
+from policy.conditions.expressions import DOUBLE, INT, STRING, TEXTS
+from policy.document.reading import KnownNames
+from policy.document.reading_rules import schedule, when
 from policy.request import Hook
 
 ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "pay": {"amount": INT, "price": DOUBLE, "to": TEXTS, "how": "dict", "per-day": INT},
     "post": {"text": STRING, "amount": STRING},
 }
-KNOWN = Known(frozenset(ARGUMENTS), ARGUMENTS, frozenset(), frozenset(), frozenset({"us-ssn", "own_one"}), frozenset())
+KNOWN = KnownNames(
+    frozenset(ARGUMENTS), ARGUMENTS, frozenset(), frozenset(), frozenset({"us-ssn", "own_one"}), frozenset()
+)
 
 
 def read(text: object, hook: Hook | None = Hook.PRE_TOOL_CALL, tools: tuple[str, ...] | None = ()) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policy.patterns import Check
-from policy.validate import CHECKS, Budget, load
+from policy.redaction.checks import CHECKS, CheckBudget, load
+from policy.redaction.patterns import Check
 
 CANDIDATES: list[tuple[Check, str, list[tuple[int, int]]]] = [
     ("card", "4111 1111 1111 1111 12", [(0, 19)]),
@@ -28,7 +28,7 @@ CANDIDATES: list[tuple[Check, str, list[tuple[int, int]]]] = [
 
 @pytest.mark.parametrize("check, text, real", CANDIDATES)
 def test_the_real_part(check: Check, text: str, real: list[tuple[int, int]]) -> None:
-    assert CHECKS[check](text, Budget(0)) == real
+    assert CHECKS[check](text, CheckBudget(0)) == real
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,17 @@ def test_the_real_part(check: Check, text: str, real: list[tuple[int, int]]) -> 
     ],
 )
 def test_what_cannot_be_paid_for_counts_as_real(check: Check, text: str) -> None:
-    spent = Budget(0)
+    spent = CheckBudget(0)
     assert spent.pays(4096)
     assert not spent.pays(1)
     assert CHECKS[check](text, spent) == [(0, len(text))]
 
 
 def test_a_budget_grows_with_the_text() -> None:
-    assert Budget(80).pays(4106)
-    assert not Budget(80).pays(4107)
+    assert CheckBudget(80).pays(4106)
+    assert not CheckBudget(80).pays(4107)
 
 
 def test_loading_changes_nothing() -> None:
     load()
-    assert CHECKS["card"]("4111111111111111", Budget(0)) == [(0, 16)]
+    assert CHECKS["card"]("4111111111111111", CheckBudget(0)) == [(0, 16)]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.shown import views
-from policy.patterns import BUILT_IN, EMAIL, IBAN, NAMES, PAYMENT_CARD, PHONE, SECRET, US_SSN
-from policy.redact import Redactor
+from policy.redaction.patterns import BUILT_IN, EMAIL, IBAN, NAMES, PAYMENT_CARD, PHONE, SECRET, US_SSN
+from policy.redaction.redactor import Redactor
 
 REDACTOR = Redactor()
 T35 = "AbCdEfGhIjKlMnOpQrStUvWxYz012345_-9"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policy.patterns import NAMES
-from policy.redact import Redactor, fault
+from policy.redaction.patterns import NAMES
+from policy.redaction.redactor import Redactor, fault
 
 PLAIN = Redactor()
 OWN = Redactor({"falcon": "(?i)falcon", "letters": "[a-f]+", "cut": r"x\C", "edge": r"\bq\b|q", "long": "(?s)<<.*>>"})

@@ -1,6 +1,0 @@
-"""What comes in on its way into the context: a message, and the files that came with it.
-
-`admission` lets a message in, step 5 of the way of one message. `files` fetches what came with it and keeps it in the
-session's workspace; `kinds` looks at what a file is, `names` at what it may be called. `transcriber` has what is said
-in one written down.
-"""

@@ -1,0 +1,133 @@
+"""Inputs of a session: what waits, what becomes of it, and what was overheard beside it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bot.sessions.delegation import Lineage
+from bot.sessions.events import JsonObject
+from policy.labels import PUBLIC, Label
+
+
+class QueueMode(StrEnum):
+    """How a session takes what comes while a turn runs; only what whoever the turn is for says enters it.
+
+    COLLECT makes one turn of what waits when a turn ends, QUEUE makes each message a turn of its own, STEER lets them
+    into the running turn, INTERRUPT ends that and goes on with them.
+    """
+
+    COLLECT = "collect"
+    QUEUE = "queue"
+    STEER = "steer"
+    INTERRUPT = "interrupt"
+
+    def joins(self, *, opening: bool) -> bool:
+        """Say whether what waits enters a turn before its next model call; `opening` tells that it is the first."""
+        return self is QueueMode.STEER or (opening and self is not QueueMode.QUEUE)
+
+
+class ItemStatus(StrEnum):
+    """Where an accepted input is: the last four are terminal (law `accepted_once_in_order`)."""
+
+    WAITING = "waiting"
+    HELD = "held"
+    TAKEN = "taken"
+    CONSUMED = "consumed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An input to accept.
+
+    `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
+    `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
+    the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
+    `lineage` makes it the task of a new background session, created only until `reserved`.
+    """
+
+    sid: str
+    dedupe: str
+    sender: str
+    label: Label
+    body: JsonObject
+    home: str
+    principal: str
+    creation: Label = PUBLIC
+    lineage: Lineage | None = None
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """An accepted input: `position` counts 1, 2, 3 … within its generation, as older ones tell nothing here."""
+
+    position: int
+    dedupe: str
+    sender: str
+    label: Label
+    body: JsonObject
+    accepted_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The receipt of an accepted input.
+
+    `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
+    """
+
+    position: int
+    status: ItemStatus
+    duplicate: bool
+    stopping: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a stop found: whether a turn was open, and how many waiting inputs it cancelled.
+
+    `unanswered` are the positions of those that people wrote, all of them.
+    """
+
+    running: bool
+    cancelled: int
+    unanswered: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOutcome:
+    """What became of an input.
+
+    `seq` is that of the event that let it in, 0 before that and for an input that no session sent. One that was held
+    is HELD for ever, whatever a person decided about it.
+    """
+
+    status: ItemStatus
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewObserved:
+    """A text to keep: who said it, as the platform's account, its inbound label, and the platform's identity of it.
+
+    `opens` is the thread that it may be the beginning of, empty for none.
+    """
+
+    dedupe: str
+    account: str
+    label: Label
+    text: str
+    opens: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A text that is kept. Ids grow within a session, also when nothing of before is kept any more."""
+
+    id: str
+    account: str
+    label: Label
+    text: str
+    opens: str
