@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -19,14 +18,10 @@ from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError,
 from bot.failures import Failure, Failures
 from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
-from bot.sessions.ports import QuarantineStore, SessionStore
+from bot.sessions.ports import SessionStore, Store
 from bot.tools.base import Tool
 from channels.base import Platform
 from policy.labels import PUBLIC, Label
-
-
-class Store(SessionStore, QuarantineStore, Protocol):
-    """What is asked of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +222,10 @@ def failed(failure: Failure, top: Label) -> Diagnosis:
 
 async def quarantined(sessions: "Store", top: Label) -> list[Diagnosis]:
     """Tell which sessions are in quarantine, each with the label of who may know of it."""
-    return [_quarantined(one, await visibility(sessions, one.sid, top)) for one in await sessions.quarantined()]
+    return [
+        _quarantined(one, await visibility(sessions.sessions, one.sid, top))
+        for one in await sessions.quarantine.quarantined()
+    ]
 
 
 async def visibility(sessions: SessionStore, sid: str, top: Label) -> Label:

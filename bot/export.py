@@ -7,7 +7,7 @@ signed. Who may know of the session at all has been asked before.
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -19,7 +19,7 @@ from bot.sessions import exports
 from bot.sessions.events import Visibility
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
 from bot.sessions.models import SessionState
-from bot.sessions.ports import AuditStore, SessionStore
+from bot.sessions.ports import Store
 from bot.sessions.transcript import backwards, place
 from bot.tools.arguments import strings
 from policy import explain
@@ -29,10 +29,6 @@ from policy.request import Hook
 
 EXPORTED: Final = explain.LabelWording("what would be exported is labelled", "with it")
 """What the labels of a refused export are those of."""
-
-
-class Store(SessionStore, AuditStore, Protocol):
-    """What an export asks of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class Exporter:
             export=state.sid,
             digest=digest,
         )
-        await self._store.append((row,))
+        await self._store.audit.append((row,))
         return Export(decision, label, len(entries), text)
 
     def verified(self, file: bytes) -> VerifiedExport | BrokenExport:
@@ -87,7 +83,7 @@ class Exporter:
 
     async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[ExportEntry]:
         """Yield the entries that may be known, newest first, secrets masked."""
-        async for event in backwards(self._store, state):
+        async for event in backwards(self._store.sessions, state):
             if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
                 body = event_log.told_to(event, reader)
                 entry = ExportEntry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)

@@ -19,7 +19,7 @@ import os
 import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from bot.config.load import load_config
 from bot.config.model import Config
@@ -29,7 +29,7 @@ from bot.gate.gate import Gate
 from bot.gate.requests import ReadyPolicy
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.sessions.ports import AccessStore, AuditStore, PolicyStore
+from bot.sessions.ports import Store
 from policy.document.model import Document
 from policy.document.overrides import Change, Overrides, in_force
 from policy.lint import lint
@@ -42,10 +42,6 @@ NEXT_STEP: Final = "`/policy reload` here puts this process's own file in force,
 
 _TRIES: Final = 20
 """How often a change is made anew because somebody else changed something meanwhile."""
-
-
-class Store(AuditStore, PolicyStore, AccessStore, Protocol):
-    """What the policy in force asks of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +135,11 @@ class PolicyReloader:
         `tell` is told when this process stops serving for another policy, and when it goes on. Raises StoreError.
         """
         async with self._lock:
-            head, digest = await self._store.read_policy(), self.digest
+            head, digest = await self._store.policy.read_policy(), self.digest
             if head is None or head.digest != digest:
                 before = None if head is None else head.digest
                 row = AuditRow("policy", "start", {"before": before, "in_force": digest, "process": self._process})
-                head = await self._store.put_policy(digest, self._process, (row,))
+                head = await self._store.policy.put_policy(digest, self._process, (row,))
             await self._follow_changes(head.over)
             self._tell, self._behind = tell, None
 
@@ -162,7 +158,7 @@ class PolicyReloader:
             for _ in range(_TRIES):
                 await self._read_changes()
                 asked = made(ChangeBase(self._file, self._overrides))
-                over = await self._store.override(asked.change, self._over, asked.audit, asked.answered)
+                over = await self._store.access.override(asked.change, self._over, asked.audit, asked.answered)
                 if over is not None:
                     await self._put(self._overrides.changed(asked.change), over)
                     return
@@ -173,20 +169,20 @@ class PolicyReloader:
 
         One that does not serve is asked nothing. Raises StoreError.
         """
-        if self._tell is None or (self._behind is None and self._holds(self._store.policy_head)):
+        if self._tell is None or (self._behind is None and self._holds(self._store.policy.policy_head)):
             return True
         async with self._lock:
             return await self._follow(self._tell)
 
     async def current_now(self) -> bool:
         """Say the same, asking the store first. Raises StoreError."""
-        await self._store.read_policy()
+        await self._store.policy.read_policy()
         return await self.current()
 
     async def shown(self) -> str:
         """Return in a line which policy is in force at the store, who put it there and when. Raises StoreError."""
         await self.current_now()
-        head = self._store.policy_head
+        head = self._store.policy.policy_head
         if head is None:
             return "no process has put a policy in force at the store"
         if self._holds(head):
@@ -213,10 +209,12 @@ class PolicyReloader:
             try:
                 file, force = await self._prepared()
             except ConfigError as error:
-                await self._store.append((AuditRow("policy", actor, {"in_force": before, "refused": True}),))
+                await self._store.audit.append((AuditRow("policy", actor, {"in_force": before, "refused": True}),))
                 return Reloaded(before, str(error), self.behind)
             body = {"before": before, "in_force": file.digest, "refused": False, "process": self._process}
-            head = await self._store.put_policy(file.digest, self._process, (AuditRow("policy", actor, {**body}),))
+            head = await self._store.policy.put_policy(
+                file.digest, self._process, (AuditRow("policy", actor, {**body}),)
+            )
             self._keep(file)
             self._gate.put_in_force(force)
             await self._follow_changes(head.over)
@@ -224,13 +222,13 @@ class PolicyReloader:
             return Reloaded(file.digest)
 
     async def _follow(self, tell: Tell) -> bool:
-        head = self._store.policy_head
+        head = self._store.policy.policy_head
         if head is None:
             if self._behind is not None:
                 # The head was lost. Who put it there puts it there again, and anybody by a start or a reload.
                 return False
             row = AuditRow("policy", "lost", {"in_force": self.digest, "process": self._process})
-            head = await self._store.put_policy(self.digest, self._process, (row,), only_if_none=True)
+            head = await self._store.policy.put_policy(self.digest, self._process, (row,), only_if_none=True)
         if head.digest == self.digest or await self._adopted(head):
             await self._follow_changes(head.over)
             if self._behind is not None:
@@ -255,7 +253,7 @@ class PolicyReloader:
         if file.digest != head.digest:
             return False
         body = {"before": self.digest, "in_force": head.digest, "process": self._process}
-        await self._store.append((AuditRow("policy", "follow", {**body}),))
+        await self._store.audit.append((AuditRow("policy", "follow", {**body}),))
         self._keep(file)
         self._gate.put_in_force(force)
         return True
@@ -266,7 +264,7 @@ class PolicyReloader:
             await self._read_changes()
 
     async def _read_changes(self) -> None:
-        over, overrides = await self._store.overrides()
+        over, overrides = await self._store.access.overrides()
         if over != self._over:
             await self._put(overrides, over)
 

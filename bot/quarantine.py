@@ -52,7 +52,7 @@ class Quarantine:
         """Note that something could not be done with a session. Raises StoreError."""
         kind, where = type(error).__name__, _where(error)
         body: dict[str, str] = {"session": sid, "doing": doing.value, "error": kind, "where": where}
-        one, new = await self._store.quarantine(
+        one, new = await self._store.add(
             sid, doing, error=kind, where=where, audit=(AuditRow("quarantined", doing.value, {**body}),)
         )
         self._known[sid, doing] = _until(one)

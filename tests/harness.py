@@ -60,10 +60,10 @@ class Person:
         """Wait until nothing waits, runs or is still to be said."""
         async with asyncio.timeout(seconds):
             while True:
-                state = await self.app.store.state(self.sid)
+                state = await self.app.store.sessions.state(self.sid)
                 if state is None:
                     return None
-                deliveries = await self.app.store.deliveries(self.sid)
+                deliveries = await self.app.store.outbox.deliveries(self.sid)
                 here = [entry for entry in deliveries if self.app.outbox.serves(entry.address)]
                 undelivered = any(entry.state in {"pending", "sending"} for entry in here)
                 if state.status in SETTLED and not state.waiting_items and not undelivered:
@@ -71,12 +71,12 @@ class Person:
                 await asyncio.sleep(0.01)
 
     async def state(self) -> SessionState:
-        state = await self.app.store.state(self.sid)
+        state = await self.app.store.sessions.state(self.sid)
         assert state is not None
         return state
 
     async def events(self) -> tuple[Event, ...]:
-        return await self.app.store.events(self.sid, limit=10_000)
+        return await self.app.store.sessions.events(self.sid, limit=10_000)
 
 
 @asynccontextmanager

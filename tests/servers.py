@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bot.store.supervisor import Supervisor
+from bot.store.embedded_server import Supervisor
 
 
 @dataclass

@@ -7,11 +7,11 @@ somebody who knows him handed it on. The store keeps its hash under a key of thi
 long a code counts, how many may wait and how many wrong ones may be typed stands in `bot.sessions.approvals`.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from bot.access.authorize import Ingress, Refusal
 from bot.core.ids import Ids, code_digest
-from bot.sessions.ports import AccessStore, CountStore
+from bot.sessions.ports import Store
 from channels.message import How, Inbound
 from policy.document.model import Document
 
@@ -31,10 +31,6 @@ ASK: Final = "you are not known here, an admin of this bot can let you in with t
 
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-
-
-class Store(AccessStore, CountStore, Protocol):
-    """What is asked of the store."""
 
 
 class Pairing:
@@ -59,7 +55,7 @@ class Pairing:
             return UNKNOWN_HERE
         code, address = self._ids.approval(), inbound.address
         digest = code_digest(self._key, code)
-        kept = await self._store.ask_pairing(refusal.account, address.channel, address.workspace, digest)
+        kept = await self._store.access.ask_pairing(refusal.account, address.channel, address.workspace, digest)
         return ASK.format(code=code) if kept else NOT_YOURS if pressed else ""
 
     async def times(self, refusal: Refusal) -> int:
@@ -68,7 +64,7 @@ class Pairing:
         Presses count apart: they are told where nothing else is.
         """
         kind = "pressed" if refusal.ingress is Ingress.BUTTON else "refused"
-        return await self._store.count(f"{kind}/{refusal.account}", _DAY_MS)
+        return await self._store.counts.count(f"{kind}/{refusal.account}", _DAY_MS)
 
     async def account(self, principal: str, code: str) -> tuple[str, str] | None:
         """Return the account that was given a code, and the code's hash; None for a wrong one, which is counted.
@@ -76,5 +72,5 @@ class Pairing:
         Raises BusyError: this principal typed too many wrong ones. StoreError.
         """
         digest = code_digest(self._key, code.replace("-", "").lower())
-        account = await self._store.try_pairing(principal, digest)
+        account = await self._store.access.try_pairing(principal, digest)
         return None if account is None else (account, digest)

@@ -120,7 +120,7 @@ class Observer:
     async def _found(self, turn: OpenTurn, item: InboxItem, *, where: Address, after: str, most: int) -> list[Observed]:
         """Return what was kept at a place before a message, without what is of people who are shut out by now."""
         sid, until, blocked = self._session_id(where), item.accepted_at, self._gate.document.blocked
-        found = await self._store.observed(sid, after=after, until=until, now=turn.claim.now, most=most)
+        found = await self._store.heard(sid, after=after, until=until, now=turn.claim.now, most=most)
         return [one for one in found if one.account not in blocked]
 
     def _author(self, account: str) -> str:

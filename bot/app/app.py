@@ -100,8 +100,8 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.conversations = SessionIds(store, secrets.session)
-        self.chains = AnchoredChains(store, config.data_dir / "anchors", secrets.audit)
+        self.conversations = SessionIds(store.sessions, secrets.session)
+        self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
         self.failures = Failures(self.vault, clock, store.process)
@@ -113,10 +113,10 @@ class App:
         self._serving: Worker | None = None
         web = WebFetch(Connector(parts.resolve, config.web.private), config.web)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
-        self._budget = budget(store, self.ids, config)
+        self._budget = budget(store.budgets, self.ids, config)
         self.mind = ModelLoader(self._made_thinking)
         built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
-        added = parts.tools(self.files, store)
+        added = parts.tools(self.files, store.sessions)
         tools = (*built_in, *self.servers.tools, *added)
         self.spawner = self._spawner()
         self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
@@ -125,17 +125,21 @@ class App:
         self.reloader = PolicyReloader(
             self.gate, config, environment=environment, tools=arguments, store=store, process=named(store.process)
         )
-        self.quarantine = Quarantine(store)
+        self.quarantine = Quarantine(store.quarantine)
         self.strangers = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.offers = Alternatives(
-            store, self.gate, self.ids, session_id=self.session_id, life=config.limits.approval_minutes * 60_000
+            store.alternatives,
+            self.gate,
+            self.ids,
+            session_id=self.session_id,
+            life=config.limits.approval_minutes * 60_000,
         )
         self.outbox = self._outbox()
         self.copies = QuestionUpdates(store, self.gate, self.outbox)
-        self.newcomers = NewChats(store, self.gate, self.outbox, clock)
-        self._memberships = Memberships(self.gate, self.reloader, store, self.newcomers)
-        self._observer = Observer(store, self.gate, self.session_id, clock)
+        self.newcomers = NewChats(store.counts, self.gate, self.outbox, clock)
+        self._memberships = Memberships(self.gate, self.reloader, store.audit, self.newcomers)
+        self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.router = self._router()
 
     def _spawner(self) -> Spawner:
@@ -245,28 +249,27 @@ class App:
         await self.mind.close()
 
     def _alerts(self) -> Alerts:
-        return Alerts(self.failures, self.store, gate=self.gate, outbox=self.outbox, clock=self.clock)
+        return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
 
     def _outbox(self) -> Outbox:
         return Outbox(
             store=self.store,
-            audit=self.store,
             channels=self._channels,
             gate=self.gate,
             sender=self.store.process,
             post=Handoff(self.store, self.config.limits.endorsed_bits),
-            holding=Holding(self.store, self.store, self.gate, self.clock),
+            holding=Holding(self.store, self.gate, self.clock),
             offers=self.offers,
             clock=self.clock,
             ids=self.ids,
             in_force=self.reloader.current,
-            pacing=RateLimits(self.store, RATES),
+            pacing=RateLimits(self.store.rate_limits, RATES),
             hours=self.config.limits.delivery_hours,
         )
 
     def _courier(self) -> Relay:
         return Relay(
-            wake=self.store,
+            wake=self.store.wake,
             outbox=self.outbox,
             copies=self.copies,
             policy=self.reloader,
@@ -276,8 +279,8 @@ class App:
 
     def _router(self) -> Router:
         return Router(
-            store=self.store,
-            audit=self.store,
+            store=self.store.sessions,
+            audit=self.store.audit,
             gate=self.gate,
             outbox=self.outbox,
             reloader=self.reloader,
@@ -287,7 +290,9 @@ class App:
             context=self.command_context,
             conversations=self.conversations,
             observer=self._observer,
-            loops=BotLoopGuard(self.store, self.gate, self.outbox, clock=self.clock, bots=self.config.channels.bots),
+            loops=BotLoopGuard(
+                self.store.counts, self.gate, self.outbox, clock=self.clock, bots=self.config.channels.bots
+            ),
             quarantine=self.quarantine,
             interrupt=self._interrupt,
             longest=self.config.limits.message_characters,
@@ -321,7 +326,7 @@ class App:
         from bot.agent.thinking import thinking
 
         config, parts = self.config.model, self._parts
-        return thinking(config, self._environment, self.gate, self.store, self._budget, parts.model)
+        return thinking(config, self._environment, self.gate, self.store.audit, self._budget, parts.model)
 
     def _made_transcriber(self) -> "Transcriber | None":
         from bot.admission.transcription import transcriber
@@ -362,8 +367,8 @@ class App:
             depth=limits.background_depth,
         )
         return Worker(
-            store=self.store,
-            wake=self.store,
+            store=self.store.sessions,
+            wake=self.store.wake,
             quarantine=self.quarantine,
             gate=self.gate,
             admission=admission,
@@ -383,7 +388,7 @@ class App:
         from bot.worker.finish import TurnFinisher
 
         limits = self.config.limits
-        undelivered = Undelivered(self.store, self.gate, limits.delivery_hours)
+        undelivered = Undelivered(self.store.outbox, self.gate, limits.delivery_hours)
         return TurnFinisher(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
 
     async def _audience(self, address: Address) -> Audience:
@@ -433,7 +438,7 @@ async def open_app(
             listened=platforms(
                 config.channels,
                 environment,
-                lease=store,
+                lease=store.rights,
                 vault=lambda: store.vault(secrets.vault),
                 in_force=lambda: app.gate.document,
             )

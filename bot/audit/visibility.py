@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from heapq import nlargest
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from bot.access.labelling import CONFIGURED
 from bot.audit.anchors import OUTSIDE, AnchoredChains
@@ -20,7 +20,7 @@ from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import SESSION
 from bot.sessions.events import JsonObject
 from bot.sessions.models import SessionState
-from bot.sessions.ports import AuditStore, SessionStore
+from bot.sessions.ports import Store
 from bot.sessions.visibility import LONGEST_ID
 from channels.message import Address
 from policy.errors import LabelTextError
@@ -48,10 +48,6 @@ _POLICY: Final = "policy"
 
 _LABELLED: Final = frozenset({"decision", "failed", "offer", "quarantined", "refused", "released", "simulate"})
 """Kinds of rows outside sessions that name labels or a session."""
-
-
-class Store(SessionStore, AuditStore, Protocol):
-    """What the trail asks of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ class AuditTrail:
             floor = await self._session(chain, known)
             if not floor.flows_to(reader):
                 return
-        (newest, _hash), found = await self._store.head(chain), 0
+        (newest, _hash), found = await self._store.audit.head(chain), 0
         while newest and found < SCANNED:
             after = max(0, newest - _PAGE)
             for record in reversed(await self._page(chain, after, newest)):
@@ -116,7 +112,7 @@ class AuditTrail:
         Where one does not hold is not told, as that counts its rows.
         """
         lost, seen = dict.fromkeys(await self._chains.anchored(), self._top()), list[tuple[float, str, Label]]()
-        async for sid, state in self._store.walk():
+        async for sid, state in self._store.sessions.walk():
             lost.pop(sid, None)
             seen.append((inf if state is None else state.updated_at, sid, self._visibility(state)))
         seen += [(inf, sid, label) for sid, label in lost.items() if sid != OUTSIDE]
@@ -132,7 +128,7 @@ class AuditTrail:
     async def _page(self, chain: str, after: int, upto: int) -> list[AuditRecord]:
         """Return the records of a chain from `after` up to `upto`, oldest first, without those that cannot be read."""
         try:
-            return list(await self._store.records(chain, after=after, limit=upto - after))
+            return list(await self._store.audit.records(chain, after=after, limit=upto - after))
         except SchemaError:
             if upto - after == 1:
                 return []
@@ -152,9 +148,9 @@ class AuditTrail:
         return known[sid]
 
     async def _everything(self, sid: str) -> Label:
-        state = await self._store.state(sid) if len(sid) <= LONGEST_ID else None
+        state = await self._store.sessions.state(sid) if len(sid) <= LONGEST_ID else None
         label, after = self._visibility(state), 0
-        while state is not None and (events := await self._store.events(sid, after=after)):
+        while state is not None and (events := await self._store.sessions.events(sid, after=after)):
             label = join_all((event.label for event in events), label)
             after = events[-1].seq
         return label

@@ -91,7 +91,7 @@ class _Conversation:
         self._address = person.address(who)
         self._sid = sid
         self._terminal = terminal
-        self._view = View(app.store, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools))
+        self._view = View(app.store.sessions, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools))
         self._following = asyncio.Lock()
         self._stops = asyncio.Event()
         self._sent = 0
@@ -153,7 +153,7 @@ class _Conversation:
 
     async def _question(self) -> str:
         """Return the name of the question that this conversation waits for, empty if there is none."""
-        known = await self._app.store.approvals(self._sid)
+        known = await self._app.store.approvals.of(self._sid)
         return next((one.asked_in for one in known if one.state is ApprovalState.PENDING), "")
 
     async def _settled(self) -> SessionState | None:
@@ -179,7 +179,7 @@ class _Conversation:
         # What was said meanwhile waits behind a question, and its answer has yet to be typed.
         if not await self._waits_for_people(state) and (state.waiting_items or state.turn is not None):
             return False
-        deliveries = await self._app.store.deliveries(self._sid)
+        deliveries = await self._app.store.outbox.deliveries(self._sid)
         if not self._terminal and await self._app.spawner.working(state.principal, self._sid):
             # On a pipe nobody is there to come back later for what it sent somebody off to do, but for its questions.
             return False

@@ -54,8 +54,8 @@ async def doctor(config: Config, *, as_json: bool) -> int:
 
 async def _policy(app: "App") -> Diagnosis:
     """Look whether what serves decides by this file."""
-    head = await app.store.read_policy()
-    if head is None or head.digest == app.config.policy.digest or not await app.store.others():
+    head = await app.store.policy.read_policy()
+    if head is None or head.digest == app.config.policy.digest or not await app.store.wake.others():
         # Whoever starts next puts its own in force.
         return Diagnosis("policy in force")
     return Diagnosis(
@@ -71,7 +71,7 @@ async def _channels(config: Config, app: "App") -> list[Diagnosis]:
 
     try:
         made = platforms(
-            config.channels, os.environ, lease=app.store, vault=app.vault, in_force=lambda: app.gate.document
+            config.channels, os.environ, lease=app.store.rights, vault=app.vault, in_force=lambda: app.gate.document
         )
     except ConfigError as error:
         return [Diagnosis("channels", str(error), error.next_step)]

@@ -28,7 +28,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
     be made.
     """
     async with as_owner(config) as (app, caller):
-        state = await app.store.state(sid)
+        state = await app.store.sessions.state(sid)
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
         address = person.address(OWNER)

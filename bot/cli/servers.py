@@ -104,7 +104,7 @@ async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSett
     standing = DecisionContext.of_caller(caller, home, await app.gate.destination(home), app.clock.wall_ms())
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-        await app.store.append((app.gate.row(standing, hook, decision, **told),))
+        await app.store.audit.append((app.gate.row(standing, hook, decision, **told),))
 
     for tool in app.servers.tools:
         if tool.server == name:

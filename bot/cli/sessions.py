@@ -13,7 +13,7 @@ from bot.core.errors import NotFoundError, OperatorError, SchemaError
 from bot.diagnostics import visibility
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports import SessionIndex, SessionStore
 from bot.tools.sessions import describe
 from policy.labels import Label
 
@@ -36,10 +36,10 @@ async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit
     async with as_owner(config) as (app, caller):
         apart = {one.sid: one for one in await app.quarantine.all()}
         every = config.policy.top.flows_to(caller.clearance)
-        if after and not (await visibility(app.store, after, config.policy.top)).flows_to(caller.clearance):
+        if after and not (await visibility(app.store.sessions, after, config.policy.top)).flows_to(caller.clearance):
             raise _absent()
         states, unread, more, last = list[SessionState](), list[str](), False, after
-        async for sid, state in _newest(app.store, after):
+        async for sid, state in _newest(app.store.index, after):
             # What cannot be read may be of a session that read anything.
             shown = every if state is None else state.visibility.flows_to(caller.clearance)
             if not shown:
@@ -65,11 +65,11 @@ async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit
         print_lines([f"there are more: `lockgate sessions list --after {last}`"])
 
 
-async def _newest(store: SessionStore, after: str) -> AsyncIterator[tuple[str, SessionState | None]]:
+async def _newest(index: SessionIndex, after: str) -> AsyncIterator[tuple[str, SessionState | None]]:
     """Yield all sessions, newest first, those behind `after`. Raises OperatorError: there is no such session."""
     while True:
         try:
-            page = await store.recent(after=after, limit=_WINDOW)
+            page = await index.recent(after=after, limit=_WINDOW)
         except NotFoundError:
             raise _absent() from None
         if not page:
@@ -89,11 +89,11 @@ async def release_session(config: Config, sid: str) -> None:
     Raises OperatorError: none that the owner is cleared for has this id there, or its record cannot be read.
     """
     async with as_owner(config) as (app, caller):
-        label = await visibility(app.store, sid, config.policy.top)
+        label = await visibility(app.store.sessions, sid, config.policy.top)
         known = label.flows_to(caller.clearance) and sid in {one.sid for one in await app.quarantine.all()}
         if known:
             try:
-                await app.store.state(sid)
+                await app.store.sessions.state(sid)
             except SchemaError as error:
                 # Released, it would fail again, and nobody would be told of it before that.
                 raise OperatorError("its record still cannot be read", next_step=error.next_step) from None
@@ -109,10 +109,10 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
     async with as_owner(config) as (app, caller):
-        state = await app.store.state(sid)
+        state = await app.store.sessions.state(sid)
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise _absent()
-        events = [event for event in await _events(app.store, state) if event.label.flows_to(caller.clearance)]
+        events = [event for event in await _events(app.store.sessions, state) if event.label.flows_to(caller.clearance)]
         record = _record(state, caller.clearance)
     if as_json:
         print_json({**record, "events": [_event(event) for event in events]})

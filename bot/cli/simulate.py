@@ -29,7 +29,7 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
         )
         report = await app.gate.simulate(standing, tool, call, standing.reader)
         body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
-        await app.store.append((AuditRow("simulate", caller.principal, body),))
+        await app.store.audit.append((AuditRow("simulate", caller.principal, body),))
     if as_json:
         print_json({"tool": tool, **report})
     else:

@@ -27,7 +27,7 @@ async def install(config: Config) -> None:
     """
     async with as_owner(config) as (app, caller):
         made = installer(config.channels, os.environ, app.vault())
-        await app.store.append((AuditRow("install_link", caller.principal, {"channel": "slack"}),))
+        await app.store.audit.append((AuditRow("install_link", caller.principal, {"channel": "slack"}),))
         try:
             link = await made.link(new_key().hex())
         except VaultError as error:

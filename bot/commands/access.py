@@ -85,10 +85,10 @@ async def allow(context: CommandContext, argument: str) -> Reply:
 
 
 async def _list(context: CommandContext) -> Reply:
-    _, overrides = await context.store.overrides()
+    _, overrides = await context.store.access.overrides()
     waiting = [
         f"{one.account} asks, {math.ceil((one.expires_at - context.now) / _MINUTE)} minutes left"
-        for one in await context.store.pairings()
+        for one in await context.store.access.pairings()
     ]
     told = [_described(context.gate.document, name) for name in sorted(_let_in_so_far(overrides))]
     return Reply("\n".join((*waiting, *told)) or "nobody asks, and nobody was let in")

@@ -79,7 +79,7 @@ async def _sent(context: CommandContext, response: ResultDecision | Reply, sente
     state = await context.state()
     own = state is None or state.principal == context.caller.principal
     for new in response.deliver:
-        await context.store.put(context.sid, replace(new, asker="" if own else context.caller.principal))
+        await context.store.outbox.put(context.sid, replace(new, asker="" if own else context.caller.principal))
     await context.deliver(context.sid)
     return Reply(_in_words(response, sentence) if sentence else response.text)
 
@@ -119,15 +119,17 @@ async def called(
     if leads and prepared.accepted is not None and prepared.leads != leads:
         raise CommandError(CHANGED)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
-    await context.store.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+    await context.store.audit.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
     if prepared.decision.verdict not in MAY_GO_ON:
         return Reply(context.explained(prepared.decision, standing, call.tool, told), typed)
 
     async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
-        await context.store.append((context.gate.row(standing, hook, decision, session=context.sid, **facts),))
+        await context.store.audit.append((context.gate.row(standing, hook, decision, session=context.sid, **facts),))
 
     response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
-    await context.store.append(tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit))
+    await context.store.audit.append(
+        tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit)
+    )
     if response.decision.verdict not in MAY_GO_ON:
         return Reply(context.explained(response.decision, standing, call.tool, told), typed)
     return response
@@ -146,8 +148,8 @@ async def _known(context: CommandContext) -> list[tuple[Slot, SessionState]]:
     await context.spawner.free(context.caller.principal)
     reader = (await _here(context)).reader
     found = list[tuple[Slot, SessionState]]()
-    for slot in await context.store.slots(context.caller.principal):
-        state = await context.store.state(slot.sid)
+    for slot in await context.store.delegation.slots(context.caller.principal):
+        state = await context.store.sessions.state(slot.sid)
         if state is not None and state.principal == context.caller.principal and state.visibility.flows_to(reader):
             found.append((slot, state))
     return sorted(found, key=lambda one: (one[1].created_at, one[1].sid))
@@ -168,9 +170,9 @@ async def _task(context: CommandContext, state: SessionState) -> str:
     title = title_for(state, state.visibility)
     if title is not None:
         return context.gate.masked(title.text)
-    log = await context.store.events(state.sid, limit=_BEGINNING)
+    log = await context.store.sessions.events(state.sid, limit=_BEGINNING)
     texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
-    texts += [str(item.body["text"]) for item in await context.store.waiting(state.sid)] if not texts else []
+    texts += [str(item.body["text"]) for item in await context.store.sessions.waiting(state.sid)] if not texts else []
     words = " ".join(context.gate.masked(texts[0]).split()) if texts else ""
     return words if len(words) <= _TASK else f"{words[:_TASK]} …"
 
@@ -185,7 +187,7 @@ def _line(slot: Slot, state: SessionState, task: str) -> str:
 async def _cancel(context: CommandContext, slot: Slot, state: SessionState) -> Reply:
     if state.status is Status.ARCHIVED:
         raise ArchivedError
-    await context.store.stop(slot.sid, actor=context.caller.principal)
+    await context.store.sessions.stop(slot.sid, actor=context.caller.principal)
     context.interrupt(slot.sid)
     await context.spawner.stop(context.caller.principal, slot.sid, context.typed, interrupt=context.interrupt)
     await context.close(slot.sid)
@@ -193,7 +195,7 @@ async def _cancel(context: CommandContext, slot: Slot, state: SessionState) -> R
 
 
 async def _log(context: CommandContext, state: SessionState) -> Reply:
-    events = await context.store.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
+    events = await context.store.sessions.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
     lines = [_told(event, state) for event in events if event.type in _LOGGED]
     return Reply("\n".join(lines) or NONE, state.visibility)
 

@@ -70,7 +70,9 @@ async def _answer(context: CommandContext, argument: str, answer: ApprovalState)
         for approval in mine
     )
     ids = tuple(approval.id for approval in mine)
-    settled = await context.store.resolve(mine[0].sid, ids, answer, actor=context.caller.principal, audit=rows)
+    settled = await context.store.approvals.resolve(
+        mine[0].sid, ids, answer, actor=context.caller.principal, audit=rows
+    )
     await context.close(mine[0].sid)
     lines = [_settled(approval, answer) for approval in settled]
     if len(mine) < len(named):
@@ -93,11 +95,11 @@ async def _pending(context: CommandContext) -> tuple[_Pending, ...]:
     Caller and address both have to be cleared for it; of another session, for the session as well.
     """
     readable = (await context.standing(None)).reader
-    here = await context.store.approvals(context.sid)
+    here = await context.store.approvals.of(context.sid)
     known = [_Pending(approval, approval.label) for approval in here if approval.state is ApprovalState.PENDING]
     known += [
         _Pending(approval, approval.label.join(state.visibility))
-        for state, approval in await context.store.questions()
+        for state, approval in await context.store.approvals.waiting()
         if state.sid != context.sid and _refusable(context, approval)
     ]
     return tuple(one for one in known if one.label.flows_to(readable))

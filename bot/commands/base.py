@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import Caller
@@ -22,13 +22,7 @@ from bot.gate.gate import Gate
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.ports import (
-    AccessStore,
-    AlternativeStore,
-    AuditStore,
-    DelegationStore,
-    OutboxStore,
-    QueueStore,
-    SessionStore,
+    Store,
 )
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
@@ -41,12 +35,6 @@ from policy.request import Role
 
 ASKS_NOBODY: Final = "nobody is asked to approve a command; what the agent does of its own is asked about"
 """What is said where a rule wants an approval of what a person typed as a command."""
-
-
-class Store(
-    SessionStore, AuditStore, OutboxStore, DelegationStore, AccessStore, AlternativeStore, QueueStore, Protocol
-):
-    """What commands ask of the store."""
 
 
 class CommandError(RequestError):
@@ -117,7 +105,7 @@ class CommandContext:
 
         An archived one that may not be told of here is absent, too (law `no_read_up`).
         """
-        state = await self.store.state(self.sid)
+        state = await self.store.sessions.state(self.sid)
         if state is None or state.status is not Status.ARCHIVED:
             return state
         return state if state.visibility.flows_to((await self.standing(None)).reader) else None
@@ -153,16 +141,16 @@ class CommandContext:
 
         Raises BusyError: a turn is open, or another process has the session.
         """
-        claim = await self.store.claim(self.sid, self.ids.owner(), idle=True)
+        claim = await self.store.sessions.claim(self.sid, self.ids.owner(), idle=True)
         if claim is None:
             raise BusyError
         if claim.state.turn is not None:
-            await self.store.release(claim)
+            await self.store.sessions.release(claim)
             raise BusyError
         try:
             yield claim
         except BaseException:
-            await self.store.release(claim)
+            await self.store.sessions.release(claim)
             raise
 
     def explained(

@@ -59,7 +59,7 @@ async def _decide(context: CommandContext, name: str, *, again: bool) -> Reply:
             "address": str(context.address),
         },
     )
-    await context.store.decide_dead(letter, again=again, audit=(row,))
+    await context.store.outbox.decide_dead(letter, again=again, audit=(row,))
     return Reply(f"{name.lower()} {'is tried again' if again else 'is let go'}", label)
 
 
@@ -71,7 +71,7 @@ async def _letters(context: CommandContext) -> dict[str, tuple[Delivery, Label]]
     readable = (await context.standing(None)).reader
     known = {
         letter_id(state.sid, letter.key): (letter, letter.label.join(state.visibility))
-        for state, letter in await context.store.dead()
+        for state, letter in await context.store.outbox.dead()
         if Address.parse(letter.address).channel != SESSION
     }
     return {name: found for name, found in known.items() if found[1].flows_to(readable)}

@@ -40,7 +40,7 @@ async def why(context: CommandContext, argument: str) -> Reply:
     if await context.in_shared_chat():
         asker = context.caller.principal
         listed = SessionQuery(principals.of_chat(context.address), reader, limit=MOST_THREADS)
-        threads = (await context.store.listed(listed)).sessions
+        threads = (await context.store.index.listed(listed)).sessions
         states += tuple(state for state in threads if state.sid != context.sid and _is_here(context, state))
     found = [denial for state in states if (denial := await _last_denial(context, state, reader, asker)) is not None]
     # That nothing was refused here tells of this conversation as much as what was.
@@ -60,7 +60,7 @@ async def _last_denial(
     context: CommandContext, state: SessionState, reader: Label, asker: str
 ) -> tuple[Event, Label] | None:
     """Return the last event of a session that refused something, to `asker` if one is named, with what it tells."""
-    async for event in backwards(context.store, state):
+    async for event in backwards(context.store.sessions, state):
         told = event_log.decision_in(event)
         if told is None or told.get("verdict") not in _REFUSED or (asker and told.get("asker") != asker):
             continue
@@ -81,10 +81,10 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
     state = await context.state()
     standing = await context.standing(state)
     if state is not None:
-        standing = (await recall(context.store, state)).folds.of(standing)
+        standing = (await recall(context.store.sessions, state)).folds.of(standing)
     report = await context.gate.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
-    await context.store.append((AuditRow("simulate", context.caller.principal, body),))
+    await context.store.audit.append((AuditRow("simulate", context.caller.principal, body),))
     return Reply(rendered(report), standing.taint if state is None else state.visibility)
 
 

@@ -20,7 +20,7 @@ async def export(context: CommandContext, argument: str) -> Reply:
         raise UsageError("")
     standing = await context.standing(None)
     sid = words[0] if words else context.sid
-    state = await visible(context.store, sid, context.caller.principal, standing.reader)
+    state = await visible(context.store.sessions, sid, context.caller.principal, standing.reader)
     if state is None and words:
         raise NotFoundError
     if state is None:

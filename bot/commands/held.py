@@ -51,13 +51,13 @@ async def _found(context: CommandContext) -> list[tuple[SessionState, PendingMes
     """
     standing, caller = await context.standing(await context.state()), context.caller.principal
     found = list[tuple[SessionState, PendingMessage]]()
-    for sid in sorted({context.sid, *await context.store.holding(caller)}):
-        state = await context.store.state(sid)
+    for sid in sorted({context.sid, *await context.store.delegation.holding(caller)}):
+        state = await context.store.sessions.state(sid)
         if state is None:
             continue
         found += [
             (state, item)
-            for item in await context.store.held(sid)
+            for item in await context.store.delegation.held(sid)
             if _theirs(state, item, caller) and _label(state, item).flows_to(standing.reader)
         ]
     return found
@@ -120,7 +120,7 @@ async def _decide(context: CommandContext, state: SessionState, item: PendingMes
         raise CommandError(SHARED)
     body = {"item": item.id, "label": str(item.label), "before": str(state.taint), "accepted": accept}
     row = AuditRow("held", context.caller.principal, body)
-    await context.store.decide_held(state.sid, item.id, accept=accept, op=context.ids.op(), audit=(row,))
+    await context.store.delegation.decide_held(state.sid, item.id, accept=accept, op=context.ids.op(), audit=(row,))
     await _closed(context, item)
     label = _label(state, item)
     if not accept:

@@ -72,7 +72,7 @@ async def _switched_claimed(context: CommandContext, claim: Claim, name: str) ->
     allowed = decision.verdict is Verdict.ALLOW
     row = context.gate.row(standing, Hook.AGENT_INVOCATION, decision, model=name, cause="/model")
     chosen = "" if name == context.config.model.name else name
-    await context.store.record(
+    await context.store.sessions.record(
         claim,
         Write(op=context.ids.op(), cursor=state.seq, audit=(row,), release=True, model=chosen if allowed else None),
     )

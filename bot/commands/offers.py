@@ -34,7 +34,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
     event = await _bound(context, offer)
     await _take(context, offer, Way.PRIVATE)
     if offer.wanted is Wanted.QUESTION:
-        await context.store.accept(
+        await context.store.sessions.accept(
             NewItem(
                 sid=await context.session_of(private),
                 dedupe=f"offer/{offer.code}",
@@ -56,7 +56,7 @@ async def proceed(context: CommandContext, argument: str) -> Reply:
         meant_for=offer.principal,
     )
     # Decided as everything is that is sent, against who reads there now; what people approved was to be said elsewhere.
-    await context.store.put(offer.sid, answer)
+    await context.store.outbox.put(offer.sid, answer)
     await context.deliver(offer.sid)
     return Reply("this is told in your private chat with this bot", offer.told)
 
@@ -105,7 +105,7 @@ async def _offered(context: CommandContext, code: str) -> Alternative:
 
     Raises NotFoundError: there is none for them, or it may not be told of here.
     """
-    found = await context.store.offer(code)
+    found = await context.store.alternatives.offer(code)
     if found is None or found[0].principal != context.caller.principal:
         raise NotFoundError
     if not found[0].told.flows_to((await context.standing(None)).reader):
@@ -118,11 +118,11 @@ async def _bound(context: CommandContext, offer: Alternative) -> Event:
 
     Raises NotFoundError: its conversation was reset, or the event is not what was offered.
     """
-    state = await context.store.state(offer.sid)
+    state = await context.store.sessions.state(offer.sid)
     if state is None or state.generation != offer.generation:
         raise NotFoundError
     found = list[Event]()
-    async for event in backwards(context.store, state):
+    async for event in backwards(context.store.sessions, state):
         if event.turn == offer.turn:
             found.append(event)
             if event.type is EventType.TURN_STARTED:
@@ -141,10 +141,10 @@ async def _take(context: CommandContext, offer: Alternative, way: Way) -> None:
 
     Raises NotFoundError: it is gone. CommandError: it was taken in another way before.
     """
-    gone = await context.store.take_offer(offer.code, way)
+    gone = await context.store.alternatives.take_offer(offer.code, way)
     if gone is None:
         raise NotFoundError
     if gone is not way:
         raise CommandError(TAKEN)
     # Before anything follows from it.
-    await context.store.append((alternatives.taken(offer, way),))
+    await context.store.audit.append((alternatives.taken(offer, way),))

@@ -53,7 +53,7 @@ async def _shown(context: CommandContext) -> Reply:
         return Reply(NOTHING_YET)
     reader = (await context.standing(state)).reader
     begun = 0 if state.turn is None else state.turn.position
-    every = [item for item in await context.store.waiting(context.sid) if item.position != begun]
+    every = [item for item in await context.store.sessions.waiting(context.sid) if item.position != begun]
     waiting = [item for item in every if item.label.flows_to(reader)]
     many = {0: "nothing waits", 1: "1 message waits"}.get(len(waiting), f"{len(waiting)} messages wait")
     lines = [_meaning(state.mode), many, *(_line(context, item) for item in waiting[:_SHOWN])]
@@ -68,19 +68,19 @@ async def _changed(context: CommandContext, mode: QueueMode) -> Reply:
         raise CommandError(NOTHING_YET)
     if await context.in_shared_chat() and not at_least(context.caller.role, Role.APPROVER):
         raise CommandError("in a shared chat this needs the role approver")
-    await context.store.set_mode(context.sid, mode, (_row(context, before=state.mode.value, after=mode.value),))
+    await context.store.queue.set_mode(context.sid, mode, (_row(context, before=state.mode.value, after=mode.value),))
     return Reply(_meaning(mode))
 
 
 async def _dropped(context: CommandContext, position: int) -> Reply:
     if await context.above(await context.state()):
         raise CommandError(NOT_HERE)
-    waiting = {item.position: item for item in await context.store.waiting(context.sid)}
+    waiting = {item.position: item for item in await context.store.sessions.waiting(context.sid)}
     item = waiting.get(position)
     if item is None or item.sender != context.caller.principal or "origin" in item.body:
         return Reply(NOT_YOURS.format(position=position))
     try:
-        await context.store.withdraw(context.sid, item, (_row(context, dropped=position),))
+        await context.store.queue.withdraw(context.sid, item, (_row(context, dropped=position),))
     except NotFoundError:
         return Reply(NOT_YOURS.format(position=position))
     return Reply(f"message {position} is cancelled")

@@ -29,7 +29,7 @@ async def summarize(context: CommandContext, argument: str) -> Reply:
         return Reply("this may not be told here", state.visibility)
     if state.turn is not None:
         raise BusyError
-    log = await generation(context.store, context.sid, state.generation)
+    log = await generation(context.store.sessions, context.sid, state.generation)
     # More may have been read since, by a turn that began meanwhile.
     read = join_all((event.label for event in log if event.admitted), standing.taint)
     recapped = await context.recap(replace(standing, taint=read), log, topic(argument))
@@ -43,7 +43,7 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
     """
     claim = await _claimed(context)
     state = claim.state
-    past = await recalled(context.store, state, claim.events)
+    past = await recalled(context.store.sessions, state, claim.events)
     standing = replace(await context.standing(state), authors=past.folds.authors)
     text, written, rows = recapped.why, (), ()
     if state.generation != before.generation:
@@ -63,7 +63,7 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
         release=True,
         usage=recapped.usage,
     )
-    await context.store.record(claim, write)
+    await context.store.sessions.record(claim, write)
     return Reply(text, before.visibility.join(state.visibility))
 
 
@@ -73,10 +73,10 @@ async def _claimed(context: CommandContext) -> Claim:
     Raises BusyError: one does, all the time.
     """
     for _ in range(_TRIES):
-        claim = await context.store.claim(context.sid, context.ids.owner(), idle=True)
+        claim = await context.store.sessions.claim(context.sid, context.ids.owner(), idle=True)
         if claim is not None and claim.state.turn is None:
             return claim
         if claim is not None:
-            await context.store.release(claim)
+            await context.store.sessions.release(claim)
         await asyncio.sleep(_PAUSE)
     raise BusyError

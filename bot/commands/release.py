@@ -94,7 +94,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
     if said.decision.verdict is not Verdict.ALLOW or said.text != told:
         raise CommandError(NOT_WHOLE)
     async with context.claimed() as claim:
-        await context.store.record(
+        await context.store.sessions.record(
             claim,
             Write(
                 op=context.ids.op(),
@@ -142,7 +142,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
             digest=shown.digest,
         )
         confirmed = AuditRow("release", context.caller.principal, {"step": "confirmed", **shown.body()})
-        await context.store.record(
+        await context.store.sessions.record(
             claim,
             Write(
                 op=context.ids.op(),
@@ -155,7 +155,9 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
             ),
         )
     await context.deliver(context.sid)
-    sent = [entry.state.value for entry in await context.store.deliveries(context.sid) if entry.key == delivery.key]
+    sent = [
+        entry.state.value for entry in await context.store.outbox.deliveries(context.sid) if entry.key == delivery.key
+    ]
     return Reply(f"released under {code}: {', '.join(sent)}", source.label)
 
 
@@ -165,7 +167,7 @@ async def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Rele
     Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
     was used.
     """
-    async for event in backwards(context.store, claim.state):
+    async for event in backwards(context.store.sessions, claim.state):
         record = releases.read(event.body)
         if record is None or record.code != code:
             continue
@@ -173,7 +175,9 @@ async def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Rele
         # The newest of that code: if it is not the one that was asked, it was used.
         if event.type is not EventType.RELEASE_REQUESTED or not mine or claim.now >= record.expires_at:
             break
-        for source in await context.store.events_at(claim.sid, (claim.state.generation_seq + record.source - 1,)):
+        for source in await context.store.sessions.events_at(
+            claim.sid, (claim.state.generation_seq + record.source - 1,)
+        ):
             return record, source
     raise NotFoundError
 
@@ -193,7 +197,7 @@ async def _source(context: CommandContext, state: SessionState, which: str) -> E
 
     Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
     """
-    async for event in backwards(context.store, state):
+    async for event in backwards(context.store.sessions, state):
         said = event.type in _SAID and event.visibility is Visibility.USER
         wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(place(event, state)) == which
         if said and wanted:

@@ -87,7 +87,7 @@ async def _undelivered(context: CommandContext, state: SessionState) -> tuple[st
     """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
     if not state.unsaid:
         return "", PUBLIC
-    every, reader = await context.store.deliveries(state.sid), (await context.standing(None)).reader
+    every, reader = await context.store.outbox.deliveries(state.sid), (await context.standing(None)).reader
     return undelivered.lines(
         every, state.generation, home=Address.parse(state.home), person=context.caller.principal, reader=reader
     )
@@ -99,7 +99,7 @@ async def _recap(context: CommandContext, state: SessionState) -> str:
     Where the context does not begin with one, no further back than `_LOOKED_BACK` events.
     """
     least = state.context_seq if state.context_seq > state.generation_seq else state.seq - _LOOKED_BACK
-    async for event in backwards(context.store, state):
+    async for event in backwards(context.store.sessions, state):
         if event.seq < least:
             break
         if event.type is EventType.SUMMARY and not event.body["topic"]:
@@ -112,7 +112,7 @@ async def stop(context: CommandContext, argument: str) -> Reply:
     """Stop the running turn and cancel what waits."""
     _nothing_more(argument)
     reader = (await context.standing(None)).reader
-    stopped = await context.store.stop(context.sid, actor=context.caller.principal, reader=reader)
+    stopped = await context.store.sessions.stop(context.sid, actor=context.caller.principal, reader=reader)
     # A turn in another process learns of it when it next writes or renews its lease.
     context.interrupt(context.sid)
     # Whether there were any is not told: they may be above what may be known here.
@@ -146,11 +146,11 @@ async def _answer(context: CommandContext, state: SessionState, positions: tuple
     spoken = context.gate.reply(standing, destination, constant(context.gate, standing), PUBLIC)
     row = context.gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
     if spoken.decision.verdict in MAY_GO_ON:
-        await context.store.append((row,))
+        await context.store.audit.append((row,))
         for position in positions:
             key = f"stopped-{position}-notice"
             notice = NewDelivery(key, state.home, spoken.text, PUBLIC, OutboundKind.NOTICE, approved=OURS)
-            await context.store.put(context.sid, notice)
+            await context.store.outbox.put(context.sid, notice)
 
 
 async def taint(context: CommandContext, argument: str) -> Reply:
@@ -163,7 +163,7 @@ async def taint(context: CommandContext, argument: str) -> Reply:
         raise UsageError("")
     if state is None:
         return Reply(f"taint {PUBLIC}: {NOTHING_YET}")
-    causes = [event async for event in backwards(context.store, state) if event.type is EventType.TAINT_RAISED]
+    causes = [event async for event in backwards(context.store.sessions, state) if event.type is EventType.TAINT_RAISED]
     lines = [f"taint {state.taint}", *(_cause(event) for event in causes[:_CAUSES])]
     if len(causes) > _CAUSES:
         lines.append(f"and {len(causes) - _CAUSES} raises before these")
@@ -190,7 +190,9 @@ async def reset(context: CommandContext, argument: str) -> Reply:
     if decision.verdict is not Verdict.ALLOW:
         return Reply(context.explained(decision, standing, "/reset"), state.visibility)
     row = context.gate.row(standing, Hook.SESSION_RESET, decision)
-    fresh = await context.store.reset(context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,))
+    fresh = await context.store.sessions.reset(
+        context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,)
+    )
     # A turn that goes on could write nothing any more, and what comes now would wait for it: that tells that it ran.
     context.interrupt(context.sid)
     # What it spawned could report to nobody, and its questions would be about what is forgotten.
@@ -253,7 +255,7 @@ async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -
     decision = context.gate.admit(standing, wanted, "").decision
     row = context.gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, cause="/taint raise")
     allowed = decision.verdict is Verdict.ALLOW
-    written = await context.store.record(
+    written = await context.store.sessions.record(
         claim,
         Write(
             op=context.ids.op(),

@@ -45,7 +45,7 @@ async def sessions(context: CommandContext, argument: str) -> Reply:
         since=0 if active is None else context.now - _seconds(active) * 1000,
         archived=archived,
     )
-    page = await context.store.listed(asked)
+    page = await context.store.index.listed(asked)
     titles = {state.sid: title_for(state, standing.reader) for state in page.sessions}
     lines = [_listed(state, titles[state.sid], context) for state in page.sessions]
     if page.cursor:
@@ -70,7 +70,7 @@ async def history(context: CommandContext, argument: str) -> Reply:
     before = _place(words[1]) if words[1:] else None
     if state is None:
         return Reply(NOTHING_SAID)
-    found = await transcript(context.store, state, standing.reader, before=before, limit=_PAGE, tools=tools)
+    found = await transcript(context.store.sessions, state, standing.reader, before=before, limit=_PAGE, tools=tools)
     lines = [_entry(event, state, context) for event in found.events] or [NOTHING_SAID]
     if found.before is not None:
         lines.append(f"before these: `/history {state.sid} {found.before}{f' {_TOOLS}' if tools else ''}`")
@@ -85,7 +85,7 @@ async def name(context: CommandContext, argument: str) -> Reply:
     if await context.state() is None:
         raise CommandError("this conversation has not begun, so there is nothing to name yet")
     label = labelling.inbound(context.gate.document, context.address, context.caller.role, authored=True)
-    await context.store.name(context.sid, Title(title, label) if title else None)
+    await context.store.sessions.name(context.sid, Title(title, label) if title else None)
     return Reply(f"this conversation is called {title}" if title else "this conversation has no title", label)
 
 
@@ -96,7 +96,7 @@ async def _asked_for(context: CommandContext, sid: str, reader: Label) -> Sessio
     """
     if sid == context.sid:
         return await context.state()
-    state = await visible(context.store, sid, context.caller.principal, reader)
+    state = await visible(context.store.sessions, sid, context.caller.principal, reader)
     if state is None:
         raise NotFoundError
     return state

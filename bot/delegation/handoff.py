@@ -9,7 +9,7 @@ Bounded answers that a message depends on go with it and are charged where its t
 (ADR 0017): otherwise conversations could add up by sending one another what each of them may endorse.
 """
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
 from bot.access.authors import named
@@ -18,7 +18,7 @@ from bot.delegation import structured_result
 from bot.sessions.delegation import LATE, Arrival, Charge, Endorsed, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.models import SessionState
-from bot.sessions.ports import DelegationStore, SessionStore, origin_of
+from bot.sessions.ports import Store, origin_of
 from channels.message import Address, OutboundKind
 from policy.labels import Integrity
 
@@ -31,10 +31,6 @@ TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
 _RESULT: Final = "result"
 
 
-class Store(SessionStore, DelegationStore, Protocol):
-    """What handing over asks of the store."""
-
-
 class Handoff:
     """Hands over what sessions send one another; `endorsed_bits` as in `Spawner`."""
 
@@ -45,7 +41,7 @@ class Handoff:
     async def hand_over(self, delivery: Delivery, text: str) -> Arrival | None:
         """Hand a text to the session at a delivery's address; return what that did with it, None for try again."""
         address = Address.parse(delivery.address)
-        sender = await self._store.state(delivery.sid)
+        sender = await self._store.sessions.state(delivery.sid)
         if sender is None:
             # Nobody is left who could be told.
             return Arrival.ABSENT
@@ -79,7 +75,7 @@ class Handoff:
             told=sender.visibility,
         )
         try:
-            return await self._store.receive(parcel)
+            return await self._store.delegation.receive(parcel)
         except BusyError:
             return None
 
@@ -89,7 +85,7 @@ class Handoff:
         Within a tree they are charged already, and an UNTRUSTED text endorses nothing. Each is charged once, however
         often it comes. Returns whether all may still be endorsed there.
         """
-        target = await self._store.state(sid)
+        target = await self._store.sessions.state(sid)
         if target is None or delivery.label.integrity is Integrity.UNTRUSTED:
             return True
         root, generation = _root(target)
@@ -97,7 +93,9 @@ class Handoff:
             return True
         until, most = delivery.created_at + LATE, self._endorsed_bits * 1000
         charged = [
-            await self._store.endorse(Charge(root, generation, one.run, delivery.label, one.millibits, until, most))
+            await self._store.delegation.endorse(
+                Charge(root, generation, one.run, delivery.label, one.millibits, until, most)
+            )
             for one in endorsed
         ]
         return all(charged)

@@ -9,7 +9,7 @@ shows that something was sent, so a reader who may not know that finds none.
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe, goes_up
@@ -17,7 +17,7 @@ from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.inbox import ItemOutcome, ItemStatus
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import OutboxStore, SessionStore
+from bot.sessions.ports import Store
 from bot.sessions.visibility import look
 from channels.message import Address, OutboundKind
 from policy.labels import PUBLIC, Label
@@ -35,10 +35,6 @@ _UNTOLD: Final = frozenset({Arrival.HELD, Arrival.FULL, Arrival.UNTOLD})
 """What the sender is never told: the text was above what the target had read, or the target above its sender."""
 
 _UNDER_WAY: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
-
-
-class Store(SessionStore, OutboxStore, Protocol):
-    """What receipts ask of the store."""
 
 
 class Stage(StrEnum):
@@ -79,7 +75,7 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     None if this generation of the session has no such receipt, or not any more, or if what it is for is above the
     reader: what a session passes on by reference may be, and then whether it was sent at all tells of that.
     """
-    found = [delivery for delivery in await store.deliveries(own.sid) if _is(delivery, own, name)]
+    found = [delivery for delivery in await store.outbox.deliveries(own.sid) if _is(delivery, own, name)]
     if not found or not found[0].label.flows_to(reader):
         return None
     sent = found[0]
@@ -87,8 +83,8 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     if goes_up(own, address):
         return DeliveryReceipt(name, label=sent.label)
     # Read before whether the target may be known of: what it has read only grows, until a reset.
-    outcome = await store.outcome(address.chat, dedupe(sent))
-    target, label = await look(store, address.chat, own.principal, reader)
+    outcome = await store.sessions.outcome(address.chat, dedupe(sent))
+    target, label = await look(store.sessions, address.chat, own.principal, reader)
     accepted = DeliveryReceipt(name, label=sent.label.join(label))
     held = sent.arrival in _UNTOLD or (outcome is not None and outcome.status is ItemStatus.HELD)
     return accepted if target is None or held else _arrived(accepted, sent, target, outcome)

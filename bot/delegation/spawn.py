@@ -12,7 +12,7 @@ stop that this label may know of, and by nothing else: a session that has read m
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -35,15 +35,11 @@ from bot.sessions.delegation import (
 )
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import DelegationStore, SessionStore, origin_of
+from bot.sessions.ports import Store, origin_of
 from channels.message import Address
 from policy.labels import Integrity, Label
 
 _RUN: Final = 16
-
-
-class Store(SessionStore, DelegationStore, Protocol):
-    """What spawning asks of the store."""
 
 
 class HopsError(RequestError):
@@ -86,7 +82,7 @@ class Spawner:
         `key` is the call's idempotency key: the same again is the same child. Raises NotFoundError: the parent is
         gone or was reset. BusyError: as many live in its pool as may. DepthError, HopsError: the parent may have none.
         """
-        parent = await self._store.state(standing.sid)
+        parent = await self._store.sessions.state(standing.sid)
         if parent is None or parent.generation != standing.generation or parent.ended_at:
             raise NotFoundError
         if _depth(parent) > self._caps.depth:
@@ -101,7 +97,7 @@ class Spawner:
         reserved = await self._reserve(standing.principal, NewSlot(run, sid, standing.sid, pool, life, latest))
         lineage = await self._charged(standing, _lineage(standing, parent, errand, run=run, deadline=reserved.deadline))
         task = f"{errand.task}\n\n{structured_result.instruction(errand.returns)}" if errand.returns else errand.task
-        await self._store.accept(
+        await self._store.sessions.accept(
             NewItem(
                 sid=sid,
                 dedupe=f"spawn/{key}",
@@ -134,25 +130,25 @@ class Spawner:
             until=lineage.deadline + LATE,
             most=self._endorsed_bits * 1000,
         )
-        endorsed = await self._store.endorse(charge)
+        endorsed = await self._store.delegation.endorse(charge)
         return replace(lineage, endorsed=endorsed, beyond=not endorsed)
 
     async def free(self, principal: str) -> None:
         """Free the slots of sessions that have ended as their pools may know, or were not created in time."""
-        live = [slot for slot in await self._store.slots(principal) if slot.live]
-        await self._store.free(principal, tuple([slot for slot in live if await self._given_back(slot)]))
+        live = [slot for slot in await self._store.delegation.slots(principal) if slot.live]
+        await self._store.delegation.free(principal, tuple([slot for slot in live if await self._given_back(slot)]))
 
     async def below(self, principal: str, sid: str) -> tuple[str, ...]:
         """Return what descends from a session and has not ended and been heard.
 
         One that waits for its children has ended and comes back when they report; it holds no slot.
         """
-        found = _descending(await self._store.slots(principal), sid)
+        found = _descending(await self._store.delegation.slots(principal), sid)
         return tuple([slot.sid for slot in found if not await self._over(slot)])
 
     async def working(self, principal: str, sid: str) -> bool:
         """Say whether anything that descends from a session goes on by itself; what asks people does not."""
-        states = [await self._store.state(child) for child in await self.below(principal, sid)]
+        states = [await self._store.sessions.state(child) for child in await self.below(principal, sid)]
         return any(state is None or not state.asks for state in states)
 
     async def stop(self, principal: str, sid: str, typed: Label, *, interrupt: Callable[[str], None]) -> None:
@@ -164,34 +160,34 @@ class Spawner:
         stopped = set[str]()
         while left := [child for child in await self.below(principal, sid) if child not in stopped]:
             for child in left:
-                await self._store.stop(child, actor=principal)
+                await self._store.sessions.stop(child, actor=principal)
                 interrupt(child)
             stopped.update(left)
-        slots = await self._store.slots(principal)
+        slots = await self._store.delegation.slots(principal)
         theirs = [slot for slot in slots if slot.sid == sid] + _descending(slots, sid)
         freed = tuple(slot for slot in theirs if slot.live and typed.flows_to(slot.pool))
-        await self._store.free(principal, freed)
+        await self._store.delegation.free(principal, freed)
 
     async def _reserve(self, principal: str, new: NewSlot) -> Reservation:
         """Reserve a slot; if there is none, look whether some are held by what has ended."""
         try:
-            return await self._store.reserve(principal, new, self._caps)
+            return await self._store.delegation.reserve(principal, new, self._caps)
         except BusyError:
             await self.free(principal)
-            return await self._store.reserve(principal, new, self._caps)
+            return await self._store.delegation.reserve(principal, new, self._caps)
 
     async def _given_back(self, slot: Slot) -> bool:
         """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know."""
         if slot.due:
             return True
-        state = await self._store.state(slot.sid)
+        state = await self._store.sessions.state(slot.sid)
         if state is None:
             return slot.lapsed
         return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
 
     async def _over(self, slot: Slot) -> bool:
         """Say whether a slot's session has ended and was heard, so that it is archived, or was not created in time."""
-        state = await self._store.state(slot.sid)
+        state = await self._store.sessions.state(slot.sid)
         return slot.lapsed if state is None else state.ended_at > 0 and state.status is Status.ARCHIVED
 
 

@@ -7,8 +7,6 @@ the person is cleared, nothing is told, and `/held` shows it where one may be. W
 model wrote it, and it is shown when its person asks for it.
 """
 
-from typing import Protocol
-
 from bot.access import labelling
 from bot.access.authorize import Caller, Ingress
 from bot.access.decision_context import DecisionContext
@@ -19,22 +17,17 @@ from bot.gate.gate import Gate
 from bot.gate.requests import MAY_GO_ON
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.models import SessionState
-from bot.sessions.ports import AuditStore, OutboxStore, SessionStore
+from bot.sessions.ports import Store
 from channels.message import Address, Button, OutboundKind
 from policy.labels import Label
 from policy.request import Hook
 
 
-class Store(SessionStore, OutboxStore, Protocol):
-    """What telling of held items asks of the store."""
-
-
 class Holding:
     """Tells people what is held for them."""
 
-    def __init__(self, store: Store, audit: AuditStore, gate: Gate, clock: Clock) -> None:
+    def __init__(self, store: Store, gate: Gate, clock: Clock) -> None:
         self._store = store
-        self._audit = audit
         self._gate = gate
         self._clock = clock
 
@@ -44,7 +37,7 @@ class Holding:
         Raises NotFoundError: the sender is gone.
         """
         address = Address.parse(delivery.address)
-        sender, target = await self._store.state(delivery.sid), await self._store.state(address.chat)
+        sender, target = await self._store.sessions.state(delivery.sid), await self._store.sessions.state(address.chat)
         if sender is None or target is None:
             return
         person = delivery.asker or sender.principal
@@ -55,8 +48,10 @@ class Holding:
             spoken = self._gate.reply(standing, standing.destination, text, label)
             if spoken.decision.verdict in MAY_GO_ON:
                 row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
-                await self._audit.append((row,))
-                await self._store.put(delivery.sid, _notice(delivery, person, place, text=spoken.text, label=label))
+                await self._store.audit.append((row,))
+                await self._store.outbox.put(
+                    delivery.sid, _notice(delivery, person, place, text=spoken.text, label=label)
+                )
                 return
 
     async def _standing(self, person: str, place: Address, sender: SessionState) -> DecisionContext:

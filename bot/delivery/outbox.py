@@ -36,7 +36,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
 from bot.sessions.events import EventType
-from bot.sessions.ports import AuditStore, OutboxStore
+from bot.sessions.ports import Store
 from bot.sessions.releases import Release
 from channels.base import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
 from channels.message import Address, Button, Outbound, OutboundKind, Signal
@@ -74,8 +74,7 @@ class Outbox:
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
         *,
-        store: OutboxStore,
-        audit: AuditStore,
+        store: Store,
         channels: Mapping[str, Channel],
         gate: Gate,
         sender: str,
@@ -89,7 +88,6 @@ class Outbox:
         hours: float,
     ) -> None:
         self._store = store
-        self._audit = audit
         self._channels = channels
         self._gate = gate
         self._post = post
@@ -145,7 +143,7 @@ class Outbox:
         await self.settle_owed(sid)
         op = self._lost.pop(sid, "") or self._ids.op()
         try:
-            taken = await self._store.take(sid, self.sender, self.channels, op=op)
+            taken = await self._store.outbox.take(sid, self.sender, self.channels, op=op)
         except (StoreError, anyio.get_cancelled_exc_class()):
             # It may have been done, and only the answer was lost: asked again, it gives the same.
             self._lost[sid] = op
@@ -253,7 +251,7 @@ class Outbox:
         await self._gate.read_ahead((text,))
         spoken = self._gate.reply(standing, destination, text, label, buttons)
         row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
-        await self._audit.append((row,))
+        await self._store.audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def _answer(
@@ -284,14 +282,14 @@ class Outbox:
                 meant_for=meant,
             )
             with suppress(NotFoundError):
-                await self._store.put(standing.sid, notice)
+                await self._store.outbox.put(standing.sid, notice)
 
     def preview(self, standing: DecisionContext, key: str) -> "Preview":
         """Return what shows an answer at the session's home while it is written; `key` is the answer's."""
         return Preview(
             self._channels.get(standing.home.channel),
             self._gate,
-            audit=self._audit,
+            audit=self._store.audit,
             pacing=self._pacing,
             standing=standing,
             key=key,
@@ -359,7 +357,7 @@ class Outbox:
             return ()
         before = (
             one
-            for one in await self._store.deliveries(delivery.sid)
+            for one in await self._store.outbox.deliveries(delivery.sid)
             if (one.turn, one.address) == (delivery.turn, delivery.address) and one.state in _SAID
         )
         if Address.parse(delivery.address).channel == SESSION:
@@ -373,7 +371,7 @@ class Outbox:
         if found is None:
             return ()
         notice, row = found
-        await self._store.put(delivery.sid, notice)
+        await self._store.outbox.put(delivery.sid, notice)
         return (row,)
 
     def _obstacle(self, delivery: Delivery, address: Address) -> "_Fate | None":
@@ -437,7 +435,7 @@ class Outbox:
         document, audience = self._gate.document, await self._gate.audience(address)
         known = (document.principal(one.account) for one in audience.readers)
         readers = frozenset(person[0] for person in known if person is not None) if audience.complete else None
-        asked = tuple(one for one in await self._store.approvals(delivery.sid) if one.asked_in == delivery.asked)
+        asked = tuple(one for one in await self._store.approvals.of(delivery.sid) if one.asked_in == delivery.asked)
         return approval_prompts.buttons(document, asked, delivery.asked, readers)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
@@ -451,7 +449,7 @@ class Outbox:
         return _Fate(DeliveryState.SENT if arrival in TAKEN else DeliveryState.FAILED, arrival=arrival)
 
     async def _settle(self, delivery: Delivery, fate: "_Fate") -> None:
-        await self._store.settle(
+        await self._store.outbox.settle(
             delivery,
             self.sender,
             fate.state,
@@ -466,7 +464,7 @@ class Outbox:
         """Return the record that releases a delivery, read from the log it was written to."""
         if not delivery.release:
             return None
-        for event in await self._store.events(delivery.sid, after=delivery.release - 1, limit=1):
+        for event in await self._store.sessions.events(delivery.sid, after=delivery.release - 1, limit=1):
             this = event.seq == delivery.release and event.generation == delivery.generation
             if this and event.type is EventType.RELEASE_CONFIRMED:
                 return releases.read(event.body)

@@ -10,7 +10,7 @@ again where it came up as soon as somebody writes there: else they would wait be
 from collections import Counter
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import NotFoundError, SchemaError
 from bot.delivery.outbox import Outbox
@@ -18,7 +18,7 @@ from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.ports import OutboxStore, QuestionCopyStore, SessionStore
+from bot.sessions.ports import Store
 from channels.message import Address, OutboundKind
 
 if TYPE_CHECKING:
@@ -40,10 +40,6 @@ _WORDS: Final = MappingProxyType(
 )
 
 
-class Store(QuestionCopyStore, OutboxStore, SessionStore, Protocol):
-    """What is asked of the store."""
-
-
 class QuestionUpdates:
     """Has the copies of questions edited."""
 
@@ -57,14 +53,14 @@ class QuestionUpdates:
 
         Those at channels of other processes are left to them. Raises StoreError.
         """
-        for copy in await self._store.copies():
+        for copy in await self._store.question_copies.copies():
             # One whose session cannot be read is closed when it can; the others do not wait for it.
             with suppress(SchemaError):
                 await self._close(copy)
 
     async def close(self, sid: str) -> None:
         """Edit the copies of a session's questions now. Raises StoreError."""
-        copies = await self._store.copies(sid)
+        copies = await self._store.question_copies.copies(sid)
         for copy in copies:
             await self._close(copy)
         if copies:
@@ -75,20 +71,22 @@ class QuestionUpdates:
 
         Raises StoreError.
         """
-        state = await self._store.state(sid)
+        state = await self._store.sessions.state(sid)
         if state is None or state.turn is None or not (state.asks and state.unsaid and state.waiting_items):
             return
-        newest = max((one.accepted_at for one in await self._store.waiting(sid)), default=0)
-        for one in await self._store.deliveries(sid):
+        newest = max((one.accepted_at for one in await self._store.sessions.waiting(sid)), default=0)
+        for one in await self._store.outbox.deliveries(sid):
             here = (one.address, one.kind, one.turn) == (state.home, OutboundKind.QUESTION, state.turn.id)
             if here and one.state is DeliveryState.FAILED and one.created_at < newest:
                 body: dict[str, JsonValue] = {"what": "retry", "key": one.key, "destination": one.address}
                 # Somebody may have let it go, or another process was faster.
                 with suppress(NotFoundError):
-                    await self._store.decide_dead(one, again=True, audit=(AuditRow("deadletter", "worker", body),))
+                    await self._store.outbox.decide_dead(
+                        one, again=True, audit=(AuditRow("deadletter", "worker", body),)
+                    )
 
     async def _close(self, copy: QuestionCopy) -> None:
-        question, asked = await self._store.copied(copy)
+        question, asked = await self._store.question_copies.copied(copy)
         if question is not None:
             address = Address.parse(question.address)
             if address.channel not in self._outbox.channels:
@@ -99,8 +97,8 @@ class QuestionUpdates:
             line = held or outcome(copy.asked, asked, named=not destination.shared)
             # A session that is gone says nothing any more.
             with suppress(NotFoundError):
-                await self._store.put(copy.sid, _edit(question, line))
-        await self._store.uncopied(copy)
+                await self._store.outbox.put(copy.sid, _edit(question, line))
+        await self._store.question_copies.uncopied(copy)
 
 
 def outcome(name: str, asked: tuple[Approval, ...], *, named: bool) -> str:

@@ -82,19 +82,19 @@ class RateLimits:
         """Note that a platform asks to wait; return for how many milliseconds."""
         wait = int(error.seconds * 1000) + 1
         if self._paced(turn):
-            await self._store.hush(turn, DeliveryPause.CHANNEL if error.everywhere else DeliveryPause.PLACE, wait)
+            await self._store.pause(turn, DeliveryPause.CHANNEL if error.everywhere else DeliveryPause.PLACE, wait)
         return wait
 
     async def gone(self, turn: SendSlot) -> None:
         """Note that an address is dead."""
         if self._paced(turn):
-            await self._store.hush(turn, DeliveryPause.ADDRESS, DEAD_MS)
+            await self._store.pause(turn, DeliveryPause.ADDRESS, DEAD_MS)
 
     async def failed(self, turn: SendSlot, failures: int) -> int:
         """Return the milliseconds after which to try again what failed for certain so often before, 0 for never."""
         wait = BACK_OFF[failures] if failures < len(BACK_OFF) else 0
         if wait and self._paced(turn):
-            await self._store.hush(turn, DeliveryPause.TEXT, wait)
+            await self._store.pause(turn, DeliveryPause.TEXT, wait)
         return wait
 
     async def heard(self, address: Address) -> None:

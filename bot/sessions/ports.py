@@ -119,16 +119,6 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def resolve(
-        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
-    ) -> tuple[Approval, ...]:
-        """Answer pending approvals once, all in one step, and mark the session ready when none is left.
-
-        Returns them as they stand: the same answer by the same actor again is no error, another answer finds the
-        first in force. Raises NotFoundError: one of them does not exist, or is no longer pending by time.
-        """
-        ...
-
     async def state(self, sid: str) -> SessionState | None:
         """Return the session's record, None if there is none."""
         ...
@@ -139,10 +129,6 @@ class SessionStore(Protocol):
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
-        ...
-
-    async def approvals(self, sid: str) -> tuple[Approval, ...]:
-        """Return the approvals of this generation; one past its time reads as EXPIRED."""
         ...
 
     async def name(self, sid: str, title: Title | None) -> None:
@@ -160,6 +146,40 @@ class SessionStore(Protocol):
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
         ...
 
+    def states(self) -> AsyncIterator[SessionState]:
+        """Walk all sessions, in no order; for the operator."""
+        ...
+
+    def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
+        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        ...
+
+
+class ApprovalStore(Protocol):
+    """Questions to people, answered once and found wherever they wait."""
+
+    async def resolve(
+        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+    ) -> tuple[Approval, ...]:
+        """Answer pending approvals once, all in one step, and mark the session ready when none is left.
+
+        Returns them as they stand: the same answer by the same actor again is no error, another answer finds the
+        first in force. Raises NotFoundError: one of them does not exist, or is no longer pending by time.
+        """
+        ...
+
+    async def of(self, sid: str) -> tuple[Approval, ...]:
+        """Return the approvals of this generation; one past its time reads as EXPIRED."""
+        ...
+
+    async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the pending approvals of all sessions, each with its session's record."""
+        ...
+
+
+class SessionIndex(Protocol):
+    """Which sessions there are: in pages for a reader, or all of them for the operator."""
+
     async def listed(self, asked: SessionQuery) -> SessionPage:
         """Return a page of a principal's sessions that a reader may know of, newest first, archived ones left out.
 
@@ -172,18 +192,6 @@ class SessionStore(Protocol):
 
         `after` is the id of the last one that was returned. Raises NotFoundError: no session has it.
         """
-        ...
-
-    async def questions(self) -> tuple[tuple[SessionState, Approval], ...]:
-        """Return the pending approvals of all sessions, each with its session's record."""
-        ...
-
-    def sessions(self) -> AsyncIterator[SessionState]:
-        """Walk all sessions, in no order; for the operator."""
-        ...
-
-    def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
-        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
         ...
 
 
@@ -238,14 +246,6 @@ class OutboxStore(Protocol):
         gives what it claimed along with what is pending now.
         An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
         """
-        ...
-
-    async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
-        """Return events with seq > `after`, oldest first: what a delivery refers to."""
-        ...
-
-    async def approvals(self, sid: str) -> tuple[Approval, ...]:
-        """Return the session's questions: what a delivery asks."""
         ...
 
     async def settle(  # noqa: PLR0913 - all that a sender may tell of an entry
@@ -434,7 +434,7 @@ class ObservedStore(Protocol):
         """
         ...
 
-    async def observed(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
+    async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept after the id `after`, empty for all, and until a time; at most `most`, oldest first.
 
         Nothing of it is older than a day at the time `now`. Raises StoreError.
@@ -452,7 +452,7 @@ class RateLimitStore(Protocol):
         """
         ...
 
-    async def hush(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
+    async def pause(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
         """Note that nothing can be said for `wait` milliseconds. What was turned away keeps its turn.
 
         An address is dead only if nothing came in from its place since `pace` let this turn through.
@@ -517,7 +517,7 @@ class CountStore(Protocol):
 class QuarantineStore(Protocol):
     """Keeps sessions in quarantine, for all processes. Every method raises StoreError."""
 
-    async def quarantine(
+    async def add(
         self, sid: str, doing: Doing, *, error: str, where: str, audit: tuple[AuditRow, ...]
     ) -> tuple[Quarantined, bool]:
         """Put a session in quarantine, or keep it there; the first time the audit rows are appended in the same step.
@@ -557,4 +557,93 @@ class BudgetStore(Protocol):
 
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today. Raises StoreError."""
+        ...
+
+
+class Store(Protocol):
+    """The store: its parts, each by its port."""
+
+    @property
+    def sessions(self) -> SessionStore:
+        """Its part for sessions."""
+        ...
+
+    @property
+    def index(self) -> SessionIndex:
+        """Its part for index."""
+        ...
+
+    @property
+    def queue(self) -> QueueStore:
+        """Its part for queue."""
+        ...
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        """Its part for approvals."""
+        ...
+
+    @property
+    def wake(self) -> Wake:
+        """Its part for wake."""
+        ...
+
+    @property
+    def outbox(self) -> OutboxStore:
+        """Its part for outbox."""
+        ...
+
+    @property
+    def audit(self) -> AuditStore:
+        """Its part for audit."""
+        ...
+
+    @property
+    def policy(self) -> PolicyStore:
+        """Its part for policy."""
+        ...
+
+    @property
+    def access(self) -> AccessStore:
+        """Its part for access."""
+        ...
+
+    @property
+    def delegation(self) -> DelegationStore:
+        """Its part for delegation."""
+        ...
+
+    @property
+    def observed(self) -> ObservedStore:
+        """Its part for observed."""
+        ...
+
+    @property
+    def rate_limits(self) -> RateLimitStore:
+        """Its part for rate limits."""
+        ...
+
+    @property
+    def alternatives(self) -> AlternativeStore:
+        """Its part for alternatives."""
+        ...
+
+    @property
+    def question_copies(self) -> QuestionCopyStore:
+        """Its part for question copies."""
+        ...
+
+    @property
+    def counts(self) -> CountStore:
+        """Its part for counts."""
+        ...
+
+    @property
+    def quarantine(self) -> QuarantineStore:
+        """Its part for quarantine."""
+        ...
+
+    @property
+    def budgets(self) -> BudgetStore:
+        """Its part for budgets."""
         ...

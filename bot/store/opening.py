@@ -12,10 +12,10 @@ from bot.core.clock import Clock, SystemClock
 from bot.core.errors import StoreRefusedError
 from bot.core.faults import place
 from bot.core.ids import Ids
-from bot.store.keys import PROCESS
+from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
+from bot.store.schema import PROCESS
 from bot.store.scripts import Script, ScriptText, load_scripts
-from bot.store.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from bot.store.redis_store import RedisStore
@@ -51,7 +51,7 @@ async def open_store(
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
     scripts = loaded.result()
-    from bot.store.link import Link, make_pool
+    from bot.store.connection import Link, make_pool
     from bot.store.redis_store import RedisStore
 
     address = supervisor.url if supervisor else url

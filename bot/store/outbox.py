@@ -7,32 +7,35 @@ from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival
-from bot.sessions.deliveries import DEAD, Delivery, DeliveryState, NewDelivery
+from bot.sessions.deliveries import DEAD, Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.models import SessionState
-from bot.store import wire, wire_outgoing
-from bot.store.base import POLICY_ASKED, Part
-from bot.store.copies import copy_member
-from bot.store.keys import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
-from bot.store.link import Arg, Command, Reply
+from bot.store import codec
+from bot.store.approvals import copy_member
+from bot.store.codec import Bodies, dump, raw, text
+from bot.store.connection import Arg, Command, Reply
+from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.scripts import Script
-from bot.store.wire import Bodies, dump, raw, text
-from bot.store.writes import channel_of
+from bot.store.sessions import channel_of
+from bot.store.shared import POLICY_ASKED, Shared
 from channels.message import OutboundKind
 
 _PAGE: Final = 500
 
 
-class Outbox(Part):
+class RedisOutbox:
     """Implements the port `OutboxStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
 
     async def put(self, sid: str, new: NewDelivery) -> None:
         """Add a pending entry without holding the session, and mark that ready."""
         keys, bodies = session_keys(sid), Bodies()
         args: list[Arg] = [raw(new.key), channel_of(new.address)]
-        args.append(wire_outgoing.delivery_tail(new, bodies.put(dump(new.text))))
+        args.append(codec.delivery_tail(new, bodies.put(dump(new.text))))
         large = [keys.body(text(ref)) for ref in bodies.large]
-        hints = (self._ready_hint(sid), ("SADD", OPEN, raw(sid)))
-        reply = await self._link.script(
+        hints = (self._shared.ready_hint(sid), ("SADD", OPEN, raw(sid)))
+        reply = await self._shared.link.script(
             Script.PUT, [keys.state, keys.outbox, *large], [*args, *bodies.large.values()], *hints
         )
         if reply[0] == b"none":
@@ -41,13 +44,15 @@ class Outbox(Part):
     async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
         keys = session_keys(sid)
-        args = [raw(sender), op or self._ids.op(), self._options.send_lease_ms, *map(encode, channels)]
-        reply, policy = await self._link.script_asking(Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED)
-        self._saw_policy(policy)
+        args = [raw(sender), op or self._shared.ids.op(), self._shared.options.send_lease_ms, *map(encode, channels)]
+        reply, policy = await self._shared.link.script_asking(
+            Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED
+        )
+        self._shared.saw_policy(policy)
         taken = await self._read(sid, reply[1:])
         if any(one.state is DeliveryState.AMBIGUOUS for one in taken):
             # Found even if whoever looks into it now vanishes too.
-            await self._link.commands(("SADD", LETTERS, raw(sid)))
+            await self._shared.link.commands(("SADD", LETTERS, raw(sid)))
         return taken
 
     async def settle(  # noqa: PLR0913 - as the port
@@ -68,7 +73,13 @@ class Outbox(Part):
         """
         keys = session_keys(delivery.sid)
         args: list[Arg] = [raw(delivery.key), raw(sender), delivery.attempt, state.value]
-        args += [self._options.keep_ms, self._options.keep_dead_ms, arrival.value if arrival else "", wait, int(failed)]
+        args += [
+            self._shared.options.keep_ms,
+            self._shared.options.keep_dead_ms,
+            arrival.value if arrival else "",
+            wait,
+            int(failed),
+        ]
         args.append(encode(receipt) if receipt else "")
         hints = list[Command]()
         if state is not DeliveryState.PENDING:
@@ -82,15 +93,17 @@ class Outbox(Part):
             hints.append(("SADD", COPIES, copy_member(QuestionCopy(delivery.sid, delivery.asked, delivery.key))))
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._link.script(Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints)
+            return await self._shared.link.script(
+                Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints
+            )
 
-        _, held, n, digest = await self._chaining(delivery.sid, audit, run)
-        self._saw_head(delivery.sid, (int(n), text(digest)))
+        _, held, n, digest = await self._shared.chaining(delivery.sid, audit, run)
+        self._shared.saw_head(delivery.sid, (int(n), text(digest)))
         return bool(held)
 
     async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
         """Return all entries kept for the session, any state, oldest first."""
-        (flat,) = await self._link.commands(("HGETALL", session_keys(sid).outbox))
+        (flat,) = await self._shared.link.commands(("HGETALL", session_keys(sid).outbox))
         return await self._read(sid, flat)
 
     async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
@@ -98,7 +111,7 @@ class Outbox(Part):
         found = list[tuple[SessionState, Delivery]]()
         cursor = b"0"
         while True:
-            ((cursor, members),) = await self._link.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
+            ((cursor, members),) = await self._shared.link.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
             for member in members:
                 # A record that this program cannot read must not hide the letters of other sessions.
                 with suppress(SchemaError):
@@ -113,16 +126,16 @@ class Outbox(Part):
             return found
         # Taken out before looking again: what becomes a dead letter after this look puts the session in again.
         if found := await self._unsaid(sid, ("SREM", LETTERS, raw(sid))):
-            await self._link.commands(("SADD", LETTERS, raw(sid)))
+            await self._shared.link.commands(("SADD", LETTERS, raw(sid)))
         return found
 
     async def _unsaid(self, sid: str, *before: Command) -> list[tuple[SessionState, Delivery]]:
         """Return what was not said of a session, as it is after these commands."""
         keys = session_keys(sid)
-        *_, record, flat = await self._link.commands(*before, ("HGETALL", keys.state), ("HGETALL", keys.outbox))
+        *_, record, flat = await self._shared.link.commands(*before, ("HGETALL", keys.state), ("HGETALL", keys.outbox))
         if not record:
             return []
-        state = wire.reading(lambda: wire.state(sid, record))
+        state = codec.reading(lambda: codec.state(sid, record))
         read = await self._read(sid, flat)
         # An edit in doubt is made again.
         dead = [one for one in read if one.state in DEAD and one.generation == state.generation and not one.replaces]
@@ -130,32 +143,73 @@ class Outbox(Part):
 
     async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
         """Have a dead letter tried again, or let it go."""
-        keys, options = session_keys(delivery.sid), self._options
-        scripted = [keys.state, keys.outbox, keys.audit, keys.op(self._ids.op())]
+        keys, options = session_keys(delivery.sid), self._shared.options
+        scripted = [keys.state, keys.outbox, keys.audit, keys.op(self._shared.ids.op())]
         args: list[Arg] = [raw(delivery.key), int(again), options.keep_ms, options.keep_dead_ms]
         hints = list[Command]()
         if again:
             # Whoever has it tried again believes that somebody is there.
             hints = [
-                self._ready_hint(delivery.sid),
+                self._shared.ready_hint(delivery.sid),
                 ("SADD", OPEN, raw(delivery.sid)),
                 ("UNLINK", pace_keys(delivery.address).gone),
             ]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._link.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
+            return await self._shared.link.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
 
-        reply = await self._chaining(delivery.sid, audit, run)
+        reply = await self._shared.chaining(delivery.sid, audit, run)
         if reply[0] == b"none":
             raise NotFoundError
-        self._saw_head(delivery.sid, (int(reply[1]), text(reply[2])))
+        self._shared.saw_head(delivery.sid, (int(reply[1]), text(reply[2])))
 
     async def _read(self, sid: str, flat: list[bytes]) -> tuple[Delivery, ...]:
-        records = wire.pairs(flat)
-        fetched = await self._fetch(
-            session_keys(sid), [wire_outgoing.delivery_body(record) for record in records.values()]
+        records = codec.pairs(flat)
+        fetched = await self._shared.fetch(
+            session_keys(sid), [codec.delivery_body(record) for record in records.values()]
         )
-        read = wire.reading(
-            lambda: [wire_outgoing.delivery(sid, name, record, fetched) for name, record in records.items()]
-        )
+        read = codec.reading(lambda: [codec.delivery(sid, name, record, fetched) for name, record in records.items()])
         return tuple(delivery for _, delivery in sorted(read, key=lambda numbered: numbered[0]))
+
+
+_GRACE_MS: Final = 10_000
+"""How long after its time a turn is kept for a text that waits: the sweep finds it before."""
+
+
+class RedisRateLimits:
+    """Implements the port `PaceStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
+        """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
+        keys = pace_keys(turn.address)
+        args: list[Arg] = [
+            self._shared.ids.op(),
+            _field(turn),
+            raw(turn.address),
+            self._shared.options.send_lease_ms,
+            _GRACE_MS,
+        ]
+        args.append(len(rates))
+        for rate in rates:
+            args += [rate.name, rate.every, rate.burst]
+        reply = await self._shared.link.script(Script.PACE, [keys.channel, keys.place, keys.gone], args)
+        if reply[0] == b"gone":
+            return None
+        return int(reply[1]) if reply[0] == b"wait" else 0
+
+    async def pause(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
+        """Note that nothing can be said for `wait` milliseconds."""
+        keys = pace_keys(turn.address)
+        args: list[Arg] = [_field(turn), what.value, raw(turn.address), wait]
+        await self._shared.link.script(Script.PAUSE_DELIVERY, [keys.channel, keys.place, keys.gone], args)
+
+    async def heard(self, address: str) -> None:
+        """Note that something came in from an address: what is dead in its place is not any more."""
+        await self._shared.link.commands(("UNLINK", pace_keys(address).gone))
+
+
+def _field(turn: SendSlot) -> str:
+    return turn_field(turn.sid, turn.key) if turn.key else ""

@@ -6,53 +6,30 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
-from bot.store.access import Access
-from bot.store.budgets import Budget
-from bot.store.chains import AuditChains
-from bot.store.copies import Copies
-from bot.store.counts import Counts
-from bot.store.fitness import complaints, proof
-from bot.store.kin import Kin
-from bot.store.link import Link
-from bot.store.listing import Listing
-from bot.store.observed import Observing
-from bot.store.offers import Offers
+from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
+from bot.store.audit import RedisAudit
+from bot.store.connection import Link
+from bot.store.coordination import RedisBudgets, RedisCounts, RedisQuarantine, RedisRights, RedisWake
+from bot.store.delegation import RedisDelegation
+from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
-from bot.store.outbox import Outbox
-from bot.store.pacing import Pacing
-from bot.store.policy import PolicyInForce
-from bot.store.quarantine import Quarantining
-from bot.store.queueing import Queueing
-from bot.store.rights import Rights
-from bot.store.sessions import Sessions
-from bot.store.supervisor import Supervisor
-from bot.store.wake import WakeHints
+from bot.store.outbox import RedisOutbox, RedisRateLimits
+from bot.store.policy import RedisAccess, RedisPolicy
+from bot.store.session_index import Filing, RedisSessionIndex
+from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
+from bot.store.shared import Shared
 from channels.base import VaultError
 
 if TYPE_CHECKING:
     from bot.store.vault import Vault
+from typing import Final
+
+from bot.store.schema import right_key
+from bot.store.scripts import Script
 
 
-class RedisStore(
-    Sessions,
-    Listing,
-    WakeHints,
-    Outbox,
-    AuditChains,
-    Kin,
-    PolicyInForce,
-    Access,
-    Pacing,
-    Rights,
-    Copies,
-    Counts,
-    Budget,
-    Offers,
-    Observing,
-    Queueing,
-    Quarantining,
-):
-    """Implements all ports of `bot.sessions`. Made by `open_store`."""
+class RedisStore:
+    """Implements `Store` of `bot.sessions.ports`, each of its parts on one connection. Made by `open_store`."""
 
     def __init__(
         self,
@@ -65,8 +42,33 @@ class RedisStore(
         server: Supervisor | None = None,
     ) -> None:
         """Take a link; `server` is the embedded server to leave on closing."""
-        super().__init__(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+        shared = Shared(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+        filing = Filing(shared)
+        self._shared = shared
         self._server = server
+        self.sessions = RedisSessions(shared, filing)
+        self.index = RedisSessionIndex(shared, filing)
+        self.queue = RedisQueue(shared)
+        self.approvals = RedisApprovals(shared)
+        self.wake = RedisWake(shared, filing)
+        self.outbox = RedisOutbox(shared)
+        self.audit = RedisAudit(shared)
+        self.policy = RedisPolicy(shared)
+        self.access = RedisAccess(shared)
+        self.delegation = RedisDelegation(shared, filing)
+        self.observed = RedisObserved(shared)
+        self.rate_limits = RedisRateLimits(shared)
+        self.rights = RedisRights(shared)
+        self.alternatives = RedisAlternatives(shared)
+        self.question_copies = RedisQuestionCopies(shared)
+        self.counts = RedisCounts(shared)
+        self.quarantine = RedisQuarantine(shared)
+        self.budgets = RedisBudgets(shared)
+
+    @property
+    def process(self) -> str:
+        """This process's name at the store."""
+        return self._shared.process
 
     @property
     def server(self) -> Supervisor | None:
@@ -77,7 +79,7 @@ class RedisStore(
         """Return what adapters keep, under these keys, the newest first; only who has adapters loads the library."""
         from bot.store.vault import Vault
 
-        return Vault(self._link, self._ids, keys)
+        return Vault(self._shared.link, self._shared.ids, keys)
 
     async def renew_vault(self, keys: Sequence[bytes]) -> None:
         """Write what adapters keep anew under the first of these keys.
@@ -92,19 +94,77 @@ class RedisStore(
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, and what keeps it from writing now, see `fitness`; doctor shows them."""
-        return [*await complaints(self._link), *await proof(self._link)]
+        return [*await complaints(self._shared.link), *await proof(self._shared.link)]
 
     async def check(self) -> None:
         """Refuse a server that is unfit.
 
         Raises StoreRefusedError: the first of its complaints. StoreGoneError: it does not answer.
         """
-        found = await complaints(self._link)
+        found = await complaints(self._shared.link)
         if found:
             raise found[0]
 
     async def close(self) -> None:
         """Close the connections and leave the embedded server; the last to leave stops it."""
-        await self._link.close()
+        await self._shared.link.close()
         if self._server is not None:
             await self._server.detach()
+
+
+_OLDEST_REDIS: Final = (7, 4)
+
+
+_OLDEST_VALKEY: Final = (9, 0)
+
+
+async def complaints(link: Link) -> list[StoreRefusedError]:
+    """Return what makes a server unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
+
+    A server that does not let us ask (`CONFIG` forbidden, as hosted ones do) is given the benefit of the doubt.
+    Raises StoreGoneError: it does not answer.
+    """
+    (info,) = await link.commands(("INFO",))
+    facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
+    found: list[StoreRefusedError] = []
+    valkey = facts.get("valkey_version", "")
+    version = _numbers(valkey or facts.get("redis_version", "0"))
+    if version < (_OLDEST_VALKEY if valkey else _OLDEST_REDIS):
+        found.append(
+            StoreRefusedError(
+                f"the store runs version {valkey or facts.get('redis_version', 'unknown')}, which is too old",
+                next_step="use Redis 7.4 or Valkey 9, or newer",
+            )
+        )
+    if facts.get("maxmemory_policy", "noeviction") != "noeviction":
+        found.append(
+            StoreRefusedError(
+                f"the store evicts records (`maxmemory-policy` is `{facts['maxmemory_policy']}`)",
+                next_step="set `maxmemory-policy noeviction`",
+            )
+        )
+    if facts.get("aof_enabled", "1") != "1":
+        found.append(
+            StoreRefusedError(
+                "the store does not keep what it acknowledges (`appendonly` is off)",
+                next_step="set `appendonly yes` and choose `appendfsync`",
+            )
+        )
+    return found
+
+
+async def proof(link: Link) -> list[StoreRefusedError]:
+    """Return what keeps a server from running a script that writes, nothing if it does. It leaves nothing there.
+
+    Raises StoreGoneError: it does not answer.
+    """
+    try:
+        await link.script(Script.HOLD, [right_key("proof")], [link.name, 1000])
+        await link.script(Script.HOLD, [right_key("proof")], [link.name, 0])
+    except StoreRefusedError as refusal:
+        return [refusal]
+    return []
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])

@@ -15,7 +15,7 @@ from importlib.resources import files
 from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import OURS, RISEN, RISEN_KEY
 from bot.sessions.models import MOVES, SCHEMA
-from bot.store.keys import encode
+from bot.store.schema import encode
 from channels.message import OutboundKind
 from policy.labels import Level
 
@@ -37,9 +37,9 @@ class Script(StrEnum):
     SETTLE = "settle"
     DECIDE_DEAD = "decide_dead"
     PACE = "pace"
-    HUSH = "hush"
+    PAUSE_DELIVERY = "pause_delivery"
     PROBE = "probe"
-    VANISH = "vanish"
+    RECLAIM_PROCESS = "reclaim_process"
     NAME = "name"
     QUEUE_MODE = "queue_mode"
     WITHDRAW = "withdraw"

@@ -14,9 +14,9 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.models import SCHEMA
-from bot.store import wire
-from bot.store.keys import VAULT, decode, encode, vault_op
-from bot.store.link import Link
+from bot.store import codec
+from bot.store.connection import Link
+from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts import Script
 from channels.base import VaultError
 
@@ -113,7 +113,7 @@ class Vault:
 
 def _token(stored: bytes) -> bytes:
     version, _, token = stored.partition(b" ")
-    wire.reading(lambda: wire.check_version(version))
+    codec.reading(lambda: codec.check_version(version))
     return token
 
 

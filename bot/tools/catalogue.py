@@ -4,6 +4,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
+from bot.sessions.ports import Store
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
@@ -14,7 +15,7 @@ from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.sending import SessionsSend
-from bot.tools.sessions import Sessions, SessionsList, SessionStatus
+from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.spawning import SessionsSpawn
 from bot.tools.summarize import Recap, Summarize
 from bot.tools.web_fetch import WebFetch
@@ -44,7 +45,7 @@ ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool i
 
 
 def built_in(
-    files: FileRoot, sessions: Sessions, simulations: RateLimiter, web: WebFetch, recap: Recap
+    files: FileRoot, sessions: Store, simulations: RateLimiter, web: WebFetch, recap: Recap
 ) -> tuple[Tool, ...]:
     """Return the tools.
 
@@ -56,13 +57,13 @@ def built_in(
         WriteFile(files),
         CurrentTime(),
         Message(),
-        SessionsList(sessions),
-        SessionsHistory(sessions),
+        SessionsList(sessions.index),
+        SessionsHistory(sessions.sessions),
         SessionStatus(sessions),
-        Summarize(sessions, recap),
+        Summarize(sessions.sessions, recap),
         SimulateToolCall(simulations),
         SessionsSpawn(),
         web,
-        SessionsSend(sessions),
+        SessionsSend(sessions.sessions),
         Admit(),
     )

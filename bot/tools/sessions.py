@@ -5,7 +5,7 @@ shapes. What may be known of at all, `bot/sessions/visibility.py` says.
 """
 
 import json
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -13,7 +13,7 @@ from bot.access import labelling
 from bot.core.errors import CursorError
 from bot.delegation import receipts
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
-from bot.sessions.ports import DelegationStore, OutboxStore, SessionStore
+from bot.sessions.ports import SessionIndex, SessionStore, Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
 from channels.message import Address
@@ -29,10 +29,6 @@ NONE: Final = "there is no such session"
 ALONE: Final = "a receipt is one of this session's own, so it is asked about without `session_id`"
 
 LONGEST_CURSOR: Final = 1024
-
-
-class Sessions(SessionStore, OutboxStore, DelegationStore, Protocol):
-    """What these tools ask of the store."""
 
 
 class ListArguments(Arguments):
@@ -122,8 +118,8 @@ class SessionsList:
     repeatable = True
     arguments = ListArguments
 
-    def __init__(self, sessions: SessionStore) -> None:
-        self._sessions = sessions
+    def __init__(self, index: SessionIndex) -> None:
+        self._index = index
 
     def declare(self, arguments: ListArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: nothing above it is told."""
@@ -140,7 +136,7 @@ class SessionsList:
             since=0 if arguments.active_within is None else scene.now - arguments.active_within * 1000,
         )
         try:
-            page = await self._sessions.listed(asked)
+            page = await self._index.listed(asked)
         except CursorError as error:
             return Result(str(error), scene.taint, failed=True)
         # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
@@ -172,7 +168,7 @@ class SessionStatus:
     repeatable = True
     arguments = StatusArguments
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Store) -> None:
         self._sessions = sessions
 
     def declare(self, arguments: StatusArguments, scene: ToolContext) -> CallFacts:
@@ -188,10 +184,12 @@ class SessionStatus:
         """
         if arguments.receipt is not None:
             return await self._receipt(arguments.receipt, scene)
-        state, known = await own_or_visible(self._sessions, arguments.session_id or "", scene)
+        state, known = await own_or_visible(self._sessions.sessions, arguments.session_id or "", scene)
         if state is None:
             return absent(scene, known)
-        waiting = [item for item in await self._sessions.waiting(state.sid) if item.label.flows_to(scene.taint)]
+        waiting = [
+            item for item in await self._sessions.sessions.waiting(state.sid) if item.label.flows_to(scene.taint)
+        ]
         children, below = await self._children(state, scene)
         told: dict[str, JsonValue] = {
             **describe(state, scene.ceiling),
@@ -204,7 +202,7 @@ class SessionStatus:
 
     async def _receipt(self, name: str, scene: ToolContext) -> Result:
         """Tell what became of something this session sent, as far as its target may be known of."""
-        own = await self._sessions.state(scene.sid)
+        own = await self._sessions.sessions.state(scene.sid)
         receipt = None if own is None else await receipts.look_up(self._sessions, own, name, scene.reader)
         if receipt is None:
             return Result(receipts.UNKNOWN, scene.taint, failed=True)
@@ -218,8 +216,10 @@ class SessionStatus:
 
         With them comes the label of what that tells, also by those that are missing.
         """
-        slots = [slot.sid for slot in await self._sessions.slots(state.principal) if slot.parent == state.sid]
-        states = [child for sid in slots if (child := await self._sessions.state(sid)) is not None]
+        slots = [
+            slot.sid for slot in await self._sessions.delegation.slots(state.principal) if slot.parent == state.sid
+        ]
+        states = [child for sid in slots if (child := await self._sessions.sessions.state(sid)) is not None]
         found = [child for child in states if sees(child, scene.principal, scene.taint)]
         live = sorted((child for child in found if not child.ended_at), key=lambda child: child.sid)
         choosing = (child for child in states if child in live or counts_still(child, scene.taint, scene.now))

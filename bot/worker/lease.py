@@ -14,10 +14,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final
 
 from bot.core.errors import LeaseLostError, StoreError
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports import SessionStore, Store
 from bot.turn import OpenTurn, StopRequestedError
 
-OpenStore = Callable[[], AbstractAsyncContextManager[SessionStore]]
+OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 
 RAN_OUT: Final = "the lease could not be renewed in time"
 
@@ -91,7 +91,7 @@ class LeaseKeeper:
         while not self._ended.is_set():
             try:
                 async with self._open_store() as store:
-                    await self._renew_all(store)
+                    await self._renew_all(store.sessions)
             except StoreError:
                 # The store is away: leases run out by themselves and the writes of their turns fail.
                 await self._pause(_LOOKS)

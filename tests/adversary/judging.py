@@ -132,11 +132,11 @@ async def _state(stage: Stage, seen: Seen) -> str:
     """Return what a run led to, without what only counts: two plans of one state go on alike."""
     names, lines = Names(), list[str]()
     for place, state in seen.states:
-        held = () if state.lineage else await stage.app.store.held(state.sid)
+        held = () if state.lineage else await stage.app.store.delegation.held(state.sid)
         kept = sorted(str(one.label) for one in held)
         last = None if state.last_turn is None else state.last_turn.reason
         lines.append(f"{place} {state.status} {state.visibility} {kept} {state.waiting_items} {last}")
-    slots = [str(slot.live) for slot in await stage.app.store.slots("owner")]
+    slots = [str(slot.live) for slot in await stage.app.store.delegation.slots("owner")]
     lines.append(f"slots {sorted(slots)} waited {sorted(seen.trace.waited)} drafts {sorted(seen.trace.drafts.items())}")
     lines.append(f"facts {sorted(seen.trace.facts)} holding {sorted(set(seen.trace.holding.values()))}")
     lines.append(f"files {stage.files()}")

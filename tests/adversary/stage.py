@@ -30,9 +30,9 @@ from bot.config.load import load_config
 from bot.core.clock import SystemClock
 from bot.core.errors import UnsettledError
 from bot.sessions.models import SessionState
-from bot.store.keys import READY
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.schema import READY
 from bot.tools import catalogue
 from bot.worker.lease import LeaseKeeper
 from channels.base import Audience, Channel
@@ -200,7 +200,7 @@ class Stage:
             await self._drain()
         sent = tuple(one for channel in self.channels for one in channel.sent[self._before(channel)[0] :])
         signals = tuple(one for channel in self.channels for one in channel.signals[self._before(channel)[1] :])
-        states = [(self._order(state), state) async for state in self.app.store.sessions()]
+        states = [(self._order(state), state) async for state in self.app.store.sessions.states()]
         states.sort(key=lambda one: (one[0], one[1].sid))
         return Seen(sent, signals, tuple(self.sink.effects), tuple(states), self.model.trace)
 
@@ -225,8 +225,8 @@ class Stage:
     async def _clear(self, secret: str) -> None:
         await command(self.app.store, "FLUSHALL")
         await self.app.reloader.current_now()
-        self.app.store._places.clear()
-        self.app.store._heads.clear()
+        self.app.store._shared.places.clear()
+        self.app.store._shared.heads.clear()
         self.app._simulations._used.clear()
         self.app.router._rate._used.clear()
         self.sink.effects.clear()
@@ -316,7 +316,7 @@ class Stage:
                 if running is not None and running.task is not None:
                     running.again = True
                     continue
-                state = await self.app.store.state(sid)
+                state = await self.app.store.sessions.state(sid)
                 found.append((self._rank(state), sid))
             for order, sid in sorted(found):
                 self._start(sid, Actor(order, sid), self._look(sid))

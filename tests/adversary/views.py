@@ -95,7 +95,7 @@ async def _reads(stage: Stage, address: Address) -> bool:
 
 async def _log(stage: Stage, state: SessionState) -> list[Event]:
     """Return the events of a session's generation: older ones are shown to the operator alone."""
-    log = await stage.app.store.events(state.sid, limit=10_000)
+    log = await stage.app.store.sessions.events(state.sid, limit=10_000)
     return [event for event in log if event.generation == state.generation]
 
 

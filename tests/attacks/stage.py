@@ -26,7 +26,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import SessionState, Status, Write
-from bot.store.keys import session_keys
+from bot.store.schema import session_keys
 from bot.tools import catalogue
 from channels.console import Console
 from channels.message import Address, Attachment, Inbound, Outbound
@@ -259,24 +259,24 @@ class Stage:
                 await asyncio.sleep(0.005)
 
     async def _quiet(self, sid: str) -> bool:
-        state = await self.app.store.state(sid)
+        state = await self.app.store.sessions.state(sid)
         if state is None or self._serving is None:
             return True
         if await self.app.spawner.working(state.principal, sid):
             return False
         serves = self.app.outbox.serves
-        if any(one.state in _UNSAID and serves(one.address) for one in await self.app.store.deliveries(sid)):
+        if any(one.state in _UNSAID and serves(one.address) for one in await self.app.store.outbox.deliveries(sid)):
             return False
         if state.status is Status.AWAITING_INPUT:
-            return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals(sid))
+            return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals.of(sid))
         return state.status is Status.IDLE and not state.waiting_items
 
     async def state(self) -> SessionState | None:
-        return await self.app.store.state(self.sid)
+        return await self.app.store.sessions.state(self.sid)
 
     async def events(self) -> tuple[Event, ...]:
         """Return the whole log."""
-        return await self.app.store.events(self.sid, limit=100_000)
+        return await self.app.store.sessions.events(self.sid, limit=100_000)
 
     async def generation(self) -> tuple[Event, ...]:
         """Return the log of the generation that runs."""
@@ -284,10 +284,10 @@ class Stage:
         return tuple(event for event in await self.events() if state and event.generation == state.generation)
 
     async def deliveries(self) -> tuple[Delivery, ...]:
-        return await self.app.store.deliveries(self.sid)
+        return await self.app.store.outbox.deliveries(self.sid)
 
     async def approvals(self) -> tuple[Approval, ...]:
-        found = await self.app.store.approvals(self.sid)
+        found = await self.app.store.approvals.of(self.sid)
         asked = [str(event.body["approval"]) for event in await self.events() if "approval" in event.body]
         return tuple(sorted(found, key=lambda approval: asked.index(approval.id)))
 
@@ -303,7 +303,7 @@ class Stage:
         return {
             "taint": None if state is None else str(state.taint),
             "generation": None if state is None else state.generation,
-            "others": sorted([str(other) async for other in self.app.store.sessions() if other.sid != self.sid]),
+            "others": sorted([str(other) async for other in self.app.store.sessions.states() if other.sid != self.sid]),
             "approvals": [str(approval) for approval in await self.approvals()],
             "said to others": [str(one) for one in await self.deliveries() if one.address != str(HOME)],
             "files": await asyncio.to_thread(self.on_disk),
@@ -401,26 +401,26 @@ class Stage:
         """Wait until a background session asks, and return the id of its question."""
         async with asyncio.timeout(_PATIENCE):
             while True:
-                for state, approval in await self.app.store.questions():
+                for state, approval in await self.app.store.approvals.waiting():
                     if state.lineage is not None:
                         return approval.id
                 await asyncio.sleep(0.005)
 
     async def _held(self, chat: str) -> str:
         """Return the newest reference of a chat's session, of whatever generation."""
-        events = await self.app.store.events(self.app.session_id(Address("console", chat)), limit=100_000)
+        events = await self.app.store.sessions.events(self.app.session_id(Address("console", chat)), limit=100_000)
         return [str(event.body["ref"]) for event in events if event.type is EventType.ITEM_HELD][-1]
 
     async def _commit(self, pending: Pending) -> None:
         """Commit a turn whose answer is for a chat, as a worker does that dies before it sends."""
         store, ids = self.app.store, self.app.ids
         await self._say(Step(), "hello")
-        claim = await store.claim(self.sid, ids.owner())
+        claim = await store.sessions.claim(self.sid, ids.owner())
         assert claim is not None
         answer = NewEvent(EventType.AGENT_MESSAGE, "agent", parse(pending.label), {"text": pending.text}, admitted=True)
         delivery = NewDelivery("k", str(Address("console", pending.to)), pending.text, parse(pending.label))
         facts: dict[str, JsonValue] = {"hook": "PRE_OUTPUT", "verdict": "ALLOW", "destination": delivery.address}
-        await store.commit(
+        await store.sessions.commit(
             claim,
             Write(
                 ids.op(),

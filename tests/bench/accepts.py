@@ -24,8 +24,8 @@ from telegram.request import HTTPXRequest
 
 from bot.app.app import App, open_app
 from bot.sessions.inbox import NewItem
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
-from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.replay import replayed
@@ -84,7 +84,7 @@ async def _script(url: str) -> AsyncGenerator[Ask]:
 
     async def accept(sid: str) -> None:
         body = {"text": _HELLO, "account": "telegram:1001"}
-        await store.accept(NewItem(sid, "telegram/1", "crowd", PUBLIC, body, "telegram::1001:", "crowd"))
+        await store.sessions.accept(NewItem(sid, "telegram/1", "crowd", PUBLIC, body, "telegram::1001:", "crowd"))
 
     bare = await replayed(store, client, accept)
 
@@ -110,10 +110,10 @@ async def _listening(
     config = crowd_config(folder, channels, accounts, store={"url": store}, limits=limits)
     async with open_app(config, [], environment, listening=True) as app:
         await app.reloader.start(_silent)
-        before = await app.store.head("audit")
+        before = await app.store.audit.head("audit")
         async with during(app.listen()):
             yield app
-        if not await app.store.ready(wait=1) or await app.store.head("audit") != before:
+        if not await app.store.wake.ready(wait=1) or await app.store.audit.head("audit") != before:
             raise RuntimeError("what came in was not kept")
 
 

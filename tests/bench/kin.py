@@ -122,14 +122,14 @@ class _Sessions:
         )
 
     async def _seq(self, sid: str) -> int:
-        state = await self.app.store.state(sid)
+        state = await self.app.store.sessions.state(sid)
         return 0 if state is None else state.seq
 
     async def _started(self, sid: str, after: int = 0) -> float:
         """Return the moment at which a session's log says that a turn started."""
         async with asyncio.timeout(_PATIENCE):
             while True:
-                events = await self.app.store.events(sid, after=after)
+                events = await self.app.store.sessions.events(sid, after=after)
                 if any(event.type is EventType.TURN_STARTED for event in events):
                     return time.perf_counter()
 
@@ -137,7 +137,7 @@ class _Sessions:
         """Wait until nothing waits or runs in a session, or is still to be said."""
         async with asyncio.timeout(_PATIENCE):
             while True:
-                state = await self.app.store.state(sid)
+                state = await self.app.store.sessions.state(sid)
                 if state and state.turn is None and not state.waiting_items and not state.undelivered:
                     return
                 await asyncio.sleep(0.002)

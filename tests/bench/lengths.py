@@ -50,18 +50,18 @@ async def _talk(lockgate: Bench, size: int) -> Callable[[], Awaitable[float]]:
 
 async def fill(store: RedisStore, sid: str, size: int) -> None:
     """Write turns into a session's log until it has `size` events."""
-    state = await store.state(sid)
+    state = await store.sessions.state(sid)
     number = 0
     while state is not None and state.seq < size:
-        claim = await store.claim(sid, _IDS.owner(), idle=True)
+        claim = await store.sessions.claim(sid, _IDS.owner(), idle=True)
         if claim is None:
             raise RuntimeError("an idle session could not be claimed")
         written = list[NewEvent]()
         while len(written) < min(_CHUNK, size - state.seq):
             written += _turn(f"t{number}")
             number += 1
-        await store.record(claim, Write(_IDS.op(), claim.state.seq, events=tuple(written), release=True))
-        state = await store.state(sid)
+        await store.sessions.record(claim, Write(_IDS.op(), claim.state.seq, events=tuple(written), release=True))
+        state = await store.sessions.state(sid)
 
 
 def _turn(turn: str) -> tuple[NewEvent, ...]:

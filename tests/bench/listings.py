@@ -17,10 +17,10 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from bot.sessions.models import SessionQuery
-from bot.store.keys import labels_key, list_key, session_keys
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import labels_key, list_key, session_keys
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_most
 
@@ -84,7 +84,7 @@ def _page(store: RedisStore, size: int) -> Timed:
 
     async def timed() -> float:
         begin = time.perf_counter()
-        page = await store.listed(asked)
+        page = await store.index.listed(asked)
         taken = time.perf_counter() - begin
         if len(page.sessions) != asked.limit or not page.cursor:
             raise RuntimeError("this is not the page that was asked for")

@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 
 from redis import Redis
 
-from bot.store.keys import RECENT, labels_key, list_key, session_keys
-from bot.store.supervisor import Supervisor
+from bot.store.embedded_server import Supervisor
+from bot.store.schema import RECENT, labels_key, list_key, session_keys
 from tests.bench.measure import Row, at_most, ratio_at_most
 from tests.bench.rig import Bench, bench
 

@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol, cast
 
 from redis import Redis
 
-from bot.store import wire
-from bot.store.keys import SessionKeys, session_keys
+from bot.store import codec
+from bot.store.schema import SessionKeys, session_keys
 from channels.message import Address
 from tests.bench.measure import Row, at_most
 from tests.bench.rig import Bench, bench
@@ -48,9 +48,13 @@ async def _one(lockgate: Bench, thread: str) -> tuple[int, int, int]:
     await lockgate.ask("When is the meeting?", thread)
     sid = lockgate.app.session_id(Address("console", "owner", thread=thread))
     keys = session_keys(sid)
-    events, records, deliveries = await store.events(sid), await store.records(sid), await store.deliveries(sid)
-    bodies = sum(len(wire.dump(entry.body)) for entry in (*events, *records))
-    delivered = sum(len(wire.dump(delivery.text)) for delivery in deliveries)
+    events, records, deliveries = (
+        await store.sessions.events(sid),
+        await store.audit.records(sid),
+        await store.outbox.deliveries(sid),
+    )
+    bodies = sum(len(codec.dump(entry.body)) for entry in (*events, *records))
+    delivered = sum(len(codec.dump(delivery.text)) for delivery in deliveries)
     if store.server is None:
         raise RuntimeError("the benchmark's store is not its own")
     # The library leaves its signatures untyped.

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from bot.store.keys import session_keys
-from bot.store.link import Arg, Command, Link, Reply
+from bot.store.connection import Arg, Command, Link, Reply
 from bot.store.redis_store import RedisStore
+from bot.store.schema import session_keys
 from bot.store.scripts import Script, load_scripts
 
 Work = Callable[[str], Coroutine[Any, Any, None]]
@@ -38,11 +38,11 @@ class _Recorder:
 
 async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitable[object]]) -> Work:  # noqa: ANN401 - redis-py leaves its signatures untyped
     """Return work by bare scripts, with the arguments of the same work that the store does once before."""
-    sid, inside = "recorded", cast("Any", store)
-    recorder = _Recorder(inside._link)
-    inside._link = recorder
+    sid, inside = "recorded", cast("Any", store)._shared
+    recorder = _Recorder(inside.link)
+    inside.link = recorder
     await work(sid)
-    inside._link = recorder.link
+    inside.link = recorder.link
     scripts = load_scripts()
     for script in {call[0] for call in recorder.calls}:
         await client.script_load(scripts[script].text)

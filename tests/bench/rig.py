@@ -116,7 +116,7 @@ class Bench:
             taken = self.mouth.moment - begin
             sid = self.app.session_id(address)
             # The receipt is written after the answer was handed over, and nobody is told of it.
-            while any(entry.state in _UNSETTLED for entry in await self.app.store.deliveries(sid)):  # noqa: ASYNC110
+            while any(entry.state in _UNSETTLED for entry in await self.app.store.outbox.deliveries(sid)):  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         return taken
 

@@ -21,9 +21,9 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, YieldReason
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.replay import Work, replayed
@@ -90,15 +90,15 @@ async def _batch(turn: Work, names: Iterator[str]) -> float:
 
 async def _turn(store: RedisStore, sid: str) -> None:
     """Run one turn as the worker does, the model and the gate left out."""
-    await store.accept(
+    await store.sessions.accept(
         NewItem(sid, "m1", "owner", PUBLIC, {"text": "hello", "account": "console:owner"}, _HOME, "owner")
     )
-    claim = await store.claim(sid, _IDS.owner())
+    claim = await store.sessions.claim(sid, _IDS.owner())
     if claim is None:
         raise RuntimeError("a session with work could not be claimed")
-    written = await store.record(claim, _opening(claim), sender=_SENDER)
+    written = await store.sessions.record(claim, _opening(claim), sender=_SENDER)
     ending = _ending(claim, written.seq, written.now)
-    written = await store.commit(claim, ending, sender=_SENDER)
+    written = await store.sessions.commit(claim, ending, sender=_SENDER)
     (said,) = ending.deliver
     sent = Delivery(
         sid=sid,
@@ -114,7 +114,7 @@ async def _turn(store: RedisStore, sid: str) -> None:
         generation=1,
         approved=said.approved,
     )
-    if not await store.settle(sent, _SENDER, DeliveryState.SENT):
+    if not await store.outbox.settle(sent, _SENDER, DeliveryState.SENT):
         raise RuntimeError("a delivery was not this sender's")
 
 

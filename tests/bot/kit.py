@@ -356,13 +356,13 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
     """Open a turn by hand, as a worker does."""
     async with running(folder, config, serve=False) as owner:
         await owner.send("hello")
-        claim = await owner.app.store.claim(owner.sid, Ids().owner())
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
         assert claim is not None
         item = claim.items[0]
         record = Turn("t1", item.position, item.dedupe, item.sender, claim.now)
         here = standing(sid=owner.sid, now=claim.now)
         folds = Folds().plus(claim.events)
-        turn = OpenTurn(owner.app.store, Ids(), claim, record, here, sender=owner.app.outbox, folds=folds)
+        turn = OpenTurn(owner.app.store.sessions, Ids(), claim, record, here, sender=owner.app.outbox, folds=folds)
         await turn.write(take=item.position, turn=record, status=Status.RUNNING)
         yield owner, turn
 

@@ -21,7 +21,7 @@ from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.models import Usage, YieldReason
-from bot.store.keys import SPENDING, SPENT
+from bot.store.schema import SPENDING, SPENT
 from bot.worker.finish import DENIED_HERE
 from channels.message import Address
 from policy.labels import PUBLIC
@@ -78,7 +78,7 @@ async def test_beyond_it_no_model_is_asked_and_neither_reset_nor_restart_helps(t
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
         assert MINE in await owner.say("hello")
         # Without tools a recap needs less.
-        await owner.app.store.settle_tokens("x", Spender("owner", "", PUBLIC), 20_000, complete=True)
+        await owner.app.store.budgets.settle_tokens("x", Spender("owner", "", PUBLIC), 20_000, complete=True)
         assert MINE in await owner.say("/summarize")
         assert "try again" not in owner.shown
     assert len(model.asked) == asked
@@ -104,13 +104,13 @@ async def test_background_sessions_and_recaps_count_on_whoever_set_them_going(tm
         await owner.say("/spawn look around")
 
         async def counted() -> bool:
-            return sum(one.tokens for one in await owner.app.store.spent_today()) >= 45
+            return sum(one.tokens for one in await owner.app.store.budgets.spent_today()) >= 45
 
         # The child asked once, and its parent again when it heard of it.
         await eventually(counted)
         await owner.settled()
         await owner.say("/summarize")
-        assert await owner.app.store.spent_today() == (Spent(Whose.PERSON, "owner", PUBLIC, 60, complete=True),)
+        assert await owner.app.store.budgets.spent_today() == (Spent(Whose.PERSON, "owner", PUBLIC, 60, complete=True),)
         assert len(model.asked) == 4
 
 
@@ -125,7 +125,7 @@ async def test_what_is_stopped_on_the_way_counts_and_leaves_nothing_set_aside(tm
         await eventually(asked)
         assert await command(owner.app.store, "HLEN", SPENDING) == 1
         await owner.say("/stop")
-        (spent,) = await owner.app.store.spent_today()
+        (spent,) = await owner.app.store.budgets.spent_today()
         assert not spent.complete
         assert spent.tokens > 4096
         assert await command(owner.app.store, "EXISTS", SPENDING) == 0
@@ -174,8 +174,8 @@ async def test_a_chat_and_its_people_are_counted_each_and_tell_of_nobody_else(tm
     async with talking(tmp_path, team("ann", "mel"), chats=OPEN, blocks=limits) as people:
         for who, where in (("ann", TEAM), ("mel", TEAM), ("mel", Address("room", "mel"))):
             await people.say(who, "hello there", where)
-        by_name = {one.name: 0 for one in await people.app.store.spent_today()}
-        for one in await people.app.store.spent_today():
+        by_name = {one.name: 0 for one in await people.app.store.budgets.spent_today()}
+        for one in await people.app.store.budgets.spent_today():
             by_name[one.name] += one.tokens
         chat = by_name["chat:room::team:"]
         assert set(by_name) == {"ann", "mel", "chat:room::team:"}
@@ -204,7 +204,7 @@ async def test_one_persons_budget_is_not_anothers(tmp_path: Path) -> None:
     limits = {"limits": {"person_daily_tokens": 100_000}}
     async with talking(tmp_path, team("ann", "mel"), chats=OPEN, blocks=limits) as people:
         store, spender = people.app.store, Spender("mel", "", PUBLIC)
-        await store.settle_tokens("elsewhere", spender, 100_000, complete=True)
+        await store.budgets.settle_tokens("elsewhere", spender, 100_000, complete=True)
         await people.say("mel", "hello")
         assert people.rooms.heard(TEAM) == [DENIED_HERE]
         assert people.rooms.alone("mel") == [MINE]
@@ -222,10 +222,10 @@ async def test_recordings_count_and_are_not_heard_beyond_it(tmp_path: Path) -> N
         async with sending(tmp_path, config) as ann:
             await ann.sends(("a.ogg", OGG))
             assert len(played.heard) == 1
-            (spent,) = await ann.app.store.spent_today()
+            (spent,) = await ann.app.store.budgets.spent_today()
             assert not spent.complete
             assert spent.tokens > 100
-            await ann.app.store.settle_tokens("x", Spender("ann", "", PUBLIC), 100_000, complete=True)
+            await ann.app.store.budgets.settle_tokens("x", Spender("ann", "", PUBLIC), 100_000, complete=True)
             told, ended = await ann.sends(("b.ogg", OGG))
             assert NOT_PAID in told
             assert ended == MINE
@@ -242,7 +242,9 @@ async def test_a_recording_that_has_to_wait_for_others_can_be_sent_again(tmp_pat
         config = configured(blocks, transcribers={"scribe": {"clearance": "PUBLIC~"}})
         async with sending(tmp_path, config) as ann:
             elsewhere, limits = Spender("mel", "", PUBLIC), Budgets(all=100_000)
-            assert await ann.app.store.reserve_tokens("x", elsewhere, 99_990, budgets=limits, life=60_000) is None
+            assert (
+                await ann.app.store.budgets.reserve_tokens("x", elsewhere, 99_990, budgets=limits, life=60_000) is None
+            )
             told, ended = await ann.sends(("a.ogg", OGG))
             assert NOT_WRITTEN in told
             assert ended == str(BusyError())
@@ -268,14 +270,16 @@ async def test_people_who_ask_at_once_wait_for_one_another_and_all_are_answered(
         for home in homes:
             await people.settled(home)
         assert people.rooms.said == ["hi"] * 3
-        assert sum(one.tokens for one in await people.app.store.spent_today()) == 45
+        assert sum(one.tokens for one in await people.app.store.budgets.spent_today()) == 45
 
 
 async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget(tmp_path: Path) -> None:
     blocks = {"limits": {"daily_tokens": 20_000}, "model": {"answer_seconds": 1}}
     async with talking(tmp_path, team("ann"), blocks=blocks) as people:
         store, home, elsewhere = people.app.store, Address("room", "ann"), Spender("mel", "", PUBLIC)
-        assert await store.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
+        assert (
+            await store.budgets.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
+        )
         begun = time.monotonic()
         await people.say("ann", "hello", home)
         # The time that a model has bounds the wait for it.
@@ -283,7 +287,7 @@ async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget
         assert people.rooms.said == [str(BusyError())]
         person = Person(people.app, io.StringIO(), home)
         assert await reason(person) is YieldReason.BUDGET_EXCEEDED
-        await store.settle_tokens("x", elsewhere, 10, complete=True)
+        await store.budgets.settle_tokens("x", elsewhere, 10, complete=True)
         await people.say("ann", "hello", home)
         assert people.rooms.said[1:] == ["You said: hello"]
 
@@ -291,11 +295,13 @@ async def test_what_is_not_free_in_time_is_told_as_busy_and_names_nobodys_budget
 async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path) -> None:
     async with running(tmp_path, limited(daily_tokens=20_000)) as owner:
         store, elsewhere = owner.app.store, Spender("mel", "", PUBLIC)
-        assert await store.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
+        assert (
+            await store.budgets.reserve_tokens("x", elsewhere, 19_000, budgets=Budgets(all=20_000), life=60_000) is None
+        )
         await owner.say("hello", wait=False)
 
         async def thinks() -> bool:
-            state = await store.state(owner.sid)
+            state = await store.sessions.state(owner.sid)
             return state is not None and state.turn is not None
 
         await eventually(thinks)
@@ -305,12 +311,12 @@ async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path
         assert time.monotonic() - begun < 3
         assert await reason(owner) is YieldReason.CANCELED
         assert await command(store, "HKEYS", SPENDING) == [b"x"]
-        assert await store.spent_today() == ()
+        assert await store.budgets.spent_today() == ()
 
 
 async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        budget = Budget(owner.app.store, Ids(), Budgets(person=10_000), life=60_000, patience=0)
+        budget = Budget(owner.app.store.budgets, Ids(), Budgets(person=10_000), life=60_000, patience=0)
         broken = Scripted(OSError("hunter2"), "hi")
         asker = ModelClient(ModelSettings(retries=1), budget)
         prompt: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("hello")])]
@@ -321,7 +327,7 @@ async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked
         # The first may have cost as much as was set aside, so that a second is not made.
         assert len(broken.asked) == 1
         assert caught.value.usage == Usage(1, complete=False, priced=False)
-        (spent,) = await owner.app.store.spent_today()
+        (spent,) = await owner.app.store.budgets.spent_today()
         assert 6000 < spent.tokens < 6100
         # A request that was refused unread costs nothing.
         with pytest.raises(ModelError, match="429"):
@@ -331,7 +337,7 @@ async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked
                 prompt,
                 nothing,
             )
-        assert [one.tokens for one in await owner.app.store.spent_today()] == [spent.tokens]
+        assert [one.tokens for one in await owner.app.store.budgets.spent_today()] == [spent.tokens]
 
 
 async def test_beyond_a_budget_no_fall_back_is_asked(tmp_path: Path) -> None:

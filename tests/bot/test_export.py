@@ -110,7 +110,7 @@ async def test_a_person_is_shown_a_signed_copy_and_its_decision_is_audited(tmp_p
         assert "[redacted: secret]" in shown
         assert "agent.thinking" not in shown
         assert all(isinstance(entry["seq"], int) and entry["label"] == "PUBLIC" for entry in entries)
-        rows = [row for row in await owner.app.store.records("audit") if "export" in row.body]
+        rows = [row for row in await owner.app.store.audit.records("audit") if "export" in row.body]
         assert [(row.actor, row.body["verdict"], row.body["export"]) for row in rows] == [("owner", "ALLOW", owner.sid)]
         assert "write it as `/export [SESSION]`" in await owner.say("/export a b")
 
@@ -150,7 +150,7 @@ async def test_a_rule_about_labels_judges_an_export_by_all_that_is_in_it(tmp_pat
     async with running(tmp_path, policy(rules=[stop])) as owner:
         await owner.say(bang("read_file", path="confidential/pipeline.md"))
         await owner.say("/export")
-        (row,) = [row.body for row in await owner.app.store.records("audit") if "export" in row.body]
+        (row,) = [row.body for row in await owner.app.store.audit.records("audit") if "export" in row.body]
         assert (row["verdict"], row["rules"], row["digest"]) == ("BLOCK", ["stop"], None)
 
 

@@ -18,8 +18,8 @@ from bot.config.load import load_config
 from bot.ingress.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType
-from bot.store.keys import POLICY
 from bot.store.redis_store import RedisStore
+from bot.store.schema import POLICY
 from bot.tools import catalogue
 from bot.turn import OpenTurn
 from bot.worker.lease import LeaseKeeper
@@ -68,7 +68,7 @@ class Process(Person):
         await eventually(spoken)
 
     async def head(self) -> str:
-        found = await self.app.store.read_policy()
+        found = await self.app.store.policy.read_policy()
         assert found is not None
         return found.digest
 
@@ -84,7 +84,7 @@ def write(folder: Path, name: str, config: str) -> Path:
 
 
 async def drop_head(store: RedisStore) -> None:
-    await store._link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - the key is lost by harm alone
+    await store._shared.link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - the key is lost by harm alone
 
 
 @asynccontextmanager
@@ -240,8 +240,8 @@ async def overtaken(folder: Path) -> AsyncGenerator[tuple[Person, OpenTurn]]:
     """Open a turn by hand in a process that was in force, and put another policy in force behind its back."""
     async with by_hand(folder) as (owner, turn), open_app(owner.app.config, [], {}) as other:
         await owner.app.reloader.start(unheard)
-        head = await other.store.put_policy("0" * 64, "another", ())
-        assert owner.app.store.policy_head != head
+        head = await other.store.policy.put_policy("0" * 64, "another", ())
+        assert owner.app.store.policy.policy_head != head
         assert not owner.app.reloader.behind
         yield owner, turn
 
@@ -258,9 +258,9 @@ async def test_what_a_turn_commits_meanwhile_is_said_by_another_process_or_not_a
         await owner.app.outbox.deliver(claimed)
         assert owner.app.reloader.behind
         assert not owner.shown
-        assert [kept.state for kept in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.PENDING]
+        assert [kept.state for kept in await owner.app.store.outbox.deliveries(owner.sid)] == [DeliveryState.PENDING]
         await owner.app.outbox.collect(owner.sid)
-        assert [kept.state for kept in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.PENDING]
+        assert [kept.state for kept in await owner.app.store.outbox.deliveries(owner.sid)] == [DeliveryState.PENDING]
         # Its own policy is in force again: it is said, once.
         await owner.app.reloader.start(unheard)
         await owner.app.outbox.collect(owner.sid)
@@ -273,7 +273,7 @@ async def test_what_may_have_been_said_is_not_said_again_by_another_process(tmp_
         (claimed,) = await turn.write(deliver=(answer,))
         await owner.app.outbox.deliver((replace(claimed, state=DeliveryState.AMBIGUOUS),))
         assert not owner.shown
-        assert [kept.state for kept in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.AMBIGUOUS]
+        assert [kept.state for kept in await owner.app.store.outbox.deliveries(owner.sid)] == [DeliveryState.AMBIGUOUS]
 
 
 async def test_a_command_is_answered_by_the_policy_in_force_or_not_at_all(tmp_path: Path) -> None:
@@ -292,12 +292,12 @@ async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None
         worker = owner.app._worker(keeper, await owner.app.mind.thinking())  # pyright: ignore[reportPrivateUsage]
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
-            await other.store.put_policy("0" * 64, "another", ())
+            await other.store.policy.put_policy("0" * 64, "another", ())
         async with anyio.create_task_group() as tasks:
             await worker._look(tasks, owner.sid)  # pyright: ignore[reportPrivateUsage]
         assert owner.app.reloader.behind
         assert not model.asked
-        claim = await owner.app.store.claim(owner.sid, "somebody")
+        claim = await owner.app.store.sessions.claim(owner.sid, "somebody")
         assert claim is not None
         assert len(claim.items) == 1
         assert claim.state.turn is None
@@ -310,7 +310,7 @@ async def test_a_lost_head_is_put_there_again_by_who_had_it_and_by_nobody_else(t
             await drop_head(new.app.store)
 
             async def there() -> bool:
-                head = await new.app.store.read_policy()
+                head = await new.app.store.policy.read_policy()
                 return head is not None and head.digest == new.digest
 
             await eventually(there)
@@ -320,7 +320,7 @@ async def test_a_lost_head_is_put_there_again_by_who_had_it_and_by_nobody_else(t
         await drop_head(old.app.store)
         await asyncio.sleep(2.5)
         assert old.behind
-        assert await old.app.store.read_policy() is None
+        assert await old.app.store.policy.read_policy() is None
         assert await old.say("hello", wait=False) == f"  {NOT_SERVING}\n"
         assert "no process has put a policy in force" in await old.say("/policy", wait=False)
         assert "is in force" in await old.say("/policy reload", wait=False)

@@ -55,7 +55,7 @@ async def test_a_reload_decides_from_then_on_and_is_audited(tmp_path: Path) -> N
         await owner.say("!current_time {}")
         assert await verdicts(owner) == ["BLOCK"]
         assert "- no-time at PRE_TOOL_CALL says BLOCK" in await owner.say("/policy show")
-        by = owner.app.store.policy_head
+        by = owner.app.store.policy.policy_head
         assert by is not None
         assert await reloads(owner) == [{"before": before, "in_force": after, "refused": False, "process": by.process}]
         decided = [record async for record in owner.app.chains.records(owner.sid)]

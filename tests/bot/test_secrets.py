@@ -247,7 +247,7 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
         assert "sent Bearer [secret: weather]" in shown
         log = await owner.events()
         records = [record async for record in owner.app.chains.records(owner.sid)]
-        everything = f"{shown}{log}{records}{await owner.app.store.deliveries(owner.sid)}"
+        everything = f"{shown}{log}{records}{await owner.app.store.outbox.deliveries(owner.sid)}"
         assert TRACE not in everything
         hooks = [(row.body.get("hook"), row.body.get("secret")) for row in records]
         assert ("SECRET_ACCESS", "weather") in hooks

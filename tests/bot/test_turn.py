@@ -15,7 +15,7 @@ from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports import Store
 from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label
@@ -55,13 +55,13 @@ async def test_what_this_process_serves_is_claimed_by_the_write(tmp_path: Path) 
         (mine,) = await turn.write(deliver=(said("here"),))
         assert (mine.state, mine.key) == ("sending", "here")
         assert await turn.write(deliver=(said("here too"), said("there", "pigeon::7:"))) == ()
-        states = {entry.key: entry.state for entry in await owner.app.store.deliveries(owner.sid)}
+        states = {entry.key: entry.state for entry in await owner.app.store.outbox.deliveries(owner.sid)}
         assert states == {"here": "sending", "here too": "pending", "there": "pending"}
 
 
 async def test_a_stop_interrupts_after_the_write_that_learned_of_it(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        await owner.app.store.stop(owner.sid, actor="owner")
+        await owner.app.store.sessions.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
             await kept_and_waiting(turn)
         assert "kept" in str(await owner.events())
@@ -71,7 +71,7 @@ async def test_a_stop_interrupts_after_the_write_that_learned_of_it(tmp_path: Pa
 async def test_what_a_write_took_is_known_to_the_ending_that_a_stop_makes(tmp_path: Path) -> None:
     """Otherwise a message that joined the turn with that write would have no end (law `accepted_once_in_order`)."""
     async with by_hand(tmp_path) as (owner, turn):
-        await owner.app.store.stop(owner.sid, actor="owner")
+        await owner.app.store.sessions.stop(owner.sid, actor="owner")
         joined = replace(turn.record, joined=(7,))
         with pytest.raises(StopRequestedError), turn.interruptible():
             await turn.write(turn=joined)
@@ -85,7 +85,7 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
     """Otherwise its result would stand in the log twice."""
     async with by_hand(tmp_path) as (owner, turn):
         turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
-        await owner.app.store.stop(owner.sid, actor="owner")
+        await owner.app.store.sessions.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
             await turn.write(
                 events=(
@@ -98,20 +98,20 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
 
 async def test_what_a_write_claimed_is_said_although_a_stop_came_with_it(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        await owner.app.store.stop(owner.sid, actor="owner")
+        await owner.app.store.sessions.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
             await owner.app.outbox.deliver(await turn.write(deliver=(said("here"),)))
         assert "here" not in owner.shown
         await turn.end()
         await owner.app.outbox.collect(owner.sid)
         assert owner.shown.count("here") == 1
-        (entry,) = await owner.app.store.deliveries(owner.sid)
+        (entry,) = await owner.app.store.outbox.deliveries(owner.sid)
         assert (entry.key, entry.state) == ("here", "sent")
 
 
 async def test_the_last_write_comes_too_late_for_a_stop(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        await owner.app.store.stop(owner.sid, actor="owner")
+        await owner.app.store.sessions.stop(owner.sid, actor="owner")
         await turn.end()
         with turn.interruptible():
             await anyio.lowlevel.checkpoint()
@@ -119,7 +119,7 @@ async def test_the_last_write_comes_too_late_for_a_stop(tmp_path: Path) -> None:
 
 async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
+        await owner.app.store.sessions.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
         before = await owner.events()
         with pytest.raises(ResetError), turn.interruptible():
             await turn.write(events=(event_log.user_message(turn.standing, "owner", "late", label=CONFIDENTIAL),))
@@ -163,7 +163,7 @@ async def test_decisions_and_writes_go_one_at_a_time(tmp_path: Path) -> None:
 
 def keeper(owner: Person, lease: float) -> LeaseKeeper:
     @asynccontextmanager
-    async def opened_again() -> AsyncGenerator[SessionStore]:
+    async def opened_again() -> AsyncGenerator[Store]:
         async with owner.app._open_own_store() as store:  # pyright: ignore[reportPrivateUsage] - as the app does
             yield store
 
@@ -186,7 +186,7 @@ async def test_a_stop_and_a_lost_lease_reach_the_turn_through_the_keeper(tmp_pat
     async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
         keeps = keeper(owner, 2)
         with keeps.hold(turn, anyio.current_time()):
-            await owner.app.store.stop(owner.sid, actor="owner")
+            await owner.app.store.sessions.stop(owner.sid, actor="owner")
             with pytest.raises(StopRequestedError), turn.interruptible():
                 await anyio.sleep(20)
         await keeps.close()
@@ -194,7 +194,7 @@ async def test_a_stop_and_a_lost_lease_reach_the_turn_through_the_keeper(tmp_pat
     async with by_hand(tmp_path / "again") as (owner, turn):
         keeps = keeper(owner, 2)
         with keeps.hold(turn, anyio.current_time()):
-            await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
+            await owner.app.store.sessions.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
             with pytest.raises(ResetError), turn.interruptible():
                 await anyio.sleep(20)
         await keeps.close()

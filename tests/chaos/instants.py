@@ -23,7 +23,7 @@ from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
-from bot.store.keys import STATES, sid_of
+from bot.store.schema import STATES, sid_of
 from bot.store.scripts import Script, load_scripts
 from channels.console import Console
 from channels.message import Address, Inbound
@@ -92,12 +92,14 @@ class Installation:
 
     async def states(self) -> list[SessionState]:
         """Return every session of the store."""
-        found = [await self.app.store.state(sid_of(key)) for key in await command(self.app.store, "KEYS", STATES)]
+        found = [
+            await self.app.store.sessions.state(sid_of(key)) for key in await command(self.app.store, "KEYS", STATES)
+        ]
         return [state for state in found if state is not None]
 
     async def log(self, chat: str) -> tuple[Event, ...]:
         """Return what happened in a conversation."""
-        return await self.app.store.events(self.app.session_id(Address("console", chat)), limit=10_000)
+        return await self.app.store.sessions.events(self.app.session_id(Address("console", chat)), limit=10_000)
 
     async def _let_time_pass(self) -> None:
         """Let all leases of the dead run out; `tests/chaos/killing.py` waits for that."""
@@ -109,8 +111,8 @@ class Installation:
     async def _family(self, chat: str) -> list[SessionState]:
         """Return a conversation and what it spawned."""
         sid = self.app.session_id(Address("console", chat))
-        slots = [slot for slot in await self.app.store.slots("owner") if slot.parent == sid]
-        found = [await self.app.store.state(one) for one in (sid, *(slot.sid for slot in slots))]
+        slots = [slot for slot in await self.app.store.delegation.slots("owner") if slot.parent == sid]
+        found = [await self.app.store.sessions.state(one) for one in (sid, *(slot.sid for slot in slots))]
         return [state for state in found if state is not None]
 
     async def _quiet(self, chat: str) -> None:
@@ -124,7 +126,7 @@ class Installation:
     async def _told(self, states: Iterable[SessionState]) -> bool:
         """Say whether sessions have told one another what they had to; what is in doubt is told again."""
         for state in states:
-            for one in await self.app.store.deliveries(state.sid):
+            for one in await self.app.store.outbox.deliveries(state.sid):
                 if one.state is DeliveryState.AMBIGUOUS and Address.parse(one.address).channel == SESSION:
                     return False
         return True
@@ -133,15 +135,15 @@ class Installation:
         """Let the time of background sessions pass; until then those that rose, and no other, keep their places."""
         # The next spawn frees the places of the dead.
         await self.app.spawner.free("owner")
-        live = [slot for slot in await self.app.store.slots("owner") if slot.live]
-        states = [await self.app.store.state(slot.sid) for slot in live]
+        live = [slot for slot in await self.app.store.delegation.slots("owner") if slot.live]
+        states = [await self.app.store.sessions.state(slot.sid) for slot in live]
         assert all(state is not None and state.risen for state in states)
-        await self.app.store.free("owner", tuple(live))
+        await self.app.store.delegation.free("owner", tuple(live))
 
     async def check(self) -> None:
         """Look at what no instant may break, in every session."""
         for state in await self.states():
-            events = await self.app.store.events(state.sid, limit=10_000)
+            events = await self.app.store.sessions.events(state.sid, limit=10_000)
             assert [event.seq for event in events] == list(range(1, state.seq + 1))
             assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
             assert isinstance(await self.app.chains.verify(state.sid), Intact)
@@ -152,7 +154,7 @@ class Installation:
             assert set(ended.values()) == set(said.values()) == {1}
             assert set(ended) == {turn for turn, _ in said}
             assert _once(event for event in events if event.type is EventType.TOOL_RESULT)
-            states = [one.state for one in await self.app.store.deliveries(state.sid)]
+            states = [one.state for one in await self.app.store.outbox.deliveries(state.sid)]
             assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
         assert isinstance(await self.app.chains.verify("audit"), Intact)
         await self.end_deadlines()
@@ -215,16 +217,18 @@ async def spawned(made: Installation, chat: str, trap: Trap, *, high: bool) -> b
     log = await made.log(chat)
     (told,) = [event for event in log if event.body.get("tool") == "sessions_spawn" and "outcome" in event.body]
     assert (told.body["outcome"], child.sid in str(told.body["text"])) == ("ok", True)
-    task = next(event for event in await made.app.store.events(child.sid) if event.type is EventType.USER_MESSAGE)
+    task = next(
+        event for event in await made.app.store.sessions.events(child.sid) if event.type is EventType.USER_MESSAGE
+    )
     assert str(task.label) == ("CONFIDENTIAL~" if high else "PUBLIC")
     assert str(child.taint) == "CONFIDENTIAL~"
     heard = [
         str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE and "origin" in event.body
     ]
     heard = [text for text in heard if text == RISEN or "read_file" in text]
-    held = await made.app.store.held(made.app.session_id(Address("console", chat)))
+    held = await made.app.store.delegation.held(made.app.session_id(Address("console", chat)))
     assert (len(heard), RISEN in heard, len(held)) == ((1, False, 0) if high else (1, True, 1))
-    parent = await made.app.store.state(made.app.session_id(Address("console", chat)))
+    parent = await made.app.store.sessions.state(made.app.session_id(Address("console", chat)))
     assert parent is not None
     assert str(parent.taint) == ("CONFIDENTIAL~" if high else "PUBLIC")
     await made.end_deadlines()
@@ -286,14 +290,14 @@ async def meanwhile(made: Installation, chat: str, trap: Trap, *, mode: QueueMod
     """Kill the worker while more is said than was asked first; every mode lets in each of it once, in order."""
     await made.say(chat, "hello")
     sid = made.app.session_id(Address("console", chat))
-    await made.app.store.set_mode(sid, mode, ())
+    await made.app.store.queue.set_mode(sid, mode, ())
     texts = (bang("step", say="done"), "one", "two")
     first = made.said + 1
     killed = await made.say(chat, texts[0], trap, *texts[1:])
     log = await made.log(chat)
     said = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
     assert said == ["hello", *texts]
-    found = [await made.app.store.outcome(sid, f"console/m{first + n}") for n in range(3)]
+    found = [await made.app.store.sessions.outcome(sid, f"console/m{first + n}") for n in range(3)]
     ends = {ItemStatus.CONSUMED, *([ItemStatus.CANCELLED] if mode is QueueMode.INTERRUPT else [])}
     assert {one and one.status for one in found} <= ends
     assert found[-1] is not None

@@ -17,7 +17,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
-from bot.store.keys import session_keys
+from bot.store.schema import session_keys
 from channels.console import REPEATED, Console
 from channels.message import Inbound
 from policy.labels import PUBLIC, join_all, parse
@@ -94,7 +94,7 @@ class Chaos:
                     await app.router.receive(inbound)
                     if n == 0:
                         # Each is a turn of its own here, so that every answer tells which message it is to.
-                        await app.store.set_mode(app.session_id(HOME), QueueMode.QUEUE, ())
+                        await app.store.queue.set_mode(app.session_id(HOME), QueueMode.QUEUE, ())
                     break
                 except StoreError:
                     await asyncio.sleep(0.1)
@@ -118,25 +118,25 @@ class Chaos:
     async def _quiet(self, app: App) -> bool:
         sid = app.session_id(HOME)
         try:
-            state = await app.store.state(sid)
+            state = await app.store.sessions.state(sid)
             assert state is not None
-            unsaid = any(one.state in _UNSAID for one in await app.store.deliveries(sid))
+            unsaid = any(one.state in _UNSAID for one in await app.store.outbox.deliveries(sid))
         except StoreError:
             return False
         return state.status is Status.IDLE and not state.waiting_items and not unsaid
 
     async def _check(self, app: App) -> None:
         sid = app.session_id(HOME)
-        state = await app.store.state(sid)
+        state = await app.store.sessions.state(sid)
         assert state is not None
-        events = await app.store.events(sid, limit=100_000)
+        events = await app.store.sessions.events(sid, limit=100_000)
         _check_log(state, events, self.sent)
         for chain in (sid, "audit"):
             assert isinstance(await app.chains.verify(chain), Intact)
         statuses = await _statuses(app, sid)
         assert len(statuses) == self.sent
         assert not _OPEN.intersection(statuses)
-        ambiguous = [one.text for one in await app.store.deliveries(sid) if one.state is DeliveryState.AMBIGUOUS]
+        ambiguous = [one.text for one in await app.store.outbox.deliveries(sid) if one.state is DeliveryState.AMBIGUOUS]
         shown = await asyncio.to_thread((self.folder / "shown").read_text, "utf-8")
         _check_shown(shown, events, "\n".join(ambiguous))
         await asyncio.to_thread(self._check_files, sid, events)

@@ -184,25 +184,25 @@ async def healed(app: App, town: Town) -> None:
 async def _quiet(app: App, messages: int) -> bool:
     accepted = 0
     for sid in await sessions(app):
-        state = await app.store.state(sid)
+        state = await app.store.sessions.state(sid)
         assert state is not None
         if state.status is not Status.IDLE or state.waiting_items:
             return False
         unsaid = {DeliveryState.PENDING, DeliveryState.SENDING}
-        if any(one.state in unsaid for one in await app.store.deliveries(sid)):
+        if any(one.state in unsaid for one in await app.store.outbox.deliveries(sid)):
             return False
-        accepted += len([one for one in await app.store.events(sid) if one.type is EventType.USER_MESSAGE])
+        accepted += len([one for one in await app.store.sessions.events(sid) if one.type is EventType.USER_MESSAGE])
     return accepted >= messages
 
 
 async def sessions(app: App) -> list[str]:
-    return [chain async for chain, _ in app.store.heads() if chain != "audit"]
+    return [chain async for chain, _ in app.store.audit.heads() if chain != "audit"]
 
 
 async def check(app: App, town: Town) -> None:
     logged, ambiguous = list[str](), set[str]()
     for sid in await sessions(app):
-        events = await app.store.events(sid)
+        events = await app.store.sessions.events(sid)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert isinstance(await app.chains.verify(sid), Intact)
         said = [name for one in events if one.type is EventType.USER_MESSAGE for name in named(str(one.body["text"]))]
@@ -210,7 +210,7 @@ async def check(app: App, town: Town) -> None:
             # Slack tells again what was not taken, in no order.
             assert said == sorted(said)
         logged += said
-        for delivery in await app.store.deliveries(sid):
+        for delivery in await app.store.outbox.deliveries(sid):
             if delivery.state is DeliveryState.AMBIGUOUS:
                 ambiguous |= set(named(delivery.text))
     assert sorted(logged) == sorted(town.expected())

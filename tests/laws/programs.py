@@ -47,7 +47,7 @@ from bot.app.first_run import FILES
 from bot.commands import table
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
-from bot.store.keys import READY, session_keys
+from bot.store.schema import READY, session_keys
 from bot.worker.lease import LeaseKeeper
 from channels.message import Address
 from policy.labels import PUBLIC
@@ -311,7 +311,7 @@ class Stage:
             await self._rounds(act.rounds)
             await self._act(act, f"{number}")
         await self._rounds(_ROUNDS)
-        await self.app.store.sweep()
+        await self.app.store.wake.sweep()
         return await self._seen()
 
     def _do(self, node: Node, path: str) -> None:
@@ -344,7 +344,7 @@ class Stage:
 
     async def _end_the_time(self) -> None:
         """Let the time of every background session be over."""
-        async for state in self.app.store.sessions():
+        async for state in self.app.store.sessions.states():
             if state.lineage is not None:
                 key = session_keys(state.sid).state
                 kin = json.loads(await command(self.app.store, "HGET", key, "kin"))
@@ -353,16 +353,16 @@ class Stage:
     async def _refuse(self) -> None:
         """Refuse all that is held for conversations; to let it in is a person's choice to raise them."""
         for sid in self.names.values():
-            for held in await self.app.store.held(sid):
-                await self.app.store.decide_held(sid, held.id, accept=False, op=self.app.ids.op(), audit=())
+            for held in await self.app.store.delegation.held(sid):
+                await self.app.store.delegation.decide_held(sid, held.id, accept=False, op=self.app.ids.op(), audit=())
 
     async def _empty(self, secret: int) -> None:
         """Begin anew: an empty store, and the files as they were."""
         app, store = self.app, self.app.store
         await command(store, "FLUSHALL")
         await app._start(_nobody)
-        store._places.clear()
-        store._heads.clear()
+        store._shared.places.clear()
+        store._shared.heads.clear()
         app._simulations._used.clear()
         self.names |= {"{root}": app.session_id(HOME), "{desk}": app.session_id(Address("console", "desk"))}
         self.model.names = self.names
@@ -381,7 +381,7 @@ class Stage:
         """Let everybody who is ready have a turn, in the order of the program, round after round until all is still."""
         for _ in range(most):
             flat = cast("list[bytes]", await command(self.app.store, "ZPOPMIN", READY, 1000))
-            found = [(await self.app.store.state(sid.decode()), sid.decode()) for sid in flat[::2]]
+            found = [(await self.app.store.sessions.state(sid.decode()), sid.decode()) for sid in flat[::2]]
             if not found:
                 return
             for state, sid in sorted(found, key=lambda one: _path(one[0])):
@@ -398,14 +398,14 @@ class Stage:
 
     async def _seen(self) -> str:
         """Return what is seen below, with ids and times by the order in which they first appear."""
-        every = [state async for state in self.app.store.sessions()]
+        every = [state async for state in self.app.store.sessions.states()]
         states = sorted((state for state in every if state.creation.flows_to(PUBLIC)), key=_path)
         seen = list[str]()
         for state in states:
             seen.append(f"# {_path(state)}, {'' if not state.visibility.flows_to(PUBLIC) else _facts(state)}")
-            seen += _below(await self.app.store.events(state.sid, limit=100_000))
+            seen += _below(await self.app.store.sessions.events(state.sid, limit=100_000))
             if state.visibility.flows_to(PUBLIC):
-                seen += [f"waits {item.label} {item.body}" for item in await self.app.store.waiting(state.sid)]
+                seen += [f"waits {item.label} {item.body}" for item in await self.app.store.sessions.waiting(state.sid)]
         seen += await self._answers()
         return _canonical("\n".join(seen), [state.sid for state in states])
 
@@ -414,7 +414,7 @@ class Stage:
         told = list[str]()
         for sid in self.names.values():
             context = self.app.command_context(caller, Address("console", "outside"), sid)
-            state = await self.app.store.state(sid)
+            state = await self.app.store.sessions.state(sid)
             if state is None or not state.visibility.flows_to(PUBLIC):
                 continue
             context = replace(context, now=state.updated_at)
@@ -483,7 +483,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
     model = Follower()
     async with running(folder, POLICY, parts=parts(model=model), serve=False) as owner:
         app = owner.app
-        app.store._options = replace(app.store._options, debounce_ms=0)
+        app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
         app._serving = app._worker(keeper, await app.mind.thinking())

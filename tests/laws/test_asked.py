@@ -144,7 +144,7 @@ async def _told(result: Result, mind: _Mind, answer: str, folder: Path | None = 
         async with running(folder or Path(place), _CONFIG, parts=made) as owner:
             await owner.send("begin")
             state, asked = await _question(owner)
-            assert len(await owner.app.store.approvals(state.sid)) == mind.calls
+            assert len(await owner.app.store.approvals.of(state.sid)) == mind.calls
             await owner.send(f"/{answer} {asked.asked_in}")
 
             async def over() -> bool:
@@ -154,15 +154,15 @@ async def _told(result: Result, mind: _Mind, answer: str, folder: Path | None = 
             await eventually(over)
             await owner.settled()
             taint = str((await owner.state()).taint)
-            return _plain("\n".join((*mind.sent, taint, str(await owner.app.store.questions()))))
+            return _plain("\n".join((*mind.sent, taint, str(await owner.app.store.approvals.waiting()))))
 
 
 async def _question(owner: Person) -> tuple[SessionState, Approval]:
     async def asks() -> bool:
-        return bool(await owner.app.store.questions())
+        return bool(await owner.app.store.approvals.waiting())
 
     await eventually(asks, seconds=15)
-    return (await owner.app.store.questions())[0]
+    return (await owner.app.store.approvals.waiting())[0]
 
 
 def _plain(read: str) -> str:

@@ -31,7 +31,7 @@ class Watching(OfflineModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        state = None if self.owner is None else await self.owner.app.store.state(self.sid)
+        state = None if self.owner is None else await self.owner.app.store.sessions.state(self.sid)
         if state is not None and "the task" in str(messages):
             self.saw.append(state.taint)
         return await super().request(messages, model_settings, model_request_parameters)
@@ -53,5 +53,5 @@ async def test_child_dominates_its_task(tmp_path: Path, text: str) -> None:
         await eventually(asked)
         assert label.flows_to(model.saw[0])
         assert model.saw[0].untrusted or not label.untrusted
-        log = await owner.app.store.events(model.sid)
+        log = await owner.app.store.sessions.events(model.sid)
         assert [event.label for event in log if event.type == "taint.raised"] == ([] if label == PUBLIC else [label])

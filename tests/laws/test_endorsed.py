@@ -54,7 +54,7 @@ async def _quiet(owner: Person) -> None:
     """Wait until all background sessions ended and were heard."""
 
     async def over() -> bool:
-        states = [state async for state in owner.app.store.sessions()]
+        states = [state async for state in owner.app.store.sessions.states()]
         return all(state.turn is None and not state.waiting_items and not state.undelivered for state in states)
 
     await eventually(over)
@@ -78,7 +78,7 @@ async def _ran(folder: Path, names: list[str], which: int) -> tuple[list[str], l
         shown = await owner.say("\n".join(_asks(name, f"{number}.md") for number, name in enumerate(names)))
         await _quiet(owner)
         told = [_HELD in line for line in shown.splitlines() if '"accepted"' in line]
-        heard, held = await _heard(owner), await owner.app.store.held(owner.sid)
+        heard, held = await _heard(owner), await owner.app.store.delegation.held(owner.sid)
         # Whatever was endorsed, the conversation is TRUSTED, so this is done unasked; what was not did not enter it.
         assert "→ guest: hi" in await owner.say(note("guest", "hi"))
         return heard, told, len(held)
@@ -126,7 +126,7 @@ def test_untrusted_cannot_command_by_more_answers(children: int, sends: int, nam
                 await owner.say(bang("sessions_spawn", task=task, returns={name: _FIELDS[name][0]}))
                 await _quiet(owner)
                 assert len(await _heard(owner)) == 1
-                assert (len(await owner.app.store.held(owner.sid)) > 0) == (children > 0)
+                assert (len(await owner.app.store.delegation.held(owner.sid)) > 0) == (children > 0)
                 # It stays TRUSTED, so this is done unasked.
                 assert "→ guest: hi" in await owner.say(note("guest", "hi"))
 
@@ -182,8 +182,8 @@ async def test_an_answer_that_comes_back_is_charged_once(tmp_path: Path) -> None
             await owner.say(bang("sessions_send", session_id=desk.sid, content=f"heard {number}"))
             await desk.say(bang("sessions_send", session_id=owner.sid, content=f"back {number}"))
             await _quiet(owner)
-        assert not await owner.app.store.held(owner.sid)
-        assert not await owner.app.store.held(desk.sid)
+        assert not await owner.app.store.delegation.held(owner.sid)
+        assert not await owner.app.store.delegation.held(desk.sid)
         assert len(await _heard(desk)) == 2
         assert len(await _heard(owner)) == 3
 
@@ -195,7 +195,7 @@ async def test_an_untrusted_text_is_not_charged(tmp_path: Path) -> None:
         await owner.say(bang("sessions_send", session_id=desk.sid, content="heard"))
         await _quiet(owner)
         assert str((await desk.state()).taint) == "PUBLIC~"
-        assert not await owner.app.store.held(desk.sid)
+        assert not await owner.app.store.delegation.held(desk.sid)
 
 
 @pytest.mark.anyio
@@ -216,7 +216,7 @@ async def test_a_childs_child_is_counted_where_its_tree_began(tmp_path: Path) ->
         await _write(tmp_path, "much")
         shown = await owner.say(f"{bang('sessions_spawn', task=_asks('much'))}\n{_asks('four')}")
         await _quiet(owner)
-        below = [state async for state in owner.app.store.sessions() if state.lineage is not None]
+        below = [state async for state in owner.app.store.sessions.states() if state.lineage is not None]
         beyond = {state.lineage.depth for state in below if state.lineage is not None and state.lineage.beyond}
         endorsed = {state.lineage.depth for state in below if state.lineage is not None and state.lineage.endorsed}
         # Whichever came first has the room: together they are more than may be.
@@ -234,7 +234,7 @@ async def test_a_question_lists_what_was_endorsed(tmp_path: Path) -> None:
         await _quiet(owner)
         await owner.say(bang("read_file", path="public/page.md"))
         shown = await owner.say(note("guest", "hi"))
-        (child,) = [state.sid async for state in owner.app.store.sessions() if state.lineage is not None]
+        (child,) = [state.sid async for state in owner.app.store.sessions.states() if state.lineage is not None]
         assert "May `message` run" in shown
         assert f'- {{"four": 1234}} (session {child})' in shown
 
@@ -249,10 +249,10 @@ async def test_what_is_told_of_an_untrusted_session_is_untrusted(tmp_path: Path,
         await owner.say(bang("sessions_spawn", task=task, returns={"four": _FIELDS["four"][0]}))
 
         async def asks() -> bool:
-            return bool(await owner.app.store.questions())
+            return bool(await owner.app.store.approvals.waiting())
 
         await eventually(asks)
-        (child,) = [state.sid async for state in owner.app.store.sessions() if state.lineage is not None]
+        (child,) = [state.sid async for state in owner.app.store.sessions.states() if state.lineage is not None]
         assert str((await owner.state()).taint) == "PUBLIC"
         shown = await owner.say(bang(tool, session_id=child) if named else bang(tool))
         assert child in shown

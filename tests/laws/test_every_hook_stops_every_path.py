@@ -77,11 +77,11 @@ async def served(world: World, _text: str) -> bool:
 
 
 async def another_session(world: World, _text: str) -> bool:
-    return len([one async for one in world.owner.app.store.sessions()]) > 1
+    return len([one async for one in world.owner.app.store.sessions.states()]) > 1
 
 
 async def begun_anew(world: World, _text: str) -> bool:
-    state = await world.owner.app.store.state(world.owner.sid)
+    state = await world.owner.app.store.sessions.state(world.owner.sid)
     return state is not None and state.generation > 1
 
 

@@ -228,7 +228,7 @@ async def _unapproved(folder: Path, text: str, answer: str) -> str:
         many: list[Use] = [("pay", {"text": "$"})] * (11 if answer == "ten" else 1)
         model.then(_calls(many, held, ""), "done", *([one] for one in _calls([_LOG], held, "")), "done")
         await owner.say("use it")
-        questions = [question.id for _, question in await owner.app.store.questions()]
+        questions = [question.id for _, question in await owner.app.store.approvals.waiting()]
         if answer.startswith("/"):
             await owner.say(answer.format(questions[0]))
 
@@ -259,6 +259,6 @@ async def test_no_read_up_by_where_a_held_page_leads() -> None:
             async with running(Path(folder), policy(rules=rules), parts=parts(page, model=model)) as owner:
                 await owner.say("hold it")
                 left.append([(event.type.value, str(event.label)) for event in await owner.events()])
-                audited = [row.body.get("onward") for row in await owner.app.store.records(owner.sid)]
+                audited = [row.body.get("onward") for row in await owner.app.store.audit.records(owner.sid)]
                 assert (True in audited) is onward
     assert left[0] == left[1]

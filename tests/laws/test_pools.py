@@ -27,7 +27,7 @@ from bot.sessions.budgets import Budgets
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Usage, Write
-from bot.store.keys import slots_key
+from bot.store.schema import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
@@ -78,7 +78,7 @@ class Half:
         """Begin two sessions below and one above."""
         for n in range(3):
             sid = fresh()
-            await self.owner.app.store.accept(self._item(sid))
+            await self.owner.app.store.sessions.accept(self._item(sid))
             self.parents.append(sid)
             self.names[sid] = f"<parent {n}>"
         self.names[self.name] = "<who>"
@@ -94,7 +94,7 @@ class Half:
         for parent in self.parents[:2]:
             for line in ("/agents", "/usage", "/queue", "/status", "/stop"):
                 await self._typed(line, parent)
-            for tool in (SessionStatus(self.owner.app.store), SessionsList(self.owner.app.store)):
+            for tool in (SessionStatus(self.owner.app.store), SessionsList(self.owner.app.store.index)):
                 await self._called(tool, parent)
         await self._fill()
 
@@ -116,7 +116,7 @@ class Half:
     async def _rise(self, which: int, label: Label) -> None:
         """Let a child read something: that it has risen is known, to what is not."""
         if (child := self._one(which, risen=False)) is not None:
-            state = await self.owner.app.store.state(child.sid)
+            state = await self.owner.app.store.sessions.state(child.sid)
             # One that has ended reads nothing any more.
             if state is not None and not state.ended_at:
                 self.risen[child.sid] = label
@@ -141,7 +141,7 @@ class Half:
         """Let the deadlines pass of all that was spawned below."""
         store, key = self.owner.app.store, slots_key(self.name)
         now = int((await command(store, "TIME"))[0]) * 1000
-        for slot in await store.slots(self.name):
+        for slot in await store.delegation.slots(self.name):
             if slot.pool == PUBLIC:
                 words = slot.record.split()
                 await command(store, "HSET", key, slot.run, b" ".join((*words[:3], str(now).encode(), *words[4:])))
@@ -187,7 +187,7 @@ class Half:
         return found[which % len(found)] if found else None
 
     async def _minted(self, parent: str, label: Label) -> Child | str:
-        state = await self.owner.app.store.state(parent)
+        state = await self.owner.app.store.sessions.state(parent)
         assert state is not None
         here = self._standing(parent, label, state.visibility)
         try:
@@ -196,7 +196,7 @@ class Half:
             return str(error)
 
     async def _spent(self, tokens: int, label: Label) -> str:
-        budget = Budget(self.owner.app.store, Ids(), TOKENS, life=60_000, patience=0)
+        budget = Budget(self.owner.app.store.budgets, Ids(), TOKENS, life=60_000, patience=0)
         try:
             async with budget.spending(self._standing("", label, label), lambda: tokens) as spending:
                 spending.used = Usage(1, tokens, 0)
@@ -206,14 +206,14 @@ class Half:
 
     async def _stopped(self, sid: str) -> None:
         """End a session that no turn runs in."""
-        await self.owner.app.store.stop(sid, actor="somebody")
+        await self.owner.app.store.sessions.stop(sid, actor="somebody")
 
     async def _read(self, sid: str, label: Label) -> None:
         store = self.owner.app.store
-        claim = await store.claim(sid, fresh(), idle=True)
+        claim = await store.sessions.claim(sid, fresh(), idle=True)
         assert claim is not None
         read = replace(event(label), body={"call": "c", "tool": "read_file", "text": "high", "outcome": "ok"})
-        await store.record(claim, Write(fresh(), claim.state.seq, events=(read,), release=True))
+        await store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(read,), release=True))
 
     async def _typed(self, line: str, sid: str) -> None:
         caller = Caller(self.name, Role.OWNER, self.owner.app.config.policy.top, Ingress.COMMAND)

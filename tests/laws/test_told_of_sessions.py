@@ -59,7 +59,7 @@ async def _child(owner: Person, *lines: str) -> str:
     (sid,) = re.findall(r'"session_id": "(\w+)"', shown)
 
     async def ended() -> bool:
-        state = await owner.app.store.state(sid)
+        state = await owner.app.store.sessions.state(sid)
         return state is not None and state.ended_at > 0 and not state.undelivered
 
     await eventually(ended)
@@ -174,6 +174,6 @@ async def test_who_may_read_nothing_untrusted_is_told_a_constant(tmp_path: Path)
                 await desk.say(line)
             told.append([_told(await owner.say(call), desk.sid) for call in _about(desk.sid).values()])
             assert not (await owner.state()).taint.untrusted
-            assert not [one for one in await owner.app.store.deliveries(owner.sid) if "session" in one.address]
+            assert not [one for one in await owner.app.store.outbox.deliveries(owner.sid) if "session" in one.address]
     assert told[0] == told[1]
     assert NONE in told[0][0]

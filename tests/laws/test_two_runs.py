@@ -30,7 +30,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title, Write
-from bot.store.keys import slots_key
+from bot.store.schema import slots_key
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
@@ -174,7 +174,7 @@ class World:
         for person in (self.other, third):
             await person.say("hello")
         # A sweep files what is there by its true times, which are a little different; let that be over.
-        await self.own.app.store.sweep()
+        await self.own.app.store.wake.sweep()
 
     async def at_rest(self) -> list[str]:
         """Return the answers once they are the same twice, when what a loaded machine puts right late is put right."""
@@ -187,29 +187,31 @@ class World:
         """Let a session have sent something to another one, whether there is such a one or not; return the receipt."""
         await sender.settled()
         store, there = sender.app.store, str(Address(SESSION, sid, "owner", "1"))
-        claim = await store.claim(sender.sid, fresh(), idle=True)
+        claim = await store.sessions.claim(sender.sid, fresh(), idle=True)
         assert claim is not None
         new = NewDelivery(sid, there, "hi", PUBLIC, "message", hops=1)
-        await store.record(claim, Write(fresh(), claim.state.seq, deliver=(new,), release=True), sender="me")
-        (sent,) = [one for one in await store.deliveries(sender.sid) if one.key == sid]
-        await store.settle(sent, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
-        await store.receive(_parcel(sent, sid))
+        await store.sessions.record(claim, Write(fresh(), claim.state.seq, deliver=(new,), release=True), sender="me")
+        (sent,) = [one for one in await store.outbox.deliveries(sender.sid) if one.key == sid]
+        await store.outbox.settle(sent, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
+        await store.delegation.receive(_parcel(sent, sid))
         return receipt_id(sid)
 
     async def hide(self, secrets: list[Secret]) -> None:
         """Put what is hidden into the store, one of each kind at least, the first under the id that was asked for."""
         for n, secret in enumerate((*_ALWAYS, *secrets)):
             await self._hide(secret, f"hidden{n}")
-        for sent in await self.own.app.store.deliveries(self.own.sid):
+        for sent in await self.own.app.store.outbox.deliveries(self.own.sid):
             # What was sent arrives, and is read or waits, for all that its sender can tell.
             if sent.key.startswith("hidden"):
-                await self.own.app.store.receive(_parcel(sent, sent.key))
+                await self.own.app.store.delegation.receive(_parcel(sent, sent.key))
 
     async def _hide(self, secret: Secret, sid: str) -> None:
         store, label = self.own.app.store, parse(secret.label)
         if secret.parcel:
             state = await self.own.state()
-            await store.receive(Parcel(self.own.sid, state.generation, sid, "owner", label, {"text": "high"}))
+            await store.delegation.receive(
+                Parcel(self.own.sid, state.generation, sid, "owner", label, {"text": "high"})
+            )
             return
         # One that its parent was told of when it rose; what it does since then is hidden.
         lineage = Lineage(self.own.sid, 1, sid, 1, 2**50, known=label) if secret.child else None
@@ -220,14 +222,14 @@ class World:
         typed = PUBLIC if secret.raised else label
         home = str(Address("console", sid))
         item = NewItem(sid, "d", secret.who, typed, {"text": "high"}, home, secret.who, lineage=lineage)
-        await store.accept(replace(item, reserved=2**50))
+        await store.sessions.accept(replace(item, reserved=2**50))
         if secret.raised:
             # The worker may have it first, and nobody is told when it is done.
-            while (claim := await store.claim(sid, fresh(), idle=True)) is None:  # noqa: ASYNC110
+            while (claim := await store.sessions.claim(sid, fresh(), idle=True)) is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            await store.record(claim, Write(fresh(), claim.state.seq, events=(_read(label),), release=True))
+            await store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(_read(label),), release=True))
         if secret.title:
-            await store.name(sid, Title(secret.title, PUBLIC))
+            await store.sessions.name(sid, Title(secret.title, PUBLIC))
 
     async def answers(self) -> list[str]:
         """Ask everything; return the answers."""
@@ -335,9 +337,9 @@ async def _spawned(folder: Path, who: str) -> list[str]:
             for n in range(8):
                 parent = standing(label, sid=parents[n % 2].sid, turn="")
                 await spawner.mint_child(parent, f"{label} {n}", Errand("look"))
-        before = await store.state(owner.sid)
+        before = await store.sessions.state(owner.sid)
         told = await world.spawning()
-        assert await store.state(owner.sid) == before
-        lives = sum(slot.live for slot in await store.slots("owner"))
+        assert await store.sessions.state(owner.sid) == before
+        lives = sum(slot.live for slot in await store.delegation.slots("owner"))
         assert lives == 8 * len(taken) + (0 if "visible" in who else 2)
         return told

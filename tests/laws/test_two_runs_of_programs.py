@@ -60,5 +60,5 @@ def test_a_program_is_played_alike_twice_and_its_secret_is_acted_upon() -> None:
         held = list[int]()
         for secret in (0, 1):
             runner.run(stage.play(program, secret))
-            held.append(len(runner.run(stage.app.store.held(stage.owner.sid))))
+            held.append(len(runner.run(stage.app.store.delegation.held(stage.owner.sid))))
         assert held == [3, 2]

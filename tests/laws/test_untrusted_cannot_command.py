@@ -102,14 +102,14 @@ async def _told(owner: Person, files: Path, folder: str, page: str, returns: obj
     sid = shown.rpartition('"session_id": "')[2].partition('"')[0]
 
     async def over() -> bool:
-        child, parent = await owner.app.store.state(sid), await owner.state()
+        child, parent = await owner.app.store.sessions.state(sid), await owner.state()
         ended = child is not None and child.ended_at and not child.undelivered
         return bool(ended) and not parent.waiting_items and parent.turn is None and not parent.undelivered
 
     await eventually(over)
     (report,) = [
         one
-        for one in await owner.app.store.deliveries(sid)
+        for one in await owner.app.store.outbox.deliveries(sid)
         if one.address.startswith(f"{SESSION}:") and not one.key.endswith(RISEN_KEY)
     ]
     return str(report.label)
@@ -141,7 +141,7 @@ async def test_bounding_endorses_no_level(tmp_path: Path, page: str) -> None:
         assert str((await owner.state()).taint) == "PUBLIC"
         assert RISEN in owner.shown
         assert "pro" not in owner.shown.partition(RISEN)[2]
-        assert [str(held.label) for held in await owner.app.store.held(owner.sid)] == ["CONFIDENTIAL"]
+        assert [str(held.label) for held in await owner.app.store.delegation.held(owner.sid)] == ["CONFIDENTIAL"]
 
 
 @pytest.mark.anyio
@@ -175,7 +175,7 @@ async def test_what_is_told_unread_asks_by_who_named_its_recipient(tmp_path: Pat
         await _settled_as(owner, "PUBLIC~")
         for number, call in enumerate((passes, finds), start=1):
             await owner.say(call)
-            approvals = await owner.app.store.approvals(owner.sid)
+            approvals = await owner.app.store.approvals.of(owner.sid)
             assert len([one for one in approvals if one.state is ApprovalState.PENDING]) == 1
             await owner.say(f"/deny {approvals[-1].id}")
             assert len(approvals) == number

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
 from tests.store.world import KEY, served
 
 

@@ -10,10 +10,10 @@ from bot.audit.chain import Intact, verify
 from bot.core.errors import BusyError, NotFoundError, SchemaError
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES, Answered
 from bot.sessions.audit import AuditRow
-from bot.store.keys import AUDIT, OVERRIDES, PAIRINGS, POLICY
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import AUDIT, OVERRIDES, PAIRINGS, POLICY
 from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing
 from policy.labels import Integrity, Label, Level, parse
 from policy.request import Role
@@ -34,55 +34,56 @@ async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
     store: RedisStore, other: RedisStore
 ) -> None:
     await clear(store)
-    await store.put_policy("one", "p-x", ())
-    before = await store.head(AUDIT)
+    await store.policy.put_policy("one", "p-x", ())
+    before = await store.audit.head(AUDIT)
     bob = Person(Role.GUEST, parse("INTERNAL{hr}"), frozenset({"chat:B:1"}))
     change = Change({"bob": bob}, {TEAM: Placing(parse("PUBLIC~"), vouched=False, blocked=True)}, {"chat:x": True})
-    assert await store.override(change, 0, ROW) == 1
-    assert store.policy_head is not None
-    assert (store.policy_head.digest, store.policy_head.over) == ("one", 1)
-    head = await other.read_policy()
+    assert await store.access.override(change, 0, ROW) == 1
+    assert store.policy.policy_head is not None
+    assert (store.policy.policy_head.digest, store.policy.policy_head.over) == ("one", 1)
+    head = await other.policy.read_policy()
     assert head is not None
     assert head.over == 1
-    assert await other.overrides() == (1, Overrides().changed(change))
-    assert [record.body for record in await store.records(AUDIT, after=before[0])] == [{"what": "let in"}]
+    assert await other.access.overrides() == (1, Overrides().changed(change))
+    assert [record.body for record in await store.audit.records(AUDIT, after=before[0])] == [{"what": "let in"}]
     assert isinstance(
-        verify(AUDIT, await store.records(AUDIT), claimed=await store.head(AUDIT), anchor=(0, ""), key=KEY), Intact
+        verify(AUDIT, await store.audit.records(AUDIT), claimed=await store.audit.head(AUDIT), anchor=(0, ""), key=KEY),
+        Intact,
     )
-    assert await other.override(Change({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
-    assert await store.overrides() == (2, Overrides())
+    assert await other.access.override(Change({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
+    assert await store.access.overrides() == (2, Overrides())
 
 
 async def test_a_change_made_from_what_is_no_longer_so_changes_nothing(store: RedisStore, other: RedisStore) -> None:
     await clear(store)
-    assert await store.override(Change(accounts={"chat:x": True}), 0, ROW) == 1
-    before = await store.head(AUDIT)
-    assert await other.override(Change(accounts={"chat:x": False}), 0, ROW) is None
-    assert await store.head(AUDIT) == before
-    assert await store.overrides() == (1, Overrides(blocked=frozenset({"chat:x"})))
+    assert await store.access.override(Change(accounts={"chat:x": True}), 0, ROW) == 1
+    before = await store.audit.head(AUDIT)
+    assert await other.access.override(Change(accounts={"chat:x": False}), 0, ROW) is None
+    assert await store.audit.head(AUDIT) == before
+    assert await store.access.overrides() == (1, Overrides(blocked=frozenset({"chat:x"})))
 
 
 async def test_the_count_outlives_a_head_that_was_lost(store: RedisStore) -> None:
     await clear(store)
-    await store.override(Change(accounts={"chat:x": True}), 0, ROW)
-    assert (await store.put_policy("one", "p-x", ())).over == 1
+    await store.access.override(Change(accounts={"chat:x": True}), 0, ROW)
+    assert (await store.policy.put_policy("one", "p-x", ())).over == 1
     await command(store, "DEL", POLICY)
-    assert (await store.put_policy("two", "p-x", (), only_if_none=True)).over == 1
-    assert (await store.put_policy("two", "p-x", (), only_if_none=True)).over == 1
+    assert (await store.policy.put_policy("two", "p-x", (), only_if_none=True)).over == 1
+    assert (await store.policy.put_policy("two", "p-x", (), only_if_none=True)).over == 1
 
 
 async def test_a_newer_programs_changes_are_refused(store: RedisStore) -> None:
     await clear(store)
-    await store.override(Change(accounts={"chat:x": True}), 0, ROW)
+    await store.access.override(Change(accounts={"chat:x": True}), 0, ROW)
     await command(store, "HSET", OVERRIDES, "v", 99)
     try:
         with pytest.raises(SchemaError):
-            await store.overrides()
+            await store.access.overrides()
         with pytest.raises(SchemaError):
-            await store.override(Change(), 1, ROW)
+            await store.access.override(Change(), 1, ROW)
         await command(store, "HSET", OVERRIDES, "v", 1, "blocked:chat:y", "99 []")
         with pytest.raises(SchemaError):
-            await store.overrides()
+            await store.access.overrides()
     finally:
         await clear(store)
 
@@ -116,10 +117,10 @@ def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> Non
         await clear(store)
         expected, count = Overrides(), 0
         for change in changes:
-            after = await store.override(change, count, ())
+            after = await store.access.override(change, count, ())
             assert after == count + (change != Change())
             expected, count = expected.changed(change), after or 0
-        assert await store.overrides() == (count, expected)
+        assert await store.access.overrides() == (count, expected)
         await store.close()
 
     holds()
@@ -127,13 +128,13 @@ def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> Non
 
 async def test_a_stranger_is_kept_once_and_few_at_a_time(store: RedisStore) -> None:
     await clear(store)
-    assert await store.ask_pairing("chat:1", "chat", "w", "digest-1")
-    assert not await store.ask_pairing("chat:1", "chat", "w", "digest-2")
+    assert await store.access.ask_pairing("chat:1", "chat", "w", "digest-1")
+    assert not await store.access.ask_pairing("chat:1", "chat", "w", "digest-2")
     for number in range(2, MOST_REQUESTS + 1):
-        assert await store.ask_pairing(f"chat:{number}", "chat", "w", f"digest-{number}")
-    assert not await store.ask_pairing("chat:9", "chat", "w", "digest-9")
-    assert await store.ask_pairing("chat:9", "chat", "v", "digest-9")
-    waiting = await store.pairings()
+        assert await store.access.ask_pairing(f"chat:{number}", "chat", "w", f"digest-{number}")
+    assert not await store.access.ask_pairing("chat:9", "chat", "w", "digest-9")
+    assert await store.access.ask_pairing("chat:9", "chat", "v", "digest-9")
+    waiting = await store.access.pairings()
     assert (waiting[0].account, waiting[0].channel, waiting[0].workspace) == ("chat:1", "chat", "w")
     assert len(waiting) == MOST_REQUESTS + 1
     assert waiting[0].expires_at - waiting[0].asked_at == 3_600_000
@@ -148,49 +149,49 @@ async def expire(store: RedisStore, field: str) -> None:
 
 async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:
     await clear(store)
-    await store.ask_pairing("chat:1", "chat", "", "digest")
-    assert await store.try_pairing("ann", "digest") == "chat:1"
+    await store.access.ask_pairing("chat:1", "chat", "", "digest")
+    assert await store.access.try_pairing("ann", "digest") == "chat:1"
     await expire(store, "a:chat:1")
-    assert await store.pairings() == ()
+    assert await store.access.pairings() == ()
     with pytest.raises(NotFoundError):
-        await store.override(Change(), 0, ROW, Answered("chat:1", "digest"))
-    assert await store.try_pairing("ann", "digest") is None
-    assert await store.ask_pairing("chat:1", "chat", "", "another")
+        await store.access.override(Change(), 0, ROW, Answered("chat:1", "digest"))
+    assert await store.access.try_pairing("ann", "digest") is None
+    assert await store.access.ask_pairing("chat:1", "chat", "", "another")
 
 
 async def test_wrong_codes_are_counted_by_who_typed_them(store: RedisStore) -> None:
     await clear(store)
-    await store.ask_pairing("chat:1", "chat", "", "digest")
+    await store.access.ask_pairing("chat:1", "chat", "", "digest")
     for _ in range(MOST_WRONG_CODES):
-        assert await store.try_pairing("ann", "wrong") is None
+        assert await store.access.try_pairing("ann", "wrong") is None
     with pytest.raises(BusyError):
-        await store.try_pairing("ann", "digest")
-    assert await store.try_pairing("ben", "digest") == "chat:1"
+        await store.access.try_pairing("ann", "digest")
+    assert await store.access.try_pairing("ben", "digest") == "chat:1"
     await expire(store, "t:ann")
-    assert await store.try_pairing("ann", "digest") == "chat:1"
+    assert await store.access.try_pairing("ann", "digest") == "chat:1"
 
 
 async def test_an_answer_closes_a_pairing_once(store: RedisStore) -> None:
     await clear(store)
-    await store.ask_pairing("chat:1", "chat", "", "digest")
+    await store.access.ask_pairing("chat:1", "chat", "", "digest")
     bob = Change(people={"bob": Person(accounts=frozenset({"chat:1"}))})
     with pytest.raises(NotFoundError):
-        await store.override(bob, 0, ROW, Answered("chat:1", "another"))
-    assert await store.overrides() == (0, Overrides())
-    assert await store.override(bob, 0, ROW, Answered("chat:1", "digest")) == 1
+        await store.access.override(bob, 0, ROW, Answered("chat:1", "another"))
+    assert await store.access.overrides() == (0, Overrides())
+    assert await store.access.override(bob, 0, ROW, Answered("chat:1", "digest")) == 1
     with pytest.raises(NotFoundError):
-        await store.override(bob, 1, ROW, Answered("chat:1", "digest"))
-    assert await store.ask_pairing("chat:1", "chat", "", "digest")
+        await store.access.override(bob, 1, ROW, Answered("chat:1", "digest"))
+    assert await store.access.ask_pairing("chat:1", "chat", "", "digest")
 
 
 async def test_who_was_refused_is_not_given_another_code_for_a_while(store: RedisStore) -> None:
     await clear(store)
-    await store.ask_pairing("chat:1", "chat", "", "digest")
-    before = await store.head(AUDIT)
-    assert await store.override(Change(), 0, ROW, Answered("chat:1", "digest", keep=60_000)) == 0
-    assert (await store.head(AUDIT))[0] == before[0] + 1
-    assert await store.pairings() == ()
-    assert await store.try_pairing(fresh(), "digest") is None
-    assert not await store.ask_pairing("chat:1", "chat", "", "again")
+    await store.access.ask_pairing("chat:1", "chat", "", "digest")
+    before = await store.audit.head(AUDIT)
+    assert await store.access.override(Change(), 0, ROW, Answered("chat:1", "digest", keep=60_000)) == 0
+    assert (await store.audit.head(AUDIT))[0] == before[0] + 1
+    assert await store.access.pairings() == ()
+    assert await store.access.try_pairing(fresh(), "digest") is None
+    assert not await store.access.ask_pairing("chat:1", "chat", "", "again")
     await expire(store, "a:chat:1")
-    assert await store.ask_pairing("chat:1", "chat", "", "again")
+    assert await store.access.ask_pairing("chat:1", "chat", "", "again")

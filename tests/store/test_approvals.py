@@ -23,10 +23,12 @@ async def test_the_first_answer_stands(store: RedisStore) -> None:
         (ApprovalState.APPROVED, "boss"),
         (ApprovalState.DENIED, "eve"),
     ):
-        assert await store.resolve(claim.sid, (asked.id,), state, actor=actor, audit=(row(actor),)) == (approved,)
-    assert [one.actor for one in await store.records(claim.sid)] == ["ann"]
+        assert await store.approvals.resolve(claim.sid, (asked.id,), state, actor=actor, audit=(row(actor),)) == (
+            approved,
+        )
+    assert [one.actor for one in await store.audit.records(claim.sid)] == ["ann"]
     assert await command(store, "ZSCORE", "lg:ready", claim.sid) is not None
-    state = await store.state(claim.sid)
+    state = await store.sessions.state(claim.sid)
     assert state is not None
     assert state.status is Status.QUEUED
 
@@ -35,10 +37,10 @@ async def test_the_session_wakes_with_the_last_answer(store: RedisStore) -> None
     claim, written = await started(store)
     asked = (question(claim, "aaaaaaaa"), question(claim, "bbbbbbbb"))
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
-    await store.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
-    await store.resolve(claim.sid, (asked[0].id,), ApprovalState.DENIED, actor="boss", audit=())
-    assert await store.claim(claim.sid, "w") is None
-    await store.resolve(claim.sid, (asked[1].id,), ApprovalState.APPROVED, actor="boss", audit=())
+    await store.sessions.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
+    await store.approvals.resolve(claim.sid, (asked[0].id,), ApprovalState.DENIED, actor="boss", audit=())
+    assert await store.sessions.claim(claim.sid, "w") is None
+    await store.approvals.resolve(claim.sid, (asked[1].id,), ApprovalState.APPROVED, actor="boss", audit=())
     resumed = await claimed(store, claim.sid)
     assert {one.state for one in resumed.approvals} == {ApprovalState.DENIED, ApprovalState.APPROVED}
 
@@ -47,36 +49,38 @@ async def test_several_are_answered_in_one_step_or_none(store: RedisStore) -> No
     claim, written = await started(store)
     asked = (question(claim, "q-1"), question(claim, "q-2"), question(claim, "q-3"))
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
-    await store.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
+    await store.sessions.record(claim, Write(fresh(), written.seq, ask=asked, turn=turn, release=True))
     with pytest.raises(NotFoundError):
-        await store.resolve(claim.sid, ("q-1", "gone"), ApprovalState.DENIED, actor="boss", audit=(row(),))
-    assert {one.state for one in await store.approvals(claim.sid)} == {ApprovalState.PENDING}
-    await store.resolve(claim.sid, ("q-2",), ApprovalState.APPROVED, actor="boss", audit=())
-    resolved = await store.resolve(claim.sid, ("q-1", "q-2", "q-3"), ApprovalState.DENIED, actor="boss", audit=(row(),))
+        await store.approvals.resolve(claim.sid, ("q-1", "gone"), ApprovalState.DENIED, actor="boss", audit=(row(),))
+    assert {one.state for one in await store.approvals.of(claim.sid)} == {ApprovalState.PENDING}
+    await store.approvals.resolve(claim.sid, ("q-2",), ApprovalState.APPROVED, actor="boss", audit=())
+    resolved = await store.approvals.resolve(
+        claim.sid, ("q-1", "q-2", "q-3"), ApprovalState.DENIED, actor="boss", audit=(row(),)
+    )
     assert [one.state for one in resolved] == [ApprovalState.DENIED, ApprovalState.APPROVED, ApprovalState.DENIED]
-    assert len(await store.records(claim.sid)) == 1
+    assert len(await store.audit.records(claim.sid)) == 1
 
 
 async def test_questions_are_found_wherever_they_wait_and_a_lost_hint_is_healed(store: RedisStore) -> None:
     claims = [(await suspended(store)) for _ in range(2)]
     gone, _ = await suspended(store, lasts=-1)
     for _ in range(2):
-        found = {(state.sid, approval.id) for state, approval in await store.questions()}
+        found = {(state.sid, approval.id) for state, approval in await store.approvals.waiting()}
         assert found >= {(claim.sid, asked.id) for claim, asked in claims}
         assert gone.sid not in {sid for sid, _ in found}
         await command(store, "DEL", "lg:open")
-        assert await store.questions() == ()
+        assert await store.approvals.waiting() == ()
         for _ in range(3):
-            await store.sweep()
+            await store.wake.sweep()
 
 
 async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> None:
     claim, asked = await suspended(store)
 
     async def look() -> bool:
-        return any((state.sid, one.id) == (claim.sid, asked.id) for state, one in await store.questions())
+        return any((state.sid, one.id) == (claim.sid, asked.id) for state, one in await store.approvals.waiting())
 
-    swept = asyncio.gather(*(store.sweep() for _ in range(20)))
+    swept = asyncio.gather(*(store.wake.sweep() for _ in range(20)))
     seen = [await look() for _ in range(40)]
     await swept
     assert all(seen)
@@ -85,7 +89,7 @@ async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> Non
 async def test_a_record_nobody_can_read_hides_no_question(store: RedisStore) -> None:
     (newer, _), (claim, asked) = await suspended(store), await suspended(store)
     await command(store, "HSET", keys(newer.sid).state, "v", 2)
-    assert (claim.sid, asked.id) in {(state.sid, approval.id) for state, approval in await store.questions()}
+    assert (claim.sid, asked.id) in {(state.sid, approval.id) for state, approval in await store.approvals.waiting()}
     await command(store, "DEL", keys(newer.sid).state)
 
 
@@ -93,10 +97,10 @@ async def test_what_cannot_be_answered(store: RedisStore) -> None:
     claim, asked = await suspended(store, lasts=-1)
     for sid, name in ((claim.sid, asked.id), (claim.sid, "zzzzzzzz"), (fresh(), asked.id)):
         with pytest.raises(NotFoundError):
-            await store.resolve(sid, (name,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
-    assert await store.records(claim.sid) == ()
-    assert [one.state for one in await store.approvals(claim.sid)] == [ApprovalState.EXPIRED]
-    assert await store.approvals(fresh()) == ()
+            await store.approvals.resolve(sid, (name,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
+    assert await store.audit.records(claim.sid) == ()
+    assert [one.state for one in await store.approvals.of(claim.sid)] == [ApprovalState.EXPIRED]
+    assert await store.approvals.of(fresh()) == ()
 
 
 async def test_a_newer_record_is_refused(store: RedisStore) -> None:
@@ -104,5 +108,5 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     await command(store, "HSET", keys(claim.sid).state, "v", 2)
     before = await dump(store, claim.sid)
     with pytest.raises(SchemaError):
-        await store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
+        await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     assert await dump(store, claim.sid) == before

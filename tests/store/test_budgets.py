@@ -7,8 +7,8 @@ import pytest
 
 from bot.core.errors import SchemaError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
-from bot.store.keys import SPENDING, SPENT
 from bot.store.redis_store import RedisStore
+from bot.store.schema import SPENDING, SPENT
 from policy.labels import PUBLIC, parse
 from tests.store.world import SECRET, command, fresh
 
@@ -24,28 +24,32 @@ def spender(chat: str = "") -> Spender:
 
 
 async def spent(store: RedisStore, *names: str) -> list[Spent]:
-    return [one for one in await store.spent_today() if one.name in names]
+    return [one for one in await store.budgets.spent_today() if one.name in names]
 
 
 async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisStore, other: RedisStore) -> None:
     ann = spender()
-    asked = [one.reserve_tokens(fresh(), ann, 30, HUNDRED, LIFE) for one in (store, other) * 5]
+    asked = [one.budgets.reserve_tokens(fresh(), ann, 30, HUNDRED, LIFE) for one in (store, other) * 5]
     answers = await asyncio.gather(*asked)
     assert answers.count(None) == 3
     assert set(answers) == {None, Shortage(Whose.PERSON, Lack.HELD)}
-    assert await store.reserve_tokens(fresh(), spender(), 30, budgets=HUNDRED, life=LIFE) is None
+    assert await store.budgets.reserve_tokens(fresh(), spender(), 30, budgets=HUNDRED, life=LIFE) is None
 
 
 async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: RedisStore) -> None:
     ann, first, second = spender(), fresh(), fresh()
-    assert await store.reserve_tokens(first, ann, 90, budgets=HUNDRED, life=LIFE) is None
-    await store.settle_tokens(first, ann, 40, complete=True)
-    assert await store.reserve_tokens(second, ann, 61, budgets=HUNDRED, life=LIFE) == Shortage(Whose.PERSON, Lack.USED)
-    assert await store.reserve_tokens(second, ann, 60, budgets=HUNDRED, life=LIFE) is None
-    await store.settle_tokens(second, ann, 60, complete=False)
+    assert await store.budgets.reserve_tokens(first, ann, 90, budgets=HUNDRED, life=LIFE) is None
+    await store.budgets.settle_tokens(first, ann, 40, complete=True)
+    assert await store.budgets.reserve_tokens(second, ann, 61, budgets=HUNDRED, life=LIFE) == Shortage(
+        Whose.PERSON, Lack.USED
+    )
+    assert await store.budgets.reserve_tokens(second, ann, 60, budgets=HUNDRED, life=LIFE) is None
+    await store.budgets.settle_tokens(second, ann, 60, complete=False)
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 100, complete=False)]
-    assert await store.reserve_tokens(fresh(), ann, 1, budgets=HUNDRED, life=LIFE) == Shortage(Whose.PERSON, Lack.USED)
-    assert await store.reserve_tokens(fresh(), ann, 101, budgets=HUNDRED, life=LIFE) == Shortage(
+    assert await store.budgets.reserve_tokens(fresh(), ann, 1, budgets=HUNDRED, life=LIFE) == Shortage(
+        Whose.PERSON, Lack.USED
+    )
+    assert await store.budgets.reserve_tokens(fresh(), ann, 101, budgets=HUNDRED, life=LIFE) == Shortage(
         Whose.PERSON, Lack.NEVER
     )
 
@@ -56,13 +60,13 @@ async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(stor
     pools = ("PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}")
     for label in pools:
         here, name = replace(ann, label=parse(label)), fresh()
-        assert await store.reserve_tokens(name, here, 60, budgets=limits, life=LIFE) is None
+        assert await store.budgets.reserve_tokens(name, here, 60, budgets=limits, life=LIFE) is None
         untrusted = replace(ann, label=parse(f"{label}~"))
-        assert await store.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
+        assert await store.budgets.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
             Whose.PERSON, Lack.HELD
         )
-        await store.settle_tokens(name, here, 60, complete=True)
-        assert await store.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
+        await store.budgets.settle_tokens(name, here, 60, complete=True)
+        assert await store.budgets.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
             Whose.PERSON, Lack.USED
         )
     found = await spent(store, ann.person, chat)
@@ -73,88 +77,88 @@ async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(stor
 async def test_what_came_back_is_not_known_whoever_asks_next(own: RedisStore) -> None:
     """A reader of one pool is told the same before and after somebody of another pool set tokens aside."""
     ann, gone = spender(f"chat:room::{fresh()}:"), fresh()
-    assert await own.reserve_tokens(gone, ann, 10, HUNDRED, LIFE) is None
+    assert await own.budgets.reserve_tokens(gone, ann, 10, HUNDRED, LIFE) is None
     now = int((await command(own, "TIME"))[0]) * 1000
     record: bytes = await command(own, "HGET", SPENDING, gone)
     for till, told in ((now - DAY_MS, 0), (now - 1, 2)):
         lapsed = b" ".join((record.split()[0], str(till).encode(), *record.split()[2:]))
         await command(own, "HSET", SPENDING, gone, lapsed)
-        before = await own.spent_today()
+        before = await own.budgets.spent_today()
         assert [(one.label, one.tokens, one.complete) for one in before] == [(PUBLIC, 0, False)] * told
-        assert await own.reserve_tokens(fresh(), replace(ann, label=SECRET), 1, HUNDRED, LIFE) is None
-        assert await own.spent_today() == before
+        assert await own.budgets.reserve_tokens(fresh(), replace(ann, label=SECRET), 1, HUNDRED, LIFE) is None
+        assert await own.budgets.spent_today() == before
 
 
 async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStore) -> None:
     chat, limits = f"chat:room::{fresh()}:", Budgets(chat=100, all=250)
     for number in range(2):
         ann, name = spender(chat), fresh()
-        assert await own.reserve_tokens(name, ann, 50, limits, LIFE) is None, number
-        await own.settle_tokens(name, ann, 50, complete=True)
-    assert await own.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, Lack.USED)
+        assert await own.budgets.reserve_tokens(name, ann, 50, limits, LIFE) is None, number
+        await own.budgets.settle_tokens(name, ann, 50, complete=True)
+    assert await own.budgets.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, Lack.USED)
     assert await spent(own, chat) == [Spent(Whose.CHAT, chat, PUBLIC, 100, complete=True)]
     # Another chat, or nobody's, is not held up by it, until all of it is used.
-    assert await own.reserve_tokens(fresh(), spender(f"{chat}2"), 100, limits, LIFE) is None
-    assert await own.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
-    assert await own.reserve_tokens(fresh(), spender(), 50, limits, LIFE) is None
+    assert await own.budgets.reserve_tokens(fresh(), spender(f"{chat}2"), 100, limits, LIFE) is None
+    assert await own.budgets.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
+    assert await own.budgets.reserve_tokens(fresh(), spender(), 50, limits, LIFE) is None
 
 
 async def test_what_is_only_set_aside_is_told_from_what_is_used_and_comes_after_it(own: RedisStore) -> None:
     """A budget that is used up is used up, whatever another one waits for."""
     ann, ben, first = spender(), spender(), fresh()
     limits = Budgets(person=60, all=100)
-    assert await own.reserve_tokens(first, ann, 60, limits, LIFE) is None
-    assert await own.reserve_tokens(fresh(), ann, 30, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
-    assert await own.reserve_tokens(fresh(), ben, 50, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
-    assert await own.reserve_tokens(fresh(), ann, 61, limits, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
-    await own.settle_tokens(fresh(), ben, 50, complete=True)
-    assert await own.reserve_tokens(fresh(), ann, 51, limits, LIFE) == Shortage(Whose.ALL, Lack.USED)
-    assert await own.reserve_tokens(fresh(), ann, 50, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
-    await own.settle_tokens(first, ann, 10, complete=True)
-    assert await own.reserve_tokens(fresh(), ann, 40, limits, LIFE) is None
+    assert await own.budgets.reserve_tokens(first, ann, 60, limits, LIFE) is None
+    assert await own.budgets.reserve_tokens(fresh(), ann, 30, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    assert await own.budgets.reserve_tokens(fresh(), ben, 50, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 61, limits, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
+    await own.budgets.settle_tokens(fresh(), ben, 50, complete=True)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 51, limits, LIFE) == Shortage(Whose.ALL, Lack.USED)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 50, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    await own.budgets.settle_tokens(first, ann, 10, complete=True)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 40, limits, LIFE) is None
 
 
 async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(store: RedisStore) -> None:
     ann, gone = spender(), fresh()
-    assert await store.reserve_tokens(gone, ann, 100, budgets=HUNDRED, life=LIFE) is None
-    assert await store.reserve_tokens(fresh(), ann, 100, budgets=HUNDRED, life=LIFE) is not None
+    assert await store.budgets.reserve_tokens(gone, ann, 100, budgets=HUNDRED, life=LIFE) is None
+    assert await store.budgets.reserve_tokens(fresh(), ann, 100, budgets=HUNDRED, life=LIFE) is not None
     record: bytes = await command(store, "HGET", SPENDING, gone)
     just = str(int((await command(store, "TIME"))[0]) * 1000 - 1).encode()
     await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], just, *record.split()[2:])))
     after = fresh()
-    assert await store.reserve_tokens(after, ann, 50, budgets=HUNDRED, life=LIFE) is None
+    assert await store.budgets.reserve_tokens(after, ann, 50, budgets=HUNDRED, life=LIFE) is None
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]
     # It was only slow: what it used counts all the same.
-    await store.settle_tokens(gone, ann, 70, complete=True)
+    await store.budgets.settle_tokens(gone, ann, 70, complete=True)
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 70, complete=False)]
 
 
 async def test_a_new_day_begins_with_nothing_used(own: RedisStore) -> None:
     ann, name, over = spender(), fresh(), fresh()
-    assert await own.reserve_tokens(name, ann, 80, HUNDRED, LIFE) is None
-    await own.settle_tokens(name, ann, 80, complete=True)
-    assert await own.reserve_tokens(over, ann, 20, HUNDRED, LIFE) is None
+    assert await own.budgets.reserve_tokens(name, ann, 80, HUNDRED, LIFE) is None
+    await own.budgets.settle_tokens(name, ann, 80, complete=True)
+    assert await own.budgets.reserve_tokens(over, ann, 20, HUNDRED, LIFE) is None
     today = int(await command(own, "HGET", SPENT, "day"))
     await command(own, "HSET", SPENT, "day", today - 1)
-    assert await own.spent_today() == ()
+    assert await own.budgets.spent_today() == ()
     # What is set aside over midnight is still so, and counts on the day it is settled.
-    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
-    await own.settle_tokens(over, ann, 20, complete=True)
-    assert await own.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    await own.budgets.settle_tokens(over, ann, 20, complete=True)
+    assert await own.budgets.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
     assert int(await command(own, "HGET", SPENT, "day")) == today
     # A clock that goes back begins no day anew.
     await command(own, "HSET", SPENT, "day", today + 1)
-    assert await own.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    assert await own.budgets.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
 
 
 async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:
     ann, name = spender(), fresh()
-    await own.settle_tokens(name, ann, 1, complete=True)
+    await own.budgets.settle_tokens(name, ann, 1, complete=True)
     await command(own, "HSET", SPENDING, "of a newer one", "99 1 1 p/x - PUBLIC")
     with pytest.raises(SchemaError):
-        await own.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE)
+        await own.budgets.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE)
     await command(own, "HSET", SPENT, "v", 99)
     with pytest.raises(SchemaError):
-        await own.settle_tokens(fresh(), ann, 1, complete=True)
+        await own.budgets.settle_tokens(fresh(), ann, 1, complete=True)
     with pytest.raises(SchemaError):
-        await own.spent_today()
+        await own.budgets.spent_today()

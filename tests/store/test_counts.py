@@ -12,17 +12,17 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_count_counts_until_its_time_is_over(store: RedisStore) -> None:
     name, other = fresh(), fresh()
-    assert [await store.count(name, 60_000) for _ in range(3)] == [1, 2, 3]
-    assert await store.count(other, 30) == 1
+    assert [await store.counts.count(name, 60_000) for _ in range(3)] == [1, 2, 3]
+    assert await store.counts.count(other, 30) == 1
     await asyncio.sleep(0.05)
-    assert await store.count(other, 60_000) == 1
+    assert await store.counts.count(other, 60_000) == 1
 
 
 async def test_a_count_can_go_on_or_be_forgotten(store: RedisStore) -> None:
     name = fresh()
-    await store.count(name, 30)
-    await store.keep(name, 60_000)
+    await store.counts.count(name, 30)
+    await store.counts.keep(name, 60_000)
     await asyncio.sleep(0.05)
-    assert await store.count(name, 30) == 2
-    await store.keep(name, 0)
-    assert await store.count(name, 30) == 1
+    assert await store.counts.count(name, 30) == 2
+    await store.counts.keep(name, 0)
+    assert await store.counts.count(name, 30) == 1

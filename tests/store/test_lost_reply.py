@@ -23,11 +23,11 @@ from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
-from bot.store.keys import AUDIT
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
+from bot.store.schema import AUDIT
 from bot.store.scripts import Script, load_scripts
-from bot.store.supervisor import Supervisor
 from policy.document.overrides import Change, Person
 from policy.labels import PUBLIC
 from tests.store.world import (
@@ -113,13 +113,13 @@ Prepare = Callable[[RedisStore], Awaitable[Callable[[RedisStore], Awaitable[obje
 
 async def accepting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new = item(fresh())
-    return lambda store: store.accept(new)
+    return lambda store: store.sessions.accept(new)
 
 
 async def claiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
-    return lambda store: store.claim(sid, "w")
+    await store.sessions.accept(item(sid))
+    return lambda store: store.sessions.claim(sid, "w")
 
 
 def the_write(claim: Claim, seq: int) -> Write:
@@ -130,101 +130,103 @@ def the_write(claim: Claim, seq: int) -> Write:
 
 async def recording(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     claim = await claimed(store, sid)
     write = opening(claim)
-    return lambda store: store.record(claim, write)
+    return lambda store: store.sessions.record(claim, write)
 
 
 async def recording_everything(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
     write = the_write(claim, written.seq)
-    return lambda store: store.record(claim, write, sender="me")
+    return lambda store: store.sessions.record(claim, write, sender="me")
 
 
 async def committing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
     end = ending(written.seq, 1, deliver=(answer(),))
-    return lambda store: store.commit(claim, end, sender="me")
+    return lambda store: store.sessions.commit(claim, end, sender="me")
 
 
 async def renewing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    return lambda store: store.renew(claim)
+    return lambda store: store.sessions.renew(claim)
 
 
 async def releasing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    return lambda store: store.release(claim)
+    return lambda store: store.sessions.release(claim)
 
 
 async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    await store.accept(item(claim.sid, "d2"))
-    return lambda store: store.stop(claim.sid, actor="ann")
+    await store.sessions.accept(item(claim.sid, "d2"))
+    return lambda store: store.sessions.stop(claim.sid, actor="ann")
 
 
 async def naming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    return lambda store: store.name(claim.sid, Title("plans", SECRET))
+    return lambda store: store.sessions.name(claim.sid, Title("plans", SECRET))
 
 
 async def setting_the_mode(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    return lambda store: store.set_mode(claim.sid, QueueMode.STEER, (row(),))
+    return lambda store: store.queue.set_mode(claim.sid, QueueMode.STEER, (row(),))
 
 
 async def interrupting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await suspended(store)
-    await store.set_mode(claim.sid, QueueMode.INTERRUPT, ())
-    return lambda store: store.accept(item(claim.sid, "d2"))
+    await store.queue.set_mode(claim.sid, QueueMode.INTERRUPT, ())
+    return lambda store: store.sessions.accept(item(claim.sid, "d2"))
 
 
 async def withdrawing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    await store.accept(item(claim.sid, "d2"))
-    (waiting,) = await store.waiting(claim.sid)
-    return lambda store: store.withdraw(claim.sid, waiting, (row(),))
+    await store.sessions.accept(item(claim.sid, "d2"))
+    (waiting,) = await store.sessions.waiting(claim.sid)
+    return lambda store: store.queue.withdraw(claim.sid, waiting, (row(),))
 
 
 async def resetting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     op = fresh()
-    return lambda store: store.reset(claim.sid, op=op, actor="ann", audit=(row(),))
+    return lambda store: store.sessions.reset(claim.sid, op=op, actor="ann", audit=(row(),))
 
 
 async def resolving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, asked = await suspended(store)
-    return lambda store: store.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),))
+    return lambda store: store.approvals.resolve(
+        claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),)
+    )
 
 
 async def putting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
-    return lambda store: store.put(claim.sid, answer(text="x" * 40_000))
+    return lambda store: store.outbox.put(claim.sid, answer(text="x" * 40_000))
 
 
 async def taking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
-    await store.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2"))))
-    return lambda store: store.take(claim.sid, "me", ("console",))
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2"))))
+    return lambda store: store.outbox.take(claim.sid, "me", ("console",))
 
 
 async def settling(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
-    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
-    (entry,) = await store.deliveries(claim.sid)
-    return lambda store: store.settle(entry, "me", DeliveryState.SENT, arrival=Arrival.WAITING, audit=(row(),))
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    (entry,) = await store.outbox.deliveries(claim.sid)
+    return lambda store: store.outbox.settle(entry, "me", DeliveryState.SENT, arrival=Arrival.WAITING, audit=(row(),))
 
 
 async def deciding_dead(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, written = await started(store)
-    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
-    (entry,) = await store.deliveries(claim.sid)
-    await store.settle(entry, "me", DeliveryState.FAILED)
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    (entry,) = await store.outbox.deliveries(claim.sid)
+    await store.outbox.settle(entry, "me", DeliveryState.FAILED)
 
     async def decide(store: RedisStore) -> object:
-        await store.decide_dead(entry, again=True, audit=(row(),))
-        return await store.deliveries(claim.sid)
+        await store.outbox.decide_dead(entry, again=True, audit=(row(),))
+        return await store.outbox.deliveries(claim.sid)
 
     return decide
 
@@ -234,8 +236,8 @@ async def pacing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
 
     async def paced(store: RedisStore) -> object:
         """Say something where two a minute may be said: the first, whose answer is lost, counts once."""
-        first = await store.pace(turn, TWO)
-        return first, await store.pace(turn, TWO)
+        first = await store.rate_limits.pace(turn, TWO)
+        return first, await store.rate_limits.pace(turn, TWO)
 
     return paced
 
@@ -244,32 +246,32 @@ async def pacing_what_takes_no_turn(_store: RedisStore) -> Callable[[RedisStore]
     turn = Place(f"chat:w:{fresh()}:")
 
     async def paced(store: RedisStore) -> object:
-        return await store.pace(turn, TWO), await store.pace(turn, TWO)
+        return await store.rate_limits.pace(turn, TWO), await store.rate_limits.pace(turn, TWO)
 
     return paced
 
 
-async def hushing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+async def pausing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     turn = Place(f"chat:w:{fresh()}:", fresh(), "k1")
-    return lambda store: store.hush(turn, DeliveryPause.PLACE, 60_000)
+    return lambda store: store.rate_limits.pause(turn, DeliveryPause.PLACE, 60_000)
 
 
 async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
-    await store.accept(item(fresh()))
+    await store.sessions.accept(item(fresh()))
 
     async def swept(store: RedisStore) -> bool:
-        return bool(await store.sweep())
+        return bool(await store.wake.sweep())
 
     return swept
 
 
-async def vanishing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+async def reclaiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
-    assert await store.claim(sid, "p-gone.once") is not None
+    await store.sessions.accept(item(sid))
+    assert await store.sessions.claim(sid, "p-gone.once") is not None
 
     async def swept_twice(store: RedisStore) -> tuple[bool, bool]:
-        return sid in await store.sweep(), sid in await store.sweep()
+        return sid in await store.wake.sweep(), sid in await store.wake.sweep()
 
     return swept_twice
 
@@ -278,18 +280,18 @@ async def appending(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     what = fresh()
 
     async def append(store: RedisStore) -> int:
-        await store.append((row(what),))
-        n, _ = await store.head(AUDIT)
-        return sum(one.body.get("what") == what for one in await store.records(AUDIT, after=max(0, n - 50)))
+        await store.audit.append((row(what),))
+        n, _ = await store.audit.head(AUDIT)
+        return sum(one.body.get("what") == what for one in await store.audit.records(AUDIT, after=max(0, n - 50)))
 
     return append
 
 
 async def putting_in_force(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
-    await store.put_policy("before", "p-1", ())
+    await store.policy.put_policy("before", "p-1", ())
 
     async def put(store: RedisStore) -> object:
-        head = await store.put_policy("after", "p-2", (row(),))
+        head = await store.policy.put_policy("after", "p-2", (row(),))
         return head.digest, head.process
 
     return put
@@ -297,14 +299,14 @@ async def putting_in_force(store: RedisStore) -> Callable[[RedisStore], Awaitabl
 
 async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     account = f"chat:{fresh()}"
-    assert await store.ask_pairing(account, "chat", fresh(), "d" * 43)
-    before, _ = await store.overrides()
-    assert await store.override(Change(accounts={fresh(): True}), before, ()) == before + 1
+    assert await store.access.ask_pairing(account, "chat", fresh(), "d" * 43)
+    before, _ = await store.access.overrides()
+    assert await store.access.override(Change(accounts={fresh(): True}), before, ()) == before + 1
     change = Change(people={fresh(): Person(accounts=frozenset({account}))}, accounts={fresh(): True})
 
     async def override(store: RedisStore) -> object:
-        count, _ = await store.overrides()
-        after = await store.override(change, count, (row(),), Answered(account, "d" * 43))
+        count, _ = await store.access.overrides()
+        after = await store.access.override(change, count, (row(),), Answered(account, "d" * 43))
         return after == count + 1
 
     return override
@@ -312,7 +314,7 @@ async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
 
 async def asking_to_be_let_in(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     account, workspace = f"chat:{fresh()}", fresh()
-    return lambda store: store.ask_pairing(account, "chat", workspace, "d" * 43)
+    return lambda store: store.access.ask_pairing(account, "chat", workspace, "d" * 43)
 
 
 async def trying_a_code(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -322,7 +324,7 @@ async def trying_a_code(_store: RedisStore) -> Callable[[RedisStore], Awaitable[
         """Count how many wrong codes may be typed, the first of which has its answer lost."""
         count = 0
         with suppress(BusyError):
-            while await store.try_pairing(principal, "no such digest") is None:
+            while await store.access.try_pairing(principal, "no such digest") is None:
                 count += 1
         return count
 
@@ -331,40 +333,40 @@ async def trying_a_code(_store: RedisStore) -> Callable[[RedisStore], Awaitable[
 
 async def receiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
-    return lambda store: store.receive(parcel(sid))
+    await store.sessions.accept(item(sid))
+    return lambda store: store.delegation.receive(parcel(sid))
 
 
 async def taking_what_was_sent(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
-    await store.stop(sid, actor="ann")
-    await store.receive(parcel(sid))
+    await store.sessions.accept(item(sid))
+    await store.sessions.stop(sid, actor="ann")
+    await store.delegation.receive(parcel(sid))
     claim = await claimed(store, sid)
     write = opening(claim, 2, "p1")
 
     async def take(store: RedisStore) -> object:
-        await store.record(claim, write)
-        return await store.outcome(sid, "p1")
+        await store.sessions.record(claim, write)
+        return await store.sessions.outcome(sid, "p1")
 
     return take
 
 
 async def holding(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.accept(item(sid))
-    return lambda store: store.receive(parcel(sid, SECRET, report=True))
+    await store.sessions.accept(item(sid))
+    return lambda store: store.delegation.receive(parcel(sid, SECRET, report=True))
 
 
 async def rising(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new = child("parent")
-    await store.accept(new)
+    await store.sessions.accept(new)
     claim = await claimed(store, new.sid)
     write = Write(fresh(), claim.state.seq, events=(event(SECRET),))
 
     async def rise(store: RedisStore) -> object:
-        written = await store.record(claim, write)
-        return written, len(await store.deliveries(new.sid))
+        written = await store.sessions.record(claim, write)
+        return written, len(await store.outbox.deliveries(new.sid))
 
     return rise
 
@@ -373,71 +375,71 @@ async def spawning_above(_store: RedisStore) -> Callable[[RedisStore], Awaitable
     new = child("parent", label=SECRET)
 
     async def spawn(store: RedisStore) -> object:
-        accepted = await store.accept(new)
-        return accepted, len(await store.deliveries(new.sid))
+        accepted = await store.sessions.accept(new)
+        return accepted, len(await store.outbox.deliveries(new.sid))
 
     return spawn
 
 
 async def letting_a_child_rise(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new, op = child("parent"), fresh()
-    await store.accept(new)
-    await store.receive(parcel(new.sid, SECRET))
-    (held,) = await store.held(new.sid)
+    await store.sessions.accept(new)
+    await store.delegation.receive(parcel(new.sid, SECRET))
+    (held,) = await store.delegation.held(new.sid)
 
     async def decide(store: RedisStore) -> object:
-        await store.decide_held(new.sid, held.id, accept=True, op=op, audit=(row(),))
-        return len(await store.deliveries(new.sid))
+        await store.delegation.decide_held(new.sid, held.id, accept=True, op=op, audit=(row(),))
+        return len(await store.outbox.deliveries(new.sid))
 
     return decide
 
 
 async def deciding_held(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid, op = fresh(), fresh()
-    await store.accept(item(sid))
-    await store.receive(parcel(sid, SECRET))
-    (held,) = await store.held(sid)
-    return lambda store: store.decide_held(sid, held.id, accept=True, op=op, audit=(row(),))
+    await store.sessions.accept(item(sid))
+    await store.delegation.receive(parcel(sid, SECRET))
+    (held,) = await store.delegation.held(sid)
+    return lambda store: store.delegation.decide_held(sid, held.id, accept=True, op=op, audit=(row(),))
 
 
 async def reserving(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     run, parent = fresh(), fresh()
 
     async def reserve(store: RedisStore) -> bool:
-        return bool(await store.reserve(fresh(), slot(run, parent=parent), Caps(1, 1, 2)))
+        return bool(await store.delegation.reserve(fresh(), slot(run, parent=parent), Caps(1, 1, 2)))
 
     return reserve
 
 
 async def endorsing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid, run = fresh(), fresh()
-    await store.accept(item(sid))
-    return lambda store: store.endorse(Charge(sid, 1, run, PUBLIC, 30_000, 2**45, 40_000))
+    await store.sessions.accept(item(sid))
+    return lambda store: store.delegation.endorse(Charge(sid, 1, run, PUBLIC, 30_000, 2**45, 40_000))
 
 
 async def freeing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     principal = fresh()
-    await store.reserve(principal, slot(), Caps(1, 1, 2))
-    slots = await store.slots(principal)
-    return lambda store: store.free(principal, slots)
+    await store.delegation.reserve(principal, slot(), Caps(1, 1, 2))
+    slots = await store.delegation.slots(principal)
+    return lambda store: store.delegation.free(principal, slots)
 
 
 async def offering(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     made = offered(fresh())
-    return lambda store: store.make_offer(made, 60_000)
+    return lambda store: store.alternatives.make_offer(made, 60_000)
 
 
 async def taking_an_offer(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     made = offered(fresh())
-    await store.make_offer(made, 60_000)
-    return lambda store: store.take_offer(made.code, Way.PRIVATE)
+    await store.alternatives.make_offer(made, 60_000)
+    return lambda store: store.alternatives.take_offer(made.code, Way.PRIVATE)
 
 
 async def having(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
 
     async def have(store: RedisStore) -> bool:
-        async with store.hold(name) as held:
+        async with store.rights.hold(name) as held:
             return held()
 
     return have
@@ -453,8 +455,10 @@ async def setting_tokens_aside(_store: RedisStore) -> Callable[[RedisStore], Awa
     ann, name, limits = Spender(fresh(), "", PUBLIC), fresh(), Budgets(person=10)
 
     async def aside(store: RedisStore) -> object:
-        first = await store.reserve_tokens(name, ann, 6, budgets=limits, life=60_000)
-        return first, [await store.reserve_tokens(fresh(), ann, size, budgets=limits, life=60_000) for size in (5, 4)]
+        first = await store.budgets.reserve_tokens(name, ann, 6, budgets=limits, life=60_000)
+        return first, [
+            await store.budgets.reserve_tokens(fresh(), ann, size, budgets=limits, life=60_000) for size in (5, 4)
+        ]
 
     return aside
 
@@ -462,31 +466,31 @@ async def setting_tokens_aside(_store: RedisStore) -> Callable[[RedisStore], Awa
 async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     ann, name = Spender(fresh(), "", PUBLIC), fresh()
     # So that the day has begun.
-    await store.settle_tokens(fresh(), Spender("bob", "", PUBLIC), 1, complete=True)
-    await store.reserve_tokens(name, ann, 4, budgets=Budgets(person=10), life=60_000)
+    await store.budgets.settle_tokens(fresh(), Spender("bob", "", PUBLIC), 1, complete=True)
+    await store.budgets.reserve_tokens(name, ann, 4, budgets=Budgets(person=10), life=60_000)
 
     async def settled(store: RedisStore) -> object:
-        await store.settle_tokens(name, ann, 3, complete=True)
-        return [one.tokens for one in await store.spent_today() if one.name == ann.person]
+        await store.budgets.settle_tokens(name, ann, 3, complete=True)
+        return [one.tokens for one in await store.budgets.spent_today() if one.name == ann.person]
 
     return settled
 
 
 async def counting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
-    return lambda store: store.count(name, 60_000)
+    return lambda store: store.counts.count(name, 60_000)
 
 
 async def observing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    return lambda store: store.observe(sid, NewObserved("d1", "chat:ann", SECRET, "lunch?"), 5)
+    return lambda store: store.observed.observe(sid, NewObserved("d1", "chat:ann", SECRET, "lunch?"), 5)
 
 
 async def quarantining(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
 
     async def act(store: RedisStore) -> object:
-        one, new = await store.quarantine(sid, Doing.WORK, error="SchemaError", where="wire.py:1", audit=(row(),))
+        one, new = await store.quarantine.add(sid, Doing.WORK, error="SchemaError", where="codec.py:1", audit=(row(),))
         return one.tries, new
 
     return act
@@ -494,8 +498,8 @@ async def quarantining(_store: RedisStore) -> Callable[[RedisStore], Awaitable[o
 
 async def letting_out(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
-    await store.quarantine(sid, Doing.INTAKE, error="SchemaError", where="wire.py:1", audit=(row(),))
-    return lambda store: store.unquarantine(sid, Doing.INTAKE, (row(),))
+    await store.quarantine.add(sid, Doing.INTAKE, error="SchemaError", where="codec.py:1", audit=(row(),))
+    return lambda store: store.quarantine.unquarantine(sid, Doing.INTAKE, (row(),))
 
 
 CASES: tuple[tuple[Script, Prepare], ...] = (
@@ -523,9 +527,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.DECIDE_DEAD, deciding_dead),
     (Script.PACE, pacing),
     (Script.PACE, pacing_what_takes_no_turn),
-    (Script.HUSH, hushing),
+    (Script.PAUSE_DELIVERY, pausing),
     (Script.PROBE, probing),
-    (Script.VANISH, vanishing),
+    (Script.RECLAIM_PROCESS, reclaiming),
     (Script.AUDIT_APPEND, appending),
     (Script.PUT_POLICY, putting_in_force),
     (Script.OVERRIDE, overriding),
@@ -560,7 +564,7 @@ async def test_lost_reply_never_duplicates(
     store: RedisStore, proxy: Proxy, lossy: RedisStore, script: Script, prepare: Prepare
 ) -> None:
     """A call whose reply is lost answers, and leaves behind, what the same call without a loss does."""
-    await lossy.append((row(),))
+    await lossy.audit.append((row(),))
     act = await prepare(store)
     start = await sizes(store)
     expected = outline(await act(store))
@@ -568,7 +572,7 @@ async def test_lost_reply_never_duplicates(
 
     act = await prepare(store)
     # So that it knows the head, and the reply that it loses is the one that counts.
-    await lossy.append((row(),))
+    await lossy.audit.append((row(),))
     start = await sizes(store)
     proxy.word = SCRIPTS[script].digest.encode()
     got = outline(await act(lossy))

@@ -23,9 +23,9 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row
 
@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
 
     def write(self, name: str, write: Write, *, commit: bool = False, sender: str = "", again: bool = False) -> Written:
         worker = self.workers[name]
-        send = self.store.commit if commit else self.store.record
+        send = self.store.sessions.commit if commit else self.store.sessions.record
         written = self.run(send(worker.claim, write, sender=sender))
         if again:
             before = self.run(dump(self.store, self.sid))
@@ -171,8 +171,8 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def first(self, data: st.DataObject) -> None:
-        assert self.run(self.store.claim(self.sid, fresh(), idle=True)) is None
-        assert self.run(self.store.stop(self.sid, actor="ann")) == Stopped(running=False, cancelled=0)
+        assert self.run(self.store.sessions.claim(self.sid, fresh(), idle=True)) is None
+        assert self.run(self.store.sessions.stop(self.sid, actor="ann")) == Stopped(running=False, cancelled=0)
         self.accept(data)
 
     @rule(data=st.data())
@@ -185,7 +185,7 @@ class Machine(RuleBasedStateMachine):
         label = data.draw(LABELS)
         number = len(self.model.items) + 1
         position = self.model.places[number] = number - self.model.before
-        accepted = self.run(self.store.accept(item(self.sid, f"d{number}", label)))
+        accepted = self.run(self.store.sessions.accept(item(self.sid, f"d{number}", label)))
         if self.model.mode is QueueMode.INTERRUPT and self.model.turn is not None:
             self.model.stop_turn()
         assert (accepted.position, accepted.duplicate, accepted.stopping) == (position, False, self.model.stopping)
@@ -196,22 +196,22 @@ class Machine(RuleBasedStateMachine):
 
     def redeliver(self, data: st.DataObject) -> None:
         number = data.draw(st.sampled_from(sorted(self.model.items)))
-        accepted = self.run(self.store.accept(item(self.sid, f"d{number}")))
+        accepted = self.run(self.store.sessions.accept(item(self.sid, f"d{number}")))
         assert (accepted.position, accepted.duplicate) == (self.model.places[number], True)
         assert (accepted.status, accepted.stopping) == (self.model.items[number], self.model.stopping)
 
     def set_mode(self, data: st.DataObject) -> None:
         self.model.mode = data.draw(st.sampled_from(QueueMode))
-        self.run(self.store.set_mode(self.sid, self.model.mode, (row(),)))
+        self.run(self.store.queue.set_mode(self.sid, self.model.mode, (row(),)))
         self.model.audit += 1
 
     def withdraw(self, data: st.DataObject) -> None:
-        waiting = self.run(self.store.waiting(self.sid))
+        waiting = self.run(self.store.sessions.waiting(self.sid))
         assert [one.position + self.model.before for one in waiting] == self.model.waiting
         one = data.draw(st.sampled_from(waiting))
-        self.run(self.store.withdraw(self.sid, one, (row(),)))
+        self.run(self.store.queue.withdraw(self.sid, one, (row(),)))
         with pytest.raises(NotFoundError):
-            self.run(self.store.withdraw(self.sid, one, (row(),)))
+            self.run(self.store.queue.withdraw(self.sid, one, (row(),)))
         self.model.waiting.remove(one.position + self.model.before)
         self.model.items[one.position + self.model.before] = ItemStatus.CANCELLED
         self.model.audit += 1
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(WORKERS)
         idle = data.draw(st.booleans())
         owner = fresh()
-        claim = self.run(self.store.claim(self.sid, owner, idle=idle))
+        claim = self.run(self.store.sessions.claim(self.sid, owner, idle=idle))
         model = self.model
         assert (claim is not None) == (model.exists and not model.held and (model.ripe or idle))
         if claim is None:
@@ -233,11 +233,11 @@ class Machine(RuleBasedStateMachine):
         assert [one.position + model.before for one in claim.items] == model.waiting
         assert [one.seq for one in claim.events] == list(range(claim.state.generation_seq, model.seq + 1))
         assert {one.id: one.state for one in claim.approvals} == model.approvals
-        assert self.run(self.store.claim(self.sid, owner)) is not None
+        assert self.run(self.store.sessions.claim(self.sid, owner)) is not None
         self.workers[name] = Worker(claim, owner, model.seq)
 
     def claim_in_vain(self, _data: st.DataObject) -> None:
-        assert self.run(self.store.claim(self.sid, fresh(), idle=True)) is None
+        assert self.run(self.store.sessions.claim(self.sid, fresh(), idle=True)) is None
 
     def crash(self, _data: st.DataObject) -> None:
         """The holder goes silent until its lease lapses; it may come back later with its old claim."""
@@ -298,7 +298,7 @@ class Machine(RuleBasedStateMachine):
         model.approvals[asked.id] = ApprovalState.PENDING
 
     def next_status(self, wanted: Status) -> Status | None:
-        state = self.run(self.store.state(self.sid))
+        state = self.run(self.store.sessions.state(self.sid))
         assert state is not None
         return wanted if state.status in {Status.RUNNING, wanted} else None
 
@@ -336,27 +336,27 @@ class Machine(RuleBasedStateMachine):
         model.items |= {position + model.before: ItemStatus.CONSUMED for position in positions}
         model.deliveries[key] = DeliveryState.SENDING if claimed else DeliveryState.PENDING
         if claimed:
-            (self.sending[key],) = [one for one in self.run(self.store.deliveries(self.sid)) if one.key == key]
+            (self.sending[key],) = [one for one in self.run(self.store.outbox.deliveries(self.sid)) if one.key == key]
         model.turn, model.stop = None, False
         model.requests += 1
-        state = self.run(self.store.state(self.sid))
+        state = self.run(self.store.sessions.state(self.sid))
         assert state is not None
         assert state.status is (Status.QUEUED if model.waiting else Status.IDLE)
 
     def release(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.workers)))
         held = name == self.holder
-        self.run(self.store.release(self.workers[name].claim))
+        self.run(self.store.sessions.release(self.workers[name].claim))
         if held:
             self.model.holder = ""
 
     def renew(self, _data: st.DataObject) -> None:
-        assert self.run(self.store.renew(self.workers[self.holder].claim)) is self.model.stop
+        assert self.run(self.store.sessions.renew(self.workers[self.holder].claim)) is self.model.stop
         self.model.lapsed = False
 
     def refused(self, name: str, write: Write, error: type[Exception]) -> None:
         before = self.run(dump(self.store, self.sid))
-        for send in (self.store.record, self.store.commit):
+        for send in (self.store.sessions.record, self.store.sessions.commit):
             with pytest.raises(error) as caught:
                 self.run(send(self.workers[name].claim, write))
             assert caught.type is error
@@ -380,13 +380,13 @@ class Machine(RuleBasedStateMachine):
         model = self.model
         running = model.turn is not None
         cancelled = model.cancel_waiting()
-        stopped = self.run(self.store.stop(self.sid, actor="ann"))
+        stopped = self.run(self.store.sessions.stop(self.sid, actor="ann"))
         assert (stopped.running, stopped.cancelled, len(stopped.unanswered)) == (running, cancelled, cancelled)
         if running:
             model.stop_turn()
 
     def reset(self, _data: st.DataObject) -> None:
-        state = self.run(self.store.reset(self.sid, op=fresh(), actor="ann", audit=(row(),)))
+        state = self.run(self.store.sessions.reset(self.sid, op=fresh(), actor="ann", audit=(row(),)))
         model = self.model
         model.cancel_waiting()
         for number, status in model.items.items():
@@ -411,14 +411,14 @@ class Machine(RuleBasedStateMachine):
     def resolve(self, data: st.DataObject) -> None:
         state = data.draw(st.sampled_from([ApprovalState.APPROVED, ApprovalState.DENIED]))
         asked = data.draw(st.sampled_from(sorted(self.model.approvals)))
-        (resolved,) = self.run(self.store.resolve(self.sid, (asked,), state, actor="boss", audit=(row(),)))
+        (resolved,) = self.run(self.store.approvals.resolve(self.sid, (asked,), state, actor="boss", audit=(row(),)))
         if self.model.approvals[asked] is ApprovalState.PENDING:
             self.model.approvals[asked] = state
             self.model.audit += 1
         assert resolved.state is self.model.approvals[asked]
 
     def take(self, _data: st.DataObject) -> None:
-        taken = self.run(self.store.take(self.sid, "me", CONSOLE))
+        taken = self.run(self.store.outbox.take(self.sid, "me", CONSOLE))
         waiting = [one for one in self.model.deliveries.items() if one[1] in UNSAID]
         # All are for one address, so nothing overtakes what somebody is sending.
         pending = [key for key, _ in takewhile(lambda one: one[1] is DeliveryState.PENDING, waiting)]
@@ -430,7 +430,7 @@ class Machine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject) -> None:
         state = data.draw(st.sampled_from(SETTLED))
         key = data.draw(st.sampled_from(sorted(self.sending)))
-        held = self.run(self.store.settle(self.sending[key], "me", state, audit=(row(),)))
+        held = self.run(self.store.outbox.settle(self.sending[key], "me", state, audit=(row(),)))
         was, model = self.model.deliveries[key], self.model
         if state is DeliveryState.PENDING and key in model.old:
             state = DeliveryState.CANCELLED
@@ -443,21 +443,21 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def log_is_gap_free(self) -> None:
-        log = self.run(self.store.events(self.sid))
+        log = self.run(self.store.sessions.events(self.sid))
         assert [one.seq for one in log] == list(range(1, self.model.seq + 1))
         resets = [one.type is EventType.SESSION_RESET for one in log]
         assert [one.generation for one in log] == [1 + sum(resets[: n + 1]) for n in range(len(log))]
 
     @invariant()
     def taint_is_the_fold(self) -> None:
-        state = self.run(self.store.state(self.sid))
+        state = self.run(self.store.sessions.state(self.sid))
         if state is not None:
-            log = self.run(self.store.events(self.sid, after=state.generation_seq - 1))
+            log = self.run(self.store.sessions.events(self.sid, after=state.generation_seq - 1))
             assert state.taint == join_all(one.label for one in log if one.admitted) == self.model.taint
 
     @invariant()
     def taint_never_falls(self) -> None:
-        state = self.run(self.store.state(self.sid))
+        state = self.run(self.store.sessions.state(self.sid))
         if state is not None:
             generation, before = self.last_taint
             assert state.generation > generation or before.join(state.taint) == state.taint
@@ -474,15 +474,15 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_record_is_the_model(self) -> None:
-        state = self.run(self.store.state(self.sid))
+        state = self.run(self.store.sessions.state(self.sid))
         model = self.model
         assert (state is not None) == model.exists
         if state is not None:
             assert (state.waiting_items, state.turn, state.seq) == (len(model.waiting), model.turn, model.seq)
             assert (state.usage.requests, state.mode) == (model.requests, model.mode)
-        assert {one.key: one.state for one in self.run(self.store.deliveries(self.sid))} == model.deliveries
-        assert {one.id: one.state for one in self.run(self.store.approvals(self.sid))} == model.approvals
-        assert self.run(self.store.head(self.sid))[0] == model.audit
+        assert {one.key: one.state for one in self.run(self.store.outbox.deliveries(self.sid))} == model.deliveries
+        assert {one.id: one.state for one in self.run(self.store.approvals.of(self.sid))} == model.approvals
+        assert self.run(self.store.audit.head(self.sid))[0] == model.audit
 
     @invariant()
     def only_what_is_settled_is_forgotten(self) -> None:

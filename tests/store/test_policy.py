@@ -7,8 +7,8 @@ import pytest
 from bot.audit.chain import Intact, verify
 from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.store.keys import AUDIT, POLICY
 from bot.store.redis_store import RedisStore
+from bot.store.schema import AUDIT, POLICY
 from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, started
 
 pytestmark = pytest.mark.anyio
@@ -19,21 +19,22 @@ def told(digest: str) -> tuple[AuditRow, ...]:
 
 
 async def put(store: RedisStore, digest: str, *, only_if_none: bool = False) -> PolicyHead:
-    return await store.put_policy(digest, "p-x", told(digest), only_if_none=only_if_none)
+    return await store.policy.put_policy(digest, "p-x", told(digest), only_if_none=only_if_none)
 
 
 async def test_a_policy_is_put_in_force_with_its_audit_row_and_is_newer_each_time(store: RedisStore) -> None:
     await command(store, "DEL", POLICY)
-    assert await store.read_policy() is None
-    before = await store.head(AUDIT)
+    assert await store.policy.read_policy() is None
+    before = await store.audit.head(AUDIT)
     first, second = await put(store, "one"), await put(store, "two")
     assert (first.digest, second.digest, second.process) == ("one", "two", "p-x")
     assert second.at > first.at
-    assert await store.read_policy() == second == store.policy_head
-    records = await store.records(AUDIT, after=before[0])
+    assert await store.policy.read_policy() == second == store.policy.policy_head
+    records = await store.audit.records(AUDIT, after=before[0])
     assert [record.body["in_force"] for record in records] == ["one", "two"]
     assert isinstance(
-        verify(AUDIT, await store.records(AUDIT), claimed=await store.head(AUDIT), anchor=(0, ""), key=KEY), Intact
+        verify(AUDIT, await store.audit.records(AUDIT), claimed=await store.audit.head(AUDIT), anchor=(0, ""), key=KEY),
+        Intact,
     )
 
 
@@ -46,9 +47,9 @@ async def test_its_version_grows_even_if_the_clock_goes_back(store: RedisStore) 
 
 async def test_one_that_is_there_may_be_left_as_it_is(store: RedisStore) -> None:
     first = await put(store, "one")
-    before = await store.head(AUDIT)
+    before = await store.audit.head(AUDIT)
     assert await put(store, "two", only_if_none=True) == first
-    assert await store.head(AUDIT) == before
+    assert await store.audit.head(AUDIT) == before
     await command(store, "DEL", POLICY)
     assert (await put(store, "two", only_if_none=True)).digest == "two"
 
@@ -58,7 +59,7 @@ async def test_a_newer_programs_policy_is_refused(store: RedisStore) -> None:
     await command(store, "HSET", POLICY, "v", 99)
     try:
         with pytest.raises(SchemaError):
-            await store.read_policy()
+            await store.policy.read_policy()
         with pytest.raises(SchemaError):
             await put(store, "two")
     finally:
@@ -66,21 +67,21 @@ async def test_a_newer_programs_policy_is_refused(store: RedisStore) -> None:
 
 
 async def _ready(store: RedisStore) -> None:
-    await store.ready(wait=0.001)
+    await store.wake.ready(wait=0.001)
 
 
 async def _claim(store: RedisStore) -> None:
-    assert await store.claim(fresh(), fresh()) is None
+    assert await store.sessions.claim(fresh(), fresh()) is None
 
 
 async def _take(store: RedisStore) -> None:
-    await store.take(fresh(), fresh(), ("console",))
+    await store.outbox.take(fresh(), fresh(), ("console",))
 
 
 async def _commit(store: RedisStore) -> None:
     claim, written = await started(store)
     await command(store, "HSET", POLICY, "digest", "two")
-    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="p-x")
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="p-x")
 
 
 @pytest.mark.parametrize("exchange", [_ready, _claim, _take, _commit])
@@ -90,14 +91,14 @@ async def test_what_has_to_know_it_reads_it_along(
     await put(store, "one")
     await command(store, "HSET", POLICY, "digest", "two")
     await exchange(store)
-    assert store.policy_head is not None
-    assert store.policy_head.digest == "two"
+    assert store.policy.policy_head is not None
+    assert store.policy.policy_head.digest == "two"
     await command(store, "DEL", POLICY)
 
 
 async def hinted(store: RedisStore, sid: str) -> bool:
     """Say whether a session is marked ready, among those that other tests left."""
-    while found := await store.ready(wait=1):
+    while found := await store.wake.ready(wait=1):
         if sid in found:
             return True
     return False
@@ -105,9 +106,9 @@ async def hinted(store: RedisStore, sid: str) -> bool:
 
 async def test_a_hint_that_is_not_followed_is_there_again(store: RedisStore) -> None:
     sid = fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     assert await hinted(store, sid)
-    await store.again(())
-    await store.again((sid,))
+    await store.wake.again(())
+    await store.wake.again((sid,))
     assert await hinted(store, sid)
     await claimed(store, sid)

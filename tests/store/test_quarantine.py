@@ -8,10 +8,10 @@ from bot.core.errors import SchemaError, WornError
 from bot.sessions.approvals import ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import Doing, SessionQuery
-from bot.store.copies import copy_member
-from bot.store.keys import COPIES, LETTERS, QUARANTINE
-from bot.store.quarantine import FIRST_MS, LONGEST_MS
+from bot.store.approvals import copy_member
+from bot.store.coordination import FIRST_MS, LONGEST_MS
 from bot.store.redis_store import RedisStore
+from bot.store.schema import COPIES, LETTERS, QUARANTINE
 from policy.labels import parse
 from tests.store.world import (
     TOP,
@@ -61,13 +61,13 @@ async def pass_pause(store: RedisStore, sid: str) -> None:
 
 
 async def rows(store: RedisStore) -> int:
-    return (await store.head("audit"))[0]
+    return (await store.audit.head("audit"))[0]
 
 
 async def test_the_pause_grows_and_one_row_tells_of_it(own: RedisStore) -> None:
     rests = list[int]()
     for number in range(14):
-        one, new = await own.quarantine("s", Doing.WORK, "SchemaError", "wire.py:1", ROW)
+        one, new = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
         assert (new, one.tries) == (number == 0, number + 1)
         rests.append(one.rest)
         await pass_pause(own, "s")
@@ -76,65 +76,65 @@ async def test_the_pause_grows_and_one_row_tells_of_it(own: RedisStore) -> None:
 
 
 async def test_within_a_pause_a_second_process_changes_nothing(own: RedisStore) -> None:
-    first, _ = await own.quarantine("s", Doing.WORK, "SchemaError", "wire.py:1", ROW)
-    second, new = await own.quarantine("s", Doing.WORK, "KeyError", "wire.py:2", ROW)
+    first, _ = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
+    second, new = await own.quarantine.add("s", Doing.WORK, "KeyError", "codec.py:2", ROW)
     assert (second.tries, second.error, second.since, new) == (1, "SchemaError", first.since, False)
     assert await rows(own) == 1
 
 
 async def test_what_is_let_out_is_told_of_once_and_begins_anew(own: RedisStore) -> None:
-    await own.quarantine("s", Doing.WORK, "SchemaError", "wire.py:1", ROW)
-    await own.quarantine("s", Doing.INTAKE, "SchemaError", "wire.py:1", ROW)
-    assert [one.doing for one in await own.quarantined()] == [Doing.WORK, Doing.INTAKE]
-    assert await own.unquarantine("s", Doing.WORK, ROW)
-    assert not await own.unquarantine("s", Doing.WORK, ROW)
-    assert [one.doing for one in await own.quarantined()] == [Doing.INTAKE]
-    assert await own.ready(wait=0) == ("s",)
-    one, new = await own.quarantine("s", Doing.WORK, "SchemaError", "wire.py:1", ROW)
+    await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
+    await own.quarantine.add("s", Doing.INTAKE, "SchemaError", "codec.py:1", ROW)
+    assert [one.doing for one in await own.quarantine.quarantined()] == [Doing.WORK, Doing.INTAKE]
+    assert await own.quarantine.unquarantine("s", Doing.WORK, ROW)
+    assert not await own.quarantine.unquarantine("s", Doing.WORK, ROW)
+    assert [one.doing for one in await own.quarantine.quarantined()] == [Doing.INTAKE]
+    assert await own.wake.ready(wait=0) == ("s",)
+    one, new = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
     assert (one.tries, new, await rows(own)) == (1, True, 4)
 
 
 async def test_a_record_of_quarantine_that_cannot_be_read_hides_no_other(own: RedisStore) -> None:
-    await own.quarantine("s \ud800/%", Doing.WORK, "SchemaError", "wire.py:1", ROW)
+    await own.quarantine.add("s \ud800/%", Doing.WORK, "SchemaError", "codec.py:1", ROW)
     await command(own, "HSET", QUARANTINE, "t/work", "{", "u/nothing", "{}", "w/work", "[]")
-    assert [one.sid for one in await own.quarantined()] == ["s \ud800/%"]
+    assert [one.sid for one in await own.quarantine.quarantined()] == ["s \ud800/%"]
 
 
 async def test_a_session_that_ends_every_worker_is_not_taken_a_fourth_time(store: RedisStore) -> None:
     sid = fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     for _ in range(3):
-        assert await store.claim(sid, fresh(), most=3) is not None
+        assert await store.sessions.claim(sid, fresh(), most=3) is not None
         await end_lease(store, sid)
     with pytest.raises(WornError):
-        await store.claim(sid, fresh(), most=3)
+        await store.sessions.claim(sid, fresh(), most=3)
     # A command of a person may take it, and once its pause is over it is tried again.
-    assert await store.claim(sid, fresh(), idle=True) is not None
+    assert await store.sessions.claim(sid, fresh(), idle=True) is not None
     await end_lease(store, sid)
-    assert await store.claim(sid, fresh(), most=4) is not None
+    assert await store.sessions.claim(sid, fresh(), most=4) is not None
     await end_lease(store, sid)
     with pytest.raises(WornError):
-        await store.claim(sid, fresh(), most=4)
+        await store.sessions.claim(sid, fresh(), most=4)
 
 
 @pytest.mark.parametrize("progress", ["written", "released", "reset"])
 async def test_a_worker_that_gets_on_with_it_is_not_counted(store: RedisStore, progress: str) -> None:
     sid = fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     for _ in range(2):
-        assert await store.claim(sid, fresh(), most=3) is not None
+        assert await store.sessions.claim(sid, fresh(), most=3) is not None
         await end_lease(store, sid)
     claim = await claimed(store, sid)
     match progress:
         case "written":
-            await store.commit(claim, ending((await store.record(claim, opening(claim))).seq, 1))
+            await store.sessions.commit(claim, ending((await store.sessions.record(claim, opening(claim))).seq, 1))
         case "released":
-            await store.release(claim)
+            await store.sessions.release(claim)
         case _:
-            await store.reset(sid, op=fresh(), actor="ann", audit=())
-    await store.accept(item(sid, "d2"))
+            await store.sessions.reset(sid, op=fresh(), actor="ann", audit=())
+    await store.sessions.accept(item(sid, "d2"))
     for _ in range(3):
-        assert await store.claim(sid, fresh(), most=3) is not None
+        assert await store.sessions.claim(sid, fresh(), most=3) is not None
         await end_lease(store, sid)
 
 
@@ -144,25 +144,25 @@ async def test_no_listing_and_no_sweep_notices_a_session_that_cannot_be_read(
 ) -> None:
     bad = await damaged(own, field, value)
     asking, asked = await suspended(own)
-    await own.accept(item(fresh(), "d"))
+    await own.sessions.accept(item(fresh(), "d"))
     open_sid = fresh()
-    await own.accept(item(open_sid))
+    await own.sessions.accept(item(open_sid))
     for sid in (bad, asking.sid):
         await command(own, "SADD", LETTERS, sid)
         await command(own, "SADD", COPIES, copy_member(QuestionCopy(sid, "q", "k")))
     await command(own, "HSET", keys(bad).approvals, "a", "x")
-    found = await own.sweep()
+    found = await own.wake.sweep()
     assert open_sid in found
-    assert [approval.id for _, approval in await own.questions()] == [asked.id]
+    assert [approval.id for _, approval in await own.approvals.waiting()] == [asked.id]
     assert asked.state is ApprovalState.PENDING
-    assert await own.dead() == ()
-    assert {copy.sid for copy in await own.copies()} == {asking.sid}
-    page = await own.listed(SessionQuery("ann", TOP))
+    assert await own.outbox.dead() == ()
+    assert {copy.sid for copy in await own.question_copies.copies()} == {asking.sid}
+    page = await own.index.listed(SessionQuery("ann", TOP))
     assert open_sid in {state.sid for state in page.sessions}
-    assert {asking.sid, open_sid} <= {state.sid async for state in own.sessions()}
-    assert {bad, asking.sid, open_sid} <= {sid async for sid, _ in own.walk()}
-    assert {chain async for chain, _ in own.heads()} <= {bad, asking.sid, open_sid, "audit"}
-    await own.accept(item(open_sid, "d2", parse("INTERNAL")))
+    assert {asking.sid, open_sid} <= {state.sid async for state in own.sessions.states()}
+    assert {bad, asking.sid, open_sid} <= {sid async for sid, _ in own.sessions.walk()}
+    assert {chain async for chain, _ in own.audit.heads()} <= {bad, asking.sid, open_sid, "audit"}
+    await own.sessions.accept(item(open_sid, "d2", parse("INTERNAL")))
 
 
 @pytest.mark.parametrize("field, value", [("kin", "{"), ("turn", "x")])
@@ -172,8 +172,8 @@ async def test_a_script_that_stumbles_says_that_a_record_cannot_be_read(
     sid = await damaged(own, field, value)
     await end_lease(own, sid)
     with pytest.raises(SchemaError):
-        await own.claim(sid, fresh(), idle=True)
+        await own.sessions.claim(sid, fresh(), idle=True)
     await command(own, "DEL", keys(sid).inbox)
     await command(own, "SET", keys(sid).inbox, "x")
     with pytest.raises(SchemaError):
-        await own.accept(item(sid, "d9"))
+        await own.sessions.accept(item(sid, "d9"))

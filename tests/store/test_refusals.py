@@ -19,10 +19,10 @@ from cryptography.x509.oid import NameOID
 
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.sessions.models import Status, Write
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
 from tests.bot.kit import bang
 from tests.harness import running
 from tests.store.world import KEY, answer, command, dump, ending, event, fresh, item, kill, pid_of, row, started
@@ -44,27 +44,27 @@ async def test_a_store_that_is_gone(own: RedisStore, guest: RedisStore) -> None:
     claim, written = await started(own)
     kill(pid_of(own))
     for call in (
-        guest.accept(item(claim.sid, "d2")),
-        guest.claim(claim.sid, "w"),
-        guest.commit(claim, ending(written.seq, 1)),
-        guest.state(claim.sid),
-        guest.sweep(),
-        guest.read_policy(),
+        guest.sessions.accept(item(claim.sid, "d2")),
+        guest.sessions.claim(claim.sid, "w"),
+        guest.sessions.commit(claim, ending(written.seq, 1)),
+        guest.sessions.state(claim.sid),
+        guest.wake.sweep(),
+        guest.policy.read_policy(),
     ):
         with pytest.raises(StoreGoneError, match="does not answer"):
             await call
-    await own.read_policy()
-    await guest.commit(claim, ending(written.seq, 1))
-    state = await own.state(claim.sid)
+    await own.policy.read_policy()
+    await guest.sessions.commit(claim, ending(written.seq, 1))
+    state = await own.sessions.state(claim.sid)
     assert state is not None
     assert state.status is Status.IDLE
 
 
 async def test_a_store_that_hangs(own: RedisStore, guest: RedisStore) -> None:
-    await own._link.commands(("CLIENT", "PAUSE", 2000, "WRITE"))
+    await own._shared.link.commands(("CLIENT", "PAUSE", 2000, "WRITE"))
     with pytest.raises(StoreGoneError):
-        await guest.accept(item(fresh()))
-    await own._link.commands(("CLIENT", "UNPAUSE"))
+        await guest.sessions.accept(item(fresh()))
+    await own._shared.link.commands(("CLIENT", "UNPAUSE"))
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:
@@ -85,17 +85,17 @@ async def test_a_full_store_refuses_and_keeps(own: RedisStore) -> None:
     before = await dump(own, claim.sid)
     await command(own, "CONFIG", "SET", "maxmemory", 1)
     for call in (
-        own.accept(item(claim.sid, "d2")),
-        own.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(),))),
-        own.commit(claim, ending(written.seq, 1, deliver=(answer(),))),
-        own.append((row(),)),
+        own.sessions.accept(item(claim.sid, "d2")),
+        own.sessions.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(),))),
+        own.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),))),
+        own.audit.append((row(),)),
     ):
         with pytest.raises(StoreRefusedError, match="memory limit") as caught:
             await call
         assert "maxmemory" in caught.value.next_step
     assert await dump(own, claim.sid) == before
     await command(own, "CONFIG", "SET", "maxmemory", 0)
-    await own.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    await own.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
 
 
 async def test_a_replica_refuses_and_keeps(own: RedisStore) -> None:
@@ -103,20 +103,20 @@ async def test_a_replica_refuses_and_keeps(own: RedisStore) -> None:
     before = await dump(own, claim.sid)
     await command(own, "REPLICAOF", "127.0.0.1", 1)
     with pytest.raises(StoreRefusedError, match="read-only replica"):
-        await own.commit(claim, ending(written.seq, 1))
+        await own.sessions.commit(claim, ending(written.seq, 1))
     with pytest.raises(StoreRefusedError, match="read-only replica"):
-        await own.accept(item(claim.sid, "d2"))
+        await own.sessions.accept(item(claim.sid, "d2"))
     assert await dump(own, claim.sid) == before
     await command(own, "REPLICAOF", "NO", "ONE")
-    await own.commit(claim, ending(written.seq, 1))
+    await own.sessions.commit(claim, ending(written.seq, 1))
 
 
 async def test_forgotten_scripts_are_sent_again(own: RedisStore) -> None:
     sid = fresh()
-    await own.accept(item(sid))
+    await own.sessions.accept(item(sid))
     await command(own, "SCRIPT", "FLUSH")
-    assert (await own.accept(item(sid, "d2"))).position == 2
-    assert (await own.claim(sid, "w")) is not None
+    assert (await own.sessions.accept(item(sid, "d2"))).position == 2
+    assert (await own.sessions.claim(sid, "w")) is not None
 
 
 async def test_a_user_without_permission(own: RedisStore) -> None:
@@ -125,15 +125,15 @@ async def test_a_user_without_permission(own: RedisStore) -> None:
     path = own.server.files.socket
     store = await open_store(audit_key=KEY, url=f"unix://guest:right@{path}")
     with pytest.raises(StoreRefusedError, match="may not run `EVALSHA`") as caught:
-        await store.accept(item(fresh()))
+        await store.sessions.accept(item(fresh()))
     assert "docs/operating.md" in caught.value.next_step
     assert [str(one) for one in await store.complaints()] == [str(caught.value)]
     await command(own, "ACL", "SETUSER", "guest", "+@all", "resetkeys", "~other:*")
     with pytest.raises(StoreRefusedError, match="may not use the keys `lg:\\*`"):
-        await store.accept(item(fresh()))
+        await store.sessions.accept(item(fresh()))
     await command(own, "ACL", "SETUSER", "guest", "~lg:*", "-hset")
     with pytest.raises(StoreRefusedError, match="may not run `HSET`"):
-        await store.accept(item(fresh()))
+        await store.sessions.accept(item(fresh()))
     await store.close()
     with pytest.raises(StoreRefusedError, match="refused the password"):
         await open_store(audit_key=KEY, url=f"unix://guest:wrong@{path}")
@@ -193,12 +193,12 @@ async def test_servers_that_are_too_old(tmp_path: Path, info: str, fit: bool) ->
 
 
 async def test_a_cancelled_call_leaves_no_reply_behind(own: RedisStore) -> None:
-    await own._link.commands(("CLIENT", "PAUSE", 300, "WRITE"))
+    await own._shared.link.commands(("CLIENT", "PAUSE", 300, "WRITE"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await own.accept(item("cancelled"))
+            await own.sessions.accept(item("cancelled"))
     for n in range(20):
-        assert (await own.accept(item("other", f"d{n}"))).position == n + 1
+        assert (await own.sessions.accept(item("other", f"d{n}"))).position == n + 1
 
 
 async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, tm
         assert "May `write_file` run" in await owner.say(bang("write_file", path="internal/x.md", text="x"))
         assert "stopped" in await owner.say("/stop")
         assert await owner.app.store.complaints() == []
-        await owner.app.store.sweep()
+        await owner.app.store.wake.sweep()
     denied = await command(own, "ACL", "LOG")
     assert denied == []
 

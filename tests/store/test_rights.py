@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from bot.store.keys import right_key
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import right_key
 from tests.store.world import KEY, command, fresh
 
 pytestmark = pytest.mark.anyio
@@ -20,10 +20,10 @@ async def test_one_process_has_it_at_a_time(store: RedisStore, server: Superviso
     other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
 
     async def second() -> None:
-        async with other.hold(name):
+        async with other.rights.hold(name):
             order.append("second")
 
-    async with anyio.create_task_group() as tasks, store.hold(name) as held:
+    async with anyio.create_task_group() as tasks, store.rights.hold(name) as held:
         tasks.start_soon(second)
         await anyio.sleep(0.5)
         assert held()
@@ -35,7 +35,7 @@ async def test_one_process_has_it_at_a_time(store: RedisStore, server: Superviso
 
 async def test_it_is_renewed_while_it_is_held(server: Supervisor) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
-    async with store.hold(name) as held:
+    async with store.rights.hold(name) as held:
         await anyio.sleep(1)
         assert held()
         assert await command(store, "GET", right_key(name)) is not None
@@ -44,7 +44,7 @@ async def test_it_is_renewed_while_it_is_held(server: Supervisor) -> None:
 
 async def test_who_lost_it_knows(server: Supervisor) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
-    async with store.hold(name) as held:
+    async with store.rights.hold(name) as held:
         await command(store, "SET", right_key(name), "somebody else")
         with anyio.fail_after(10):
             while True:
@@ -60,6 +60,6 @@ async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: 
     await command(store, "SET", right_key(name), "a process that was killed", "PX", 300)
     other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
     with anyio.fail_after(10):
-        async with other.hold(name) as held:
+        async with other.rights.hold(name) as held:
             assert held()
     await other.close()

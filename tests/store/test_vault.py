@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from bot.core.errors import StoreGoneError, StoreRefusedError
-from bot.store.keys import VAULT, encode
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from bot.store.schema import VAULT, encode
 from channels.base import VaultError
 from tests.store.world import KEY, command, fresh, kill, pid_of
 

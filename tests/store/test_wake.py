@@ -4,11 +4,11 @@ import pytest
 
 from bot.core.errors import LeaseLostError
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.store.keys import OPEN, READY
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import OPEN, READY
 from policy.labels import PUBLIC
 from tests.store.world import (
     KEY,
@@ -35,123 +35,123 @@ async def forget(store: RedisStore) -> None:
 
 async def test_an_input_wakes(own: RedisStore) -> None:
     sid = fresh()
-    await own.accept(item(sid))
-    await own.accept(item(sid, "d2"))
-    assert await own.ready(wait=1) == (sid,)
-    assert await own.ready(wait=0) == ()
+    await own.sessions.accept(item(sid))
+    await own.sessions.accept(item(sid, "d2"))
+    assert await own.wake.ready(wait=1) == (sid,)
+    assert await own.wake.ready(wait=0) == ()
 
 
 async def test_waiting_ends(own: RedisStore) -> None:
-    assert await own.ready(wait=0.05) == ()
+    assert await own.wake.ready(wait=0.05) == ()
 
 
 async def test_sweep_heals_a_lost_wake_up(own: RedisStore) -> None:
     sid = fresh()
-    await own.accept(item(sid))
+    await own.sessions.accept(item(sid))
     await forget(own)
-    assert await own.sweep() == (sid,)
-    assert await own.ready(wait=1) == (sid,)
+    assert await own.wake.sweep() == (sid,)
+    assert await own.wake.ready(wait=1) == (sid,)
 
 
 async def test_the_sweep_leaves_what_is_for_other_channels_to_who_serves_them(own: RedisStore) -> None:
     claim, written = await started(own)
-    await own.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2", address="pigeon::x:"))))
-    (entry,) = await own.take(claim.sid, "me", ("console",))
-    await own.settle(entry, "me", DeliveryState.SENT)
+    await own.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(), answer("k2", address="pigeon::x:"))))
+    (entry,) = await own.outbox.take(claim.sid, "me", ("console",))
+    await own.outbox.settle(entry, "me", DeliveryState.SENT)
     asks = fresh()
-    await own.accept(item(asks))
-    assert set(await own.sweep(("pigeon",))) == {claim.sid}
-    assert set(await own.sweep(("console", "session"))) == {asks}
-    assert set(await own.sweep()) == {claim.sid, asks}
+    await own.sessions.accept(item(asks))
+    assert set(await own.wake.sweep(("pigeon",))) == {claim.sid}
+    assert set(await own.wake.sweep(("console", "session"))) == {asks}
+    assert set(await own.wake.sweep()) == {claim.sid, asks}
     await forget(own)
-    assert await own.sweep(("raven",)) == ()
-    assert await own.ready(wait=0.05) == ()
+    assert await own.wake.sweep(("raven",)) == ()
+    assert await own.wake.ready(wait=0.05) == ()
 
 
 async def test_the_sweep_finds_a_vanished_worker(own: RedisStore) -> None:
     claim, _ = await started(own)
-    assert await own.sweep() == ()
+    assert await own.wake.sweep() == ()
     await end_lease(own, claim.sid)
-    assert await own.sweep() == (claim.sid,)
+    assert await own.wake.sweep() == (claim.sid,)
 
 
 async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(server: Supervisor) -> None:
     sid = fresh()
     gone = await open_store(audit_key=KEY, url=server.url)
-    await gone.accept(item(sid))
+    await gone.sessions.accept(item(sid))
     first = await claimed(gone, sid, owner=f"{gone.process}.a")
     own = await open_store(audit_key=KEY, url=server.url)
-    assert sid not in await own.sweep()
-    assert sid not in await own.sweep()
+    assert sid not in await own.wake.sweep()
+    assert sid not in await own.wake.sweep()
     await depart(gone, own)
-    assert sid not in await own.sweep()
-    assert sid in await own.sweep()
+    assert sid not in await own.wake.sweep()
+    assert sid in await own.wake.sweep()
     assert (await claimed(own, sid)).fence == first.fence + 1
     with pytest.raises(LeaseLostError):
-        await own.renew(first)
+        await own.sessions.renew(first)
     await own.close()
 
 
 async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(server: Supervisor) -> None:
     gone = await open_store(audit_key=KEY, url=server.url)
     claim, written = await started(gone)
-    await gone.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender=gone.process)
+    await gone.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender=gone.process)
     own = await open_store(audit_key=KEY, url=server.url)
     await depart(gone, own)
-    assert await own.take(claim.sid, own.process, ("console",)) == ()
-    assert claim.sid not in await own.sweep()
-    assert claim.sid in await own.sweep()
-    (back,) = await own.take(claim.sid, own.process, ("console",))
+    assert await own.outbox.take(claim.sid, own.process, ("console",)) == ()
+    assert claim.sid not in await own.wake.sweep()
+    assert claim.sid in await own.wake.sweep()
+    (back,) = await own.outbox.take(claim.sid, own.process, ("console",))
     assert back.state is DeliveryState.AMBIGUOUS
     await own.close()
 
 
 async def test_the_sweep_leaves_alone_what_waits_for_people(own: RedisStore) -> None:
     claim, asked = await suspended(own)
-    assert await own.sweep() == ()
+    assert await own.wake.sweep() == ()
     await command(own, "HDEL", keys(claim.sid).approvals, asked.id)
-    assert await own.sweep() == (claim.sid,)
+    assert await own.wake.sweep() == (claim.sid,)
 
 
 async def test_the_sweep_finds_what_waits_to_be_said(own: RedisStore) -> None:
     claim, written = await started(own)
-    await own.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    await own.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
     await forget(own)
-    assert await own.sweep() == (claim.sid,)
-    (entry,) = await own.take(claim.sid, "me", ("console",))
-    assert await own.sweep() == ()
-    await own.settle(entry, "me", DeliveryState.SENT)
-    assert await own.sweep() == ()
+    assert await own.wake.sweep() == (claim.sid,)
+    (entry,) = await own.outbox.take(claim.sid, "me", ("console",))
+    assert await own.wake.sweep() == ()
+    await own.outbox.settle(entry, "me", DeliveryState.SENT)
+    assert await own.wake.sweep() == ()
     assert await command(own, "SCARD", OPEN) == 0
 
 
 async def test_the_sweep_finds_a_vanished_sender(server: Supervisor) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=0))
     claim, written = await started(store)
-    await store.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
-    assert claim.sid in await store.sweep()
-    await store.take(claim.sid, "you", ("console",))
-    assert claim.sid not in await store.sweep()
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
+    assert claim.sid in await store.wake.sweep()
+    await store.outbox.take(claim.sid, "you", ("console",))
+    assert claim.sid not in await store.wake.sweep()
     await store.close()
 
 
 async def test_a_newer_session_does_not_hide_the_others(own: RedisStore) -> None:
     newer, sid = fresh(), fresh()
     for one in (newer, sid):
-        await own.accept(item(one))
+        await own.sessions.accept(item(one))
     await command(own, "HSET", keys(newer).state, "v", 2)
-    assert await own.sweep() == (sid,)
+    assert await own.wake.sweep() == (sid,)
 
 
 async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
     sid = fresh()
-    await own.accept(item(sid))
+    await own.sessions.accept(item(sid))
     await command(own, "HSET", keys(sid).state, "status", "archived")
-    assert await own.sweep() == ()
+    assert await own.wake.sweep() == ()
     # But for what is still to be said of it.
-    await own.put(sid, NewDelivery("k", "console::ann:", "hi", PUBLIC))
+    await own.outbox.put(sid, NewDelivery("k", "console::ann:", "hi", PUBLIC))
     await forget(own)
-    assert await own.sweep() == (sid,)
+    assert await own.wake.sweep() == (sid,)
 
 
 @pytest.mark.parametrize("limit", [StoreOptions(sweep_keys=1), StoreOptions(walk_seconds=0)], ids=["keys", "time"])
@@ -160,22 +160,22 @@ async def test_a_stretch_at_a_time_covers_everything(server: Supervisor, limit: 
     store = await open_store(audit_key=KEY, url=server.url, options=limit)
     sids = {fresh() for _ in range(100)}
     for sid in sids:
-        await store.accept(item(sid))
+        await store.sessions.accept(item(sid))
     await forget(store)
     found: set[str] = set()
     for _ in range(20):
-        found |= set(await store.sweep())
+        found |= set(await store.wake.sweep())
     assert sids <= found
     for sid in sids:
-        await store.stop(sid, actor="test")
+        await store.sessions.stop(sid, actor="test")
     await store.close()
 
 
 async def test_releasing_wakes_the_next_worker(own: RedisStore) -> None:
     claim, _ = await started(own)
     await forget(own)
-    await own.release(claim)
-    assert await own.ready(wait=1) == (claim.sid,)
+    await own.sessions.release(claim)
+    assert await own.wake.ready(wait=1) == (claim.sid,)
     again = await claimed(own, claim.sid)
     assert again.state.turn is not None
 
@@ -183,5 +183,5 @@ async def test_releasing_wakes_the_next_worker(own: RedisStore) -> None:
 async def test_walking_all_sessions(own: RedisStore) -> None:
     sids = {fresh() for _ in range(30)} | {"odd } sid {\ud800"}
     for sid in sids:
-        await own.accept(item(sid))
-    assert {state.sid async for state in own.sessions()} == sids
+        await own.sessions.accept(item(sid))
+    assert {state.sid async for state in own.sessions.states()} == sids

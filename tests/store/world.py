@@ -18,10 +18,10 @@ from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType, NewEvent
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
-from bot.store.keys import SessionKeys, session_keys
-from bot.store.link import Reply
+from bot.store.connection import Reply
+from bot.store.embedded_server import Supervisor
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import SessionKeys, session_keys
 from policy.labels import PUBLIC, Label, parse
 from tests.servers import quick_folder
 
@@ -151,7 +151,7 @@ def parcel(  # noqa: PLR0913 - what may differ of it
 
 async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:
     """Claim a session that can be claimed."""
-    claim = await store.claim(sid, owner or fresh(), idle=idle)
+    claim = await store.sessions.claim(sid, owner or fresh(), idle=idle)
     assert claim is not None
     return claim
 
@@ -159,9 +159,9 @@ async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = 
 async def started(store: RedisStore, sid: str = "") -> tuple[Claim, Written]:
     """Accept an input and open its turn."""
     sid = sid or fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     claim = await claimed(store, sid)
-    return claim, await store.record(claim, opening(claim))
+    return claim, await store.sessions.record(claim, opening(claim))
 
 
 async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Approval]:
@@ -170,13 +170,13 @@ async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Appr
     asked = question(claim, lasts=lasts)
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
     waiting = Write(fresh(), written.seq, ask=(asked,), turn=turn, status=Status.AWAITING_INPUT, release=True)
-    await store.record(claim, waiting)
+    await store.sessions.record(claim, waiting)
     return claim, asked
 
 
 async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
     """Say something to the server directly."""
-    (reply,) = await store._link.commands(words)
+    (reply,) = await store._shared.link.commands(words)
     return reply
 
 
@@ -202,7 +202,7 @@ async def end_lease(store: RedisStore, sid: str) -> None:
 
 async def end_sends(store: RedisStore, sid: str) -> None:
     """Let the minute pass after which a sender that vanished in mid-send counts as gone."""
-    for entry in await store.deliveries(sid):
+    for entry in await store.outbox.deliveries(sid):
         if entry.state is DeliveryState.SENDING:
             await pass_time(store, sid, entry.key)
 

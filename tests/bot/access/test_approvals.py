@@ -71,7 +71,9 @@ def question(label: object = PUBLIC, *rules: str) -> Approval:
 
 
 async def pending(person: Person) -> Approval:
-    (found,) = [known for known in await person.app.store.approvals(person.sid) if known.state is ApprovalState.PENDING]
+    (found,) = [
+        known for known in await person.app.store.approvals.of(person.sid) if known.state is ApprovalState.PENDING
+    ]
     return found
 
 
@@ -167,7 +169,7 @@ async def test_silence_never_consents(tmp_path: Path) -> None:
         await owner.say(READ)
         await owner.say(note("guest", "hello"))
         asked = await pending(owner)
-        await owner.app.store.resolve(owner.sid, (asked.id,), ApprovalState.EXPIRED, actor="clock", audit=())
+        await owner.app.store.approvals.resolve(owner.sid, (asked.id,), ApprovalState.EXPIRED, actor="clock", audit=())
         await owner.settled()
         assert "nobody answered in time" in owner.shown
         assert "→ guest" not in owner.shown
@@ -183,10 +185,10 @@ async def test_a_suspended_turn_holds_no_lease_and_another_may_claim(tmp_path: P
         assert state.status is Status.AWAITING_INPUT
         assert state.turn is not None
         assert state.turn.suspended
-        assert await owner.app.store.claim(owner.sid, Ids().owner()) is None  # there is nothing to do
-        claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
+        assert await owner.app.store.sessions.claim(owner.sid, Ids().owner()) is None  # there is nothing to do
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner(), idle=True)
         assert claim is not None  # and nobody holds it
-        await owner.app.store.release(claim)
+        await owner.app.store.sessions.release(claim)
 
 
 async def test_a_message_that_comes_while_people_think_waits_its_turn(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ async def test_crash_heals_a_question_is_answered_in_another_process(tmp_path: P
     async with running(tmp_path) as owner:
         await owner.say(READ)
         await owner.say(f"{note('guest', 'one')}\n{note('guest', 'two')}")
-        first, second = await owner.app.store.approvals(owner.sid)
+        first, second = await owner.app.store.approvals.of(owner.sid)
     async with running(tmp_path) as owner:
         await owner.say(f"/approve {first.id}")
     async with running(tmp_path) as owner:
@@ -221,7 +223,7 @@ async def test_a_stop_cancels_the_question_and_ends_the_turn(tmp_path: Path) -> 
     async with running(tmp_path) as owner:
         await owner.say(READ)
         await owner.say(f"{note('guest', 'one')}\n{note('guest', 'two')}")
-        asked = await owner.app.store.approvals(owner.sid)
+        asked = await owner.app.store.approvals.of(owner.sid)
         await owner.say("/stop")
         state = await owner.state()
         assert state.last_turn is not None
@@ -264,7 +266,7 @@ async def test_fifty_calls_are_one_question_and_its_refusal_ends_the_turn(tmp_pa
     async with running(tmp_path) as owner:
         await owner.say(READ)
         shown = await owner.say(many(50))
-        asked = await owner.app.store.approvals(owner.sid)
+        asked = await owner.app.store.approvals.of(owner.sid)
         assert len(asked) == MOST_ASKED
         (name,) = {approval.asked_in for approval in asked}
         assert shown.count("One answer is for all 10") == shown.count(f"`/approve {name}`") == 1
@@ -278,14 +280,14 @@ async def test_fifty_calls_are_one_question_and_its_refusal_ends_the_turn(tmp_pa
         assert (state.status, state.last_turn and state.last_turn.reason) == (Status.IDLE, YieldReason.CANCELED)
         assert not unanswered(await owner.events())
         assert "→ guest" not in owner.shown
-        assert len(await owner.app.store.approvals(owner.sid)) == MOST_ASKED
+        assert len(await owner.app.store.approvals.of(owner.sid)) == MOST_ASKED
 
 
 async def test_a_question_is_answered_as_one_or_call_by_call(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(READ)
         await owner.say(many(3))
-        first, second, third = sorted(one.id for one in await owner.app.store.approvals(owner.sid))
+        first, second, third = sorted(one.id for one in await owner.app.store.approvals.of(owner.sid))
         assert (first[8:], second[8:], third[8:]) == ("-1", "-2", "-3")
         assert f"{second} denied" in await owner.say(f"/deny {second}", wait=False)
         shown = await owner.say(f"/approve {first[:8]}")
@@ -303,7 +305,7 @@ async def test_of_a_question_only_what_one_may_answer_is_answered(tmp_path: Path
     async with running(tmp_path, policy(principals={"owner": OWNER, "boss": BOSS}, rules=[ask])) as owner:
         await owner.say(READ)
         await owner.say(f"{note('guest', 'hello')}\n{bang('current_time')}")
-        (name,) = {one.asked_in for one in await owner.app.store.approvals(owner.sid)}
+        (name,) = {one.asked_in for one in await owner.app.store.approvals.of(owner.sid)}
         shown = await owner.say(f"/approve {name}", wait=False)
         assert f"{name}-1 approved" in shown
         assert "1 more wait\n  Another person than `owner` has to answer: an owner, an admin or an approver." in shown
@@ -320,12 +322,12 @@ async def test_three_questions_that_nobody_answers_end_the_turn(tmp_path: Path) 
         await owner.say("read it")
         await owner.say("go on")
         for _ in range(3):
-            await owner.app.store.resolve(
+            await owner.app.store.approvals.resolve(
                 owner.sid, ((await pending(owner)).id,), ApprovalState.EXPIRED, actor="clock", audit=()
             )
             await owner.settled()
         assert TOO_MANY_REFUSALS in owner.shown
-        assert len(await owner.app.store.approvals(owner.sid)) == 3
+        assert len(await owner.app.store.approvals.of(owner.sid)) == 3
 
 
 # --- from another address --------------------------------------------------------------------------
@@ -423,7 +425,7 @@ async def test_an_answer_that_a_rule_holds_back_is_said_once_another_person_allo
         assert "You said: hello" in await boss(owner).say(f"/approve {asked.id}")
         state = await owner.state()
         assert (state.status, state.last_turn and state.last_turn.reason) == (Status.IDLE, YieldReason.COMPLETED)
-        (known,) = await owner.app.store.approvals(owner.sid)
+        (known,) = await owner.app.store.approvals.of(owner.sid)
         assert known.state is ApprovalState.USED
         said = [event for event in await owner.events() if event.type is EventType.AGENT_MESSAGE]
         assert len(said) == 1
@@ -444,7 +446,7 @@ async def test_an_answer_nobody_may_approve_is_blocked(tmp_path: Path) -> None:
         shown = await owner.say("hello")
         assert "You said" not in shown
         assert "boss-reads" in shown
-        assert not await owner.app.store.approvals(owner.sid)
+        assert not await owner.app.store.approvals.of(owner.sid)
 
 
 async def test_an_answer_waits_through_a_restart(tmp_path: Path) -> None:
@@ -467,7 +469,7 @@ async def test_a_question_that_may_not_be_said_here_is_not_asked(tmp_path: Path)
         assert "refused" in shown
         assert "4111" not in shown
         assert not unanswered(await owner.events())
-        assert not await owner.app.store.approvals(owner.sid)
+        assert not await owner.app.store.approvals.of(owner.sid)
 
 
 async def test_a_call_that_a_rule_asks_for_is_made_once_another_person_allows_it(tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ URL = "https://example.com/a"
 
 
 async def log(people: People, address: Address = TEAM) -> tuple[Event, ...]:
-    return await people.app.store.events(people.app.session_id(address))
+    return await people.app.store.sessions.events(people.app.session_id(address))
 
 
 async def asked(people: People, address: Address = TEAM) -> list[Approval]:
-    return list(await people.app.store.approvals(people.app.session_id(address)))
+    return list(await people.app.store.approvals.of(people.app.session_id(address)))
 
 
 def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
@@ -175,8 +175,10 @@ async def test_what_a_child_is_told_and_tells_takes_its_authors_along(tmp_path: 
     async with talking(tmp_path, team("ann", "mel"), chats=CHAT) as people:
         await people.say("mel", "hello")
         await people.say("ann", bang("sessions_spawn", task="report"))
-        (slot,) = await people.app.store.slots("chat:room::team:")
-        (task, *_) = [one for one in await people.app.store.events(slot.sid) if one.type is EventType.USER_MESSAGE]
+        (slot,) = await people.app.store.delegation.slots("chat:room::team:")
+        (task, *_) = [
+            one for one in await people.app.store.sessions.events(slot.sid) if one.type is EventType.USER_MESSAGE
+        ]
         assert (task.actor, task.body["authors"]) == ("ann", ["mel"])
 
         async def reported() -> list[Event]:
@@ -220,4 +222,4 @@ async def test_a_call_that_is_not_offered_is_refused(tmp_path: Path) -> None:
         await people.say("mel", "hello")
         told = [str(one.body["text"]) for one in await log(people) if one.type is EventType.TOOL_RESULT]
         assert "tool_is_for_the_role" in told[0]
-        assert parse("PUBLIC") == (await people.app.store.state(people.app.session_id(TEAM))).taint  # pyright: ignore[reportOptionalMemberAccess] - it is there
+        assert parse("PUBLIC") == (await people.app.store.sessions.state(people.app.session_id(TEAM))).taint  # pyright: ignore[reportOptionalMemberAccess] - it is there

@@ -121,10 +121,10 @@ async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
         assert "is in force" in await owner.say("/policy reload")
         on.set()
 
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
 
         async def reported() -> bool:
-            child = await owner.app.store.state(slot.sid)
+            child = await owner.app.store.sessions.state(slot.sid)
             assert child is not None
             return "result of background session" in owner.shown and child.ended_at > 0 and not child.undelivered
 
@@ -146,5 +146,5 @@ async def test_an_offer_tells_whom_it_was_made_for(tmp_path: Path) -> None:
         assert "is in force" in people.rooms.heard(HOUSE)[-1]
         await people.say("ann", f"/background {code} vault", HOUSE)
         assert people.rooms.heard(HOUSE)[-1] == recipients.CHANGED
-        assert await people.app.store.slots("ann") == ()
+        assert await people.app.store.delegation.slots("ann") == ()
         assert people.rooms.heard(Address("room", "cellar")) == people.rooms.heard(Address("room", "vault")) == []

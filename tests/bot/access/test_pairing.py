@@ -10,7 +10,7 @@ from bot.commands import access
 from bot.ingress.router import Routed
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
 from bot.sessions.models import Status
-from bot.store.keys import PAIRINGS
+from bot.store.schema import PAIRINGS
 from channels.message import Address, Inbound
 from policy.labels import PUBLIC, parse
 from policy.request import Role
@@ -67,8 +67,8 @@ async def test_a_stranger_is_given_a_code_once_and_told_nothing_else(tmp_path: P
             receipt = await zoe.send(text)
             assert receipt.outcome is Routed.REFUSED
         assert owner.shown.count("\n") == 1
-        assert await owner.app.store.state(zoe.sid) is None
-        stored = await owner.app.store._link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
+        assert await owner.app.store.sessions.state(zoe.sid) is None
+        stored = await owner.app.store._shared.link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
         assert code.encode() not in b"".join(stored[0])
         audit = [row async for row in owner.app.chains.records("audit")]
         assert not [row for row in audit if code in str(row.body)]
@@ -82,7 +82,7 @@ async def test_in_a_shared_chat_nobody_is_told_anything(tmp_path: Path) -> None:
             assert (await owner.app.router.receive(shared)).outcome is Routed.REFUSED
         # An admin is told in private that there is such a chat.
         assert {one.address for one in rooms.sent} <= {Address("room", "ada")}
-        assert await owner.app.store.pairings() == ()
+        assert await owner.app.store.access.pairings() == ()
         refused = [body["account"] for _, body in await rows(owner, "refused")]
         assert refused == ["room:zoe", "room:zoe", "console:gil"]
 
@@ -91,14 +91,14 @@ async def test_where_nobody_is_let_in_there_is_no_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(paired=None), serve=False) as owner:
         assert await said(at(owner, "zoe"), "hello") == UNKNOWN_HERE
         assert await said(owner, "/allow console:zoe zoe") == access.NOT_PAIRED
-        assert await owner.app.store.pairings() == ()
+        assert await owner.app.store.access.pairings() == ()
 
 
 async def test_who_is_known_and_may_not_is_given_no_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         assert await said(at(owner, "gil"), "hello") == UNKNOWN_HERE
         assert await said(at(owner, "ben"), "/pair list") == UNKNOWN_HERE
-        assert await owner.app.store.pairings() == ()
+        assert await owner.app.store.access.pairings() == ()
 
 
 async def test_few_wait_at_a_time(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Sender:
         await Person(self.app, io.StringIO(), HOUSE, "post:ann").settled()
 
     async def events(self) -> tuple[Event, ...]:
-        return await self.app.store.events(self.sid, limit=1000)
+        return await self.app.store.sessions.events(self.sid, limit=1000)
 
     async def files(self) -> list[JsonObject]:
         """Return what the log says of files, oldest first."""
@@ -118,7 +118,7 @@ class Sender:
 
     async def place(self, path: str) -> FileLocation:
         """Return where a path of the session's workspace is."""
-        state = await self.app.store.state(self.sid)
+        state = await self.app.store.sessions.state(self.sid)
         assert state is not None
         return self.app.files.workspace(self.sid, state.generation, *path.split("/")[1:])
 

@@ -55,7 +55,7 @@ async def test_a_text_file_is_read_kept_and_labelled(tmp_path: Path) -> None:
         found = await asyncio.to_thread(ann.app.files.find, place, DIRTY)
         assert found is not None
         assert found.label == DIRTY
-        state = await ann.app.store.state(ann.sid)
+        state = await ann.app.store.sessions.state(ann.sid)
         assert state is not None
         admitted = [event.label for event in await ann.events() if event.admitted]
         assert state.taint == DIRTY == join_all(admitted)
@@ -97,7 +97,7 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
             claims = list[Claim]()
 
             async def claimed(claims: list[Claim] = claims, owner: str = f"crash {attempt}") -> bool:
-                claim = await ann.app.store.claim(sid, owner)
+                claim = await ann.app.store.sessions.claim(sid, owner)
                 claims += [claim] if claim is not None else []
                 return bool(claims)
 
@@ -105,7 +105,7 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
             (claim,) = claims
             assert claim.state.turn is not None
             assert (claim.state.turn.attempt, len(claim.items)) == (attempt, 1)
-            await ann.app.store.release(claim)
+            await ann.app.store.sessions.release(claim)
     courier.delay = 0.0
     async with sending(tmp_path, config, courier=courier) as ann:
         assert await ann.says("and now?") == [courier.said[0].text, "You said: and now?"]
@@ -114,10 +114,10 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
         log = await ann.events()
         assert "given up after" in str([event.body for event in log if event.type is EventType.ERROR])
         assert "tides" not in str(log)
-        state = await ann.app.store.state(sid)
+        state = await ann.app.store.sessions.state(sid)
         assert state is not None
         assert (state.waiting_items, state.turn) == (0, None)
-        assert "refused" in [row.kind for row in await ann.app.store.records(sid)]
+        assert "refused" in [row.kind for row in await ann.app.store.audit.records(sid)]
 
 
 @pytest.mark.parametrize("name", ["../../config.yaml", "/etc/passwd", "..", "\u202e" * 9, "x" * 300, "\n> [file]\n"])
@@ -285,7 +285,7 @@ async def test_a_reset_lets_go_of_files(tmp_path: Path) -> None:
         before = await ann.place("workspace/incoming/1-1-a.txt")
         await ann.says("/reset confirm")
         assert not before.base.exists()
-        state = await ann.app.store.state(ann.sid)
+        state = await ann.app.store.sessions.state(ann.sid)
         assert state is not None
         assert state.taint == parse("PUBLIC")
 
@@ -330,9 +330,9 @@ async def test_a_file_with_instructions_makes_the_bot_message_nobody_without_app
     async with sending(tmp_path, parts=parts(model=model)) as ann:
         said = await ann.sends(("orders.md", orders.encode()), text="what does it say?")
         assert "done" not in said
-        (asked,) = await ann.app.store.approvals(ann.sid)
+        (asked,) = await ann.app.store.approvals.of(ann.sid)
         assert (asked.tool, asked.state) == ("message", ApprovalState.PENDING)
-        assert all(entry.address.startswith("post:") for entry in await ann.app.store.deliveries(ann.sid))
+        assert all(entry.address.startswith("post:") for entry in await ann.app.store.outbox.deliveries(ann.sid))
 
 
 async def test_a_command_under_a_file_is_a_command(tmp_path: Path) -> None:

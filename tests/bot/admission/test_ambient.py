@@ -9,8 +9,8 @@ import pytest
 from bot.admission.ambient import Observer
 from bot.ingress.router import Routed
 from bot.sessions.events import Event, EventType
-from bot.store.keys import session_keys
-from bot.store.observed import LIFE_MS
+from bot.store.schema import session_keys
+from bot.store.sessions import LIFE_MS
 from channels.message import Address, Inbound
 from policy.labels import parse
 from tests.bot.clock import Clock
@@ -33,7 +33,7 @@ def thread(number: int) -> Address:
 
 
 async def log(people: People, address: Address = TEAM) -> tuple[Event, ...]:
-    return await people.app.store.events(people.app.session_id(address))
+    return await people.app.store.sessions.events(people.app.session_id(address))
 
 
 async def observed(people: People, address: Address = TEAM) -> list[str]:
@@ -56,7 +56,7 @@ async def test_what_was_not_said_to_the_bot_is_quoted_with_what_is(tmp_path: Pat
         *_, quoted, asked = [one for one in await log(people) if one.admitted and one.actor != "agent"]
         assert (quoted.body["text"], quoted.label) == (text, DIRTY)
         assert (asked.body["text"], asked.label) == ("when do they eat?", INTERNAL)
-        state = await people.app.store.state(people.app.session_id(TEAM))
+        state = await people.app.store.sessions.state(people.app.session_id(TEAM))
         assert state is not None
         assert state.taint == DIRTY
         decided = [
@@ -144,7 +144,7 @@ async def test_other_chats_are_not_observed(tmp_path: Path, chats: dict[str, obj
     async with talking(tmp_path, team("ann", "mel"), chats=chats, serve=False) as people:
         assert await overhear(people, "mel", "lunch?") is Routed.IGNORED
         sid = people.app.session_id(TEAM)
-        assert await people.app.store.observed(sid, after="", until=2**45, now=LIFE_MS, most=9) == ()
+        assert await people.app.store.observed.heard(sid, after="", until=2**45, now=LIFE_MS, most=9) == ()
 
 
 async def test_who_is_blocked_is_not_observed(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_rule_that_blocks_it_blocks_no_message(tmp_path: Path) -> None:
         await people.say("ann", "hello")
         assert await observed(people) == []
         assert people.rooms.heard(TEAM) == ["You said: hello"]
-        state = await people.app.store.state(people.app.session_id(TEAM))
+        state = await people.app.store.sessions.state(people.app.session_id(TEAM))
         assert state is not None
         assert state.taint == INTERNAL
 
@@ -234,7 +234,7 @@ async def test_of_one_chat_only_so_much_is_kept_in_a_minute(tmp_path: Path) -> N
 async def test_what_is_said_in_no_thread_is_kept_once_and_bounded(tmp_path: Path) -> None:
     clock, said = Clock(), Inbound(TEAM, "room:mel", "hello", "", private=False, addressed=False, opens=True)
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
-        observer = Observer(people.app.store, people.app.gate, people.app.session_id, clock)
+        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_id, clock)
         for number in range(220):
             clock.seconds += 10
             assert await observer.keep(replace(said, address=thread(number), dedupe=f"d{number}"))
@@ -248,14 +248,14 @@ async def test_what_stands_for_secrets_makes_no_text_longer_than_any_other(tmp_p
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, blocks=blocks, serve=False) as people:
         await overhear(people, "mel", "12345678" * 200)
         sid = people.app.session_id(TEAM)
-        (kept,) = await people.app.store.observed(sid, after="", until=2**45, now=LIFE_MS, most=9)
+        (kept,) = await people.app.store.observed.heard(sid, after="", until=2**45, now=LIFE_MS, most=9)
         assert len(kept.text) == 1300
 
 
 async def test_nobody_is_heard_in_more_threads_of_a_day_than_there_is_room_for(tmp_path: Path) -> None:
     clock = Clock()
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
-        observer = Observer(people.app.store, people.app.gate, people.app.session_id, clock)
+        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_id, clock)
         found = list[bool]()
         for number in range(110):
             clock.seconds += 10

@@ -59,7 +59,7 @@ async def test_what_is_said_is_read_as_untrusted_and_heard_under_no_name(tmp_pat
         assert heard.fields == {"model": "scribe", "response_format": "json"}
         assert heard.key == ""
         assert await decided(ann) == [("ALLOW", "PUBLIC~")]
-        state = await ann.app.store.state(ann.sid)
+        state = await ann.app.store.sessions.state(ann.sid)
         assert state is not None
         assert state.taint == parse("PUBLIC~")
 

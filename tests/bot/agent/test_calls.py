@@ -77,7 +77,7 @@ async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> 
     seen = list[Label]()
 
     async def look(_arguments: TextArguments, scene: ToolContext) -> None:
-        state = await owner.app.store.state(scene.sid)
+        state = await owner.app.store.sessions.state(scene.sid)
         assert state is not None
         seen.append(state.taint)
 
@@ -93,7 +93,7 @@ async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
     async def look(_arguments: TextArguments, scene: ToolContext) -> None:
         found.extend(
             (str(row.body["hook"]), str(row.body["verdict"]))
-            for row in await owner.app.store.records(scene.sid)
+            for row in await owner.app.store.audit.records(scene.sid)
             if row.body.get("tool") == "probe"
         )
         calls = [event for event in await owner.events() if event.type is EventType.TOOL_CALL]
@@ -145,7 +145,7 @@ async def test_a_question_is_bound_to_the_label_the_whole_step_left(tmp_path: Pa
     async with running(tmp_path, parts=parts(read)) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         await owner.say(f"{bang('write_file', path='internal/x.md', text='y')}\n{bang('read')}")
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert asked.label == parse("INTERNAL~")
         await owner.say(f"/approve {asked.id}")
         assert results(await owner.events())[-1] == ("write_file", "ok")
@@ -274,10 +274,10 @@ async def test_one_question_for_all_calls_of_a_step_and_each_is_answered_by_itse
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         shown = await owner.say(f"{note('guest', 'one')}\n{bang('current_time')}\n{note('guest', 'two')}")
-        first, second = await owner.app.store.approvals(owner.sid)
+        first, second = await owner.app.store.approvals.of(owner.sid)
         assert shown.count("May `message` run") == 2
         assert (await owner.state()).status is Status.AWAITING_INPUT
-        said = [entry for entry in await owner.app.store.deliveries(owner.sid) if entry.kind == "question"]
+        said = [entry for entry in await owner.app.store.outbox.deliveries(owner.sid) if entry.kind == "question"]
         assert len(said) == 1
         await owner.say(f"/approve {first.id}")
         assert (await owner.state()).status is Status.AWAITING_INPUT
@@ -290,7 +290,7 @@ async def test_one_question_for_all_calls_of_a_step_and_each_is_answered_by_itse
         assert outcomes[first.call] == "ok"
         assert outcomes[second.call] == "denied"
         assert not unanswered(await owner.events())
-        states = {known.id: known.state for known in await owner.app.store.approvals(owner.sid)}
+        states = {known.id: known.state for known in await owner.app.store.approvals.of(owner.sid)}
         assert states == {first.id: ApprovalState.USED, second.id: ApprovalState.DENIED}
 
 
@@ -298,11 +298,11 @@ async def test_an_approval_is_used_once(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         await owner.say(note("guest", "one"))
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert "one" in await owner.say(f"/approve {asked.id}")
         # the same words again are another call, and are asked for again
         await owner.say(note("guest", "one"))
-        known = await owner.app.store.approvals(owner.sid)
+        known = await owner.app.store.approvals.of(owner.sid)
         assert sorted(known.state for known in known) == [ApprovalState.PENDING, ApprovalState.USED]
 
 
@@ -312,7 +312,7 @@ async def test_a_label_that_changed_while_people_thought_asks_again(tmp_path: Pa
         await owner.say(
             f"{bang('write_file', path='internal/a.md', text='x')}\n{bang('write_file', path='internal/b', text='y')}"
         )
-        first, second = await owner.app.store.approvals(owner.sid)
+        first, second = await owner.app.store.approvals.of(owner.sid)
         assert first.binding != second.binding
         await owner.say(f"/approve {first.id}")
         await owner.say(f"/approve {second.id}")
@@ -327,7 +327,9 @@ async def test_a_hundred_calls_in_one_step_are_each_decided_and_answered(tmp_pat
         log = await owner.events()
         assert len(results(log)) == len(probe.ran) == 100
         assert not unanswered(log)
-        decided = [row for row in await owner.app.store.records(owner.sid) if row.body.get("hook") == "PRE_TOOL_CALL"]
+        decided = [
+            row for row in await owner.app.store.audit.records(owner.sid) if row.body.get("hook") == "PRE_TOOL_CALL"
+        ]
         assert len({str(row.body["call"]) for row in decided}) == 100
 
 
@@ -346,7 +348,7 @@ class Gone:
 
 async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        store = cast("SessionStore", Gone(owner.app.store))
+        store = cast("SessionStore", Gone(owner.app.store.sessions))
         lost = OpenTurn(store, Ids(), turn.claim, turn.record, turn.standing, sender=owner.app.outbox, folds=turn.folds)
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.mind.thinking()).chain, owner.app.gate)

@@ -82,7 +82,7 @@ async def test_an_approved_call_runs_even_if_it_was_the_last_step(tmp_path: Path
     )
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
         await owner.say("go")
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert TOO_MANY_STEPS in await owner.say(f"/approve {asked.id}")
         assert results(await owner.events())[-1] == ("message", "ok")
         assert not unanswered(await owner.events())
@@ -97,7 +97,7 @@ async def test_a_resumed_turn_has_no_more_than_its_share_of_steps(tmp_path: Path
         await owner.say("go")
         shown = ""
         for _ in range(2):
-            waiting = [known for known in await owner.app.store.approvals(owner.sid) if known.state == "pending"]
+            waiting = [known for known in await owner.app.store.approvals.of(owner.sid) if known.state == "pending"]
             shown = await owner.say(f"/approve {waiting[0].id}")
         assert TOO_MANY_STEPS in shown
         assert len(model.asked) == 3
@@ -145,7 +145,7 @@ async def test_usage_is_summed_over_the_steps_of_a_turn_also_across_a_question(t
     )
     async with running(tmp_path, parts=parts(model=model)) as owner:
         await owner.say("go")
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         await owner.say(f"/approve {asked.id}")
         usage = (await owner.state()).usage
         assert (usage.requests, usage.input_tokens, usage.output_tokens, usage.complete) == (3, 30, 15, True)
@@ -271,7 +271,7 @@ async def test_three_refusals_by_people_end_the_turn(tmp_path: Path) -> None:
         await owner.say("go")
         shown = ""
         for _ in range(3):
-            waiting = [known for known in await owner.app.store.approvals(owner.sid) if known.state == "pending"]
+            waiting = [known for known in await owner.app.store.approvals.of(owner.sid) if known.state == "pending"]
             shown = await owner.say(f"/deny {waiting[0].id}")
         assert TOO_MANY_REFUSALS in shown
         assert await reason(owner) is YieldReason.CANCELED

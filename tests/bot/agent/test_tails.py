@@ -13,7 +13,7 @@ from bot.history.folds import Folds
 from bot.sessions.events import DeferredResult, NewEvent
 from bot.sessions.models import Claim, Summary, Write
 from bot.sessions.ports import SessionStore
-from bot.store.keys import session_keys
+from bot.store.schema import session_keys
 from policy.labels import PUBLIC
 from tests.bot.agent.test_fitting import window
 from tests.bot.kit import CONFIDENTIAL, Scripted, bang, parts, standing
@@ -57,52 +57,52 @@ async def same(store: SessionStore, sid: str, remembering: Tails) -> Past:
 
 async def test_a_turn_reads_only_what_came_since_the_last(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("one")
-        await same(store, owner.sid, remembering)
+        await same(store.sessions, owner.sid, remembering)
         known = remembering.known(owner.sid)
         await owner.say("two")
-        claim = await taken(store, owner.sid, remembering)
+        claim = await taken(store.sessions, owner.sid, remembering)
         assert known is not None
         assert [event.seq for event in claim.events] == list(range(known.seq, claim.state.seq + 1))
-        await same(store, owner.sid, remembering)
+        await same(store.sessions, owner.sid, remembering)
 
 
 async def test_what_others_wrote_meanwhile_is_read(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("one")
-        await same(store, owner.sid, remembering)
+        await same(store.sessions, owner.sid, remembering)
         for text in ("two", bang("current_time"), "https://example.com/a"):
             await owner.say(text)
-        past = await same(store, owner.sid, remembering)
+        past = await same(store.sessions, owner.sid, remembering)
         assert past.folds.addresses("owner") == {"https://example.com/a"}
 
 
 async def test_nothing_is_remembered_over_a_reset(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("https://example.com/a")
-        assert (await same(store, owner.sid, remembering)).folds.addresses("owner")
-        await store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
-        past = await same(store, owner.sid, remembering)
+        assert (await same(store.sessions, owner.sid, remembering)).folds.addresses("owner")
+        await store.sessions.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
+        past = await same(store.sessions, owner.sid, remembering)
         assert (past.folds.addresses("owner"), shown(past)) == (frozenset(), [])
 
 
 async def test_a_log_that_lost_its_newest_events_is_read_anew(tmp_path: Path) -> None:
     """As after a failover: another log goes on under the same numbers."""
     async with running(tmp_path) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("one")
-        link, keys = store._link, session_keys(owner.sid)  # pyright: ignore[reportPrivateUsage]
+        link, keys = store._shared.link, session_keys(owner.sid)  # pyright: ignore[reportPrivateUsage]
         kept = (keys.log, keys.state)
         copies = await link.commands(*(("DUMP", key) for key in kept))
         await owner.say("https://example.com/lost")
-        await same(store, owner.sid, remembering)
+        await same(store.sessions, owner.sid, remembering)
         await link.commands(*(("RESTORE", key, 0, copy, "REPLACE") for key, copy in zip(kept, copies, strict=True)))
         for text in ("a", "b", "c"):
             await write(owner, event_log.error(HERE, "r1", text))
-        past = await same(store, owner.sid, remembering)
+        past = await same(store.sessions, owner.sid, remembering)
         assert past.folds.addresses("owner") == frozenset()
 
 
@@ -110,16 +110,16 @@ async def test_a_recap_stands_for_what_was_before_it(tmp_path: Path) -> None:
     """Of a conversation longer than its window no more is read than the recap and what follows it."""
     model = Scripted("an answer " * 40)
     async with running(tmp_path, window(), parts=parts(model=model)) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("mind https://example.com/first")
         for number in range(60):
             await owner.say(f"{number} " + "and another thing " * 30)
-            await same(store, owner.sid, remembering)
-        past = await same(store, owner.sid, remembering)
-        state = await store.state(owner.sid)
+            await same(store.sessions, owner.sid, remembering)
+        past = await same(store.sessions, owner.sid, remembering)
+        state = await store.sessions.state(owner.sid)
         assert state is not None
         assert state.context_seq > state.generation_seq
-        claim = await taken(store, owner.sid, Tails(store))
+        claim = await taken(store.sessions, owner.sid, Tails(store.sessions))
         assert claim.events[0].seq == state.context_seq
         assert len(claim.events) < state.seq / 2
         assert past.folds.addresses("owner") == {"https://example.com/first"}
@@ -128,18 +128,18 @@ async def test_a_recap_stands_for_what_was_before_it(tmp_path: Path) -> None:
 async def test_what_is_held_is_read_from_its_own_event(tmp_path: Path) -> None:
     """The recap carries where it is and not what it says, as its label is above the recap's."""
     async with running(tmp_path) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("one")
         held = DeferredResult("h1", "a secret", CONFIDENTIAL, PUBLIC)
         await write(owner, event_log.item_held(HERE, held))
-        carried = (await same(store, owner.sid, remembering)).folds.written()
+        carried = (await same(store.sessions, owner.sid, remembering)).folds.written()
         assert "a secret" not in str(carried)
-        state = await store.state(owner.sid)
+        state = await store.sessions.state(owner.sid)
         assert state is not None
         recap = event_log.summarized(HERE, Summary("they met", state.seq - state.generation_seq + 1))
         await write(owner, replace(recap, carried=carried), context=state.seq + 1)
         await owner.say("two")
-        assert (await same(store, owner.sid, remembering)).folds.held == (held,)
+        assert (await same(store.sessions, owner.sid, remembering)).folds.held == (held,)
 
 
 async def test_what_is_carried_is_shown_to_nobody(tmp_path: Path) -> None:
@@ -157,17 +157,17 @@ async def test_a_log_whose_recap_is_gone_is_not_worked(tmp_path: Path) -> None:
         await owner.say("one")
         await write(owner, event_log.error(HERE, "r1", "nothing"), context=3)
         with pytest.raises(SchemaError):
-            await Tails(store).past(await taken(store, owner.sid, Tails(store)))
+            await Tails(store.sessions).past(await taken(store.sessions, owner.sid, Tails(store.sessions)))
 
 
 async def test_a_process_remembers_so_many_sessions_and_bytes(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        store, remembering = owner.app.store, Tails(owner.app.store, sessions=2, each=20_000, together=30_000)
+        store, remembering = owner.app.store, Tails(owner.app.store.sessions, sessions=2, each=20_000, together=30_000)
         people = [replace(owner, address=replace(owner.address, thread=str(number))) for number in range(3)]
 
         async def known_after(who: int, text: str) -> list[int]:
             await write(people[who], event_log.user_message(HERE, "owner", text, label=PUBLIC))
-            await same(store, people[who].sid, remembering)
+            await same(store.sessions, people[who].sid, remembering)
             return [number for number, one in enumerate(people) if remembering.known(one.sid) is not None]
 
         for one in people:
@@ -182,6 +182,8 @@ async def test_a_process_remembers_so_many_sessions_and_bytes(tmp_path: Path) ->
 async def write(owner: Person, *written: NewEvent, context: int | None = None) -> None:
     """Write events as a turn does."""
     store = owner.app.store
-    claim = await store.claim(owner.sid, Ids().owner(), idle=True)
+    claim = await store.sessions.claim(owner.sid, Ids().owner(), idle=True)
     assert claim is not None
-    await store.record(claim, Write(Ids().op(), claim.state.seq, events=written, context=context, release=True))
+    await store.sessions.record(
+        claim, Write(Ids().op(), claim.state.seq, events=written, context=context, release=True)
+    )

@@ -85,7 +85,7 @@ async def test_a_chain_that_grows_while_it_is_checked_is_whole(tmp_path: Path) -
 
         async def grow() -> None:
             for n in range(100):
-                await owner.app.store.append((AuditRow("test", "owner", {"n": n}),))
+                await owner.app.store.audit.append((AuditRow("test", "owner", {"n": n}),))
 
         async with asyncio.TaskGroup() as tasks:
             growing = tasks.create_task(grow())

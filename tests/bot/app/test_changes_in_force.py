@@ -10,7 +10,7 @@ from bot.ingress.router import Routed
 from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
-from bot.store.keys import OVERRIDES, POLICY
+from bot.store.schema import OVERRIDES, POLICY
 from channels.message import Address
 from policy.document.overrides import Change, ChatPlace, Overrides, Placing
 from policy.document.overrides import Person as Changed
@@ -120,10 +120,10 @@ async def test_who_does_not_serve_decides_by_it_too(tmp_path: Path) -> None:
 async def test_a_head_that_was_lost_takes_no_change_with_it(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", BEN) as one:
         await change(one, BLOCKED)
-        await one.app.store._link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - harm
+        await one.app.store._shared.link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - harm
 
         async def there() -> bool:
-            head = await one.app.store.read_policy()
+            head = await one.app.store.policy.read_policy()
             return head is not None and head.over == 1
 
         await eventually(there)
@@ -144,7 +144,7 @@ async def test_changes_that_meet_are_both_made(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(10):
                 group.create_task((one, two)[number % 2].app.reloader.change(once_more))
-        _, overrides = await one.app.store.overrides()
+        _, overrides = await one.app.store.access.overrides()
         assert overrides == Overrides(
             {}, {TEAM: Placing(PUBLIC)}, frozenset(f"console:{number}" for number in range(10))
         )
@@ -221,7 +221,7 @@ async def test_a_session_above_a_clearance_that_was_lowered_freezes(tmp_path: Pa
 async def test_changes_that_cannot_be_read_put_nothing_in_force(tmp_path: Path) -> None:
     async with running(tmp_path, BEN, serve=False) as owner:
         before = owner.app.gate.document
-        await owner.app.store._link.commands(("HSET", OVERRIDES, "v", 99, "n", 4))  # pyright: ignore[reportPrivateUsage]
+        await owner.app.store._shared.link.commands(("HSET", OVERRIDES, "v", 99, "n", 4))  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Exception, match="version"):
             await owner.app.reloader.open()
         assert owner.app.gate.document is before

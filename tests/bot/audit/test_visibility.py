@@ -18,7 +18,7 @@ from bot.sessions.budgets import Spender
 from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import NewEvent, Write
-from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
+from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
 from channels.message import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
@@ -44,7 +44,7 @@ def ids(reply: Reply) -> list[str]:
 
 async def test_the_newest_rows_are_told_the_last_one_last_with_names_to_trace(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
-        await person.app.store.append(
+        await person.app.store.audit.append(
             tuple(AuditRow("access", "owner", {"what": f"allow {place}"}) for place in range(60))
         )
         told = await asked(person.app, "/audit tail 3")
@@ -108,10 +108,10 @@ async def test_no_read_up_a_chain_above_the_reader_is_as_one_that_does_not_exist
 async def test_no_read_up_a_row_above_the_reader_leaves_no_gap(tmp_path: Path, row: AuditRow) -> None:
     async with running(tmp_path, serve=False) as person:
         plain = AuditRow("access", "owner", {"what": "allow"})
-        await person.app.store.append((plain,))
+        await person.app.store.audit.append((plain,))
         before = await asked(person.app, "/audit", INTERNAL)
         assert len(ids(before)) == 1
-        await person.app.store.append((row,))
+        await person.app.store.audit.append((row,))
         assert await asked(person.app, "/audit", INTERNAL) == before
         assert len(ids(await asked(person.app, "/audit"))) == 2
 
@@ -156,9 +156,11 @@ async def test_no_read_up_what_a_hidden_session_has_no_budget_for(tmp_path: Path
         await person.say("hello")
         await person.say("/taint raise RESTRICTED")
         before = await asked(person.app, "/audit tail 50", CONFIDENTIAL)
-        await person.app.store.settle_tokens("x", Spender("owner", "", parse("RESTRICTED")), 49_990, complete=True)
+        await person.app.store.budgets.settle_tokens(
+            "x", Spender("owner", "", parse("RESTRICTED")), 49_990, complete=True
+        )
         assert "used up" in await person.say("/summarize")
-        (refused,) = [row for row in await person.app.store.records(AUDIT) if "budget" in row.body]
+        (refused,) = [row for row in await person.app.store.audit.records(AUDIT) if "budget" in row.body]
         assert (refused.body["session"], refused.body["taint"]) == (person.sid, "RESTRICTED")
         assert any("budget: person" in text for text in await traced(person.app, TOP))
         assert await asked(person.app, "/audit tail 50", CONFIDENTIAL) == before
@@ -172,7 +174,7 @@ async def test_no_read_up_a_recap_of_what_is_hidden_since(tmp_path: Path) -> Non
         assert "to be told" not in await person.say("/summarize")
         assert len(await traced(person.app, PUBLIC)) == len(before) + 2
         await person.say("/taint raise RESTRICTED")
-        rows = await person.app.store.records(AUDIT)
+        rows = await person.app.store.audit.records(AUDIT)
         asking = [row.body for row in rows if row.body.get("hook") == "AGENT_INVOCATION"]
         assert [(body["before"], body["session"]) for body in asking] == [("PUBLIC", person.sid)]
         assert not any("AGENT_INVOCATION" in text for text in await traced(person.app, PUBLIC))
@@ -190,7 +192,7 @@ async def test_no_read_up_a_row_that_names_a_hidden_session_as_where_something_g
         shown = await traced(app, PUBLIC)
         assert shown
         assert not any(hidden in text for text in shown)
-        called = [row.body["session"] for row in await app.store.records(AUDIT) if row.body.get("hook") in CALLED]
+        called = [row.body["session"] for row in await app.store.audit.records(AUDIT) if row.body.get("hook") in CALLED]
         assert called == [app.session_id(here)] * 2
 
 
@@ -200,10 +202,10 @@ CALLED = {"PRE_TOOL_CALL", "POST_TOOL_RESPONSE"}
 async def test_no_read_up_rows_above_the_reader_do_not_push_others_out(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         hidden = AuditRow("decision", "x", {"before": "RESTRICTED"})
-        await person.app.store.append((AuditRow("access", "owner", {"what": "allow"}),))
+        await person.app.store.audit.append((AuditRow("access", "owner", {"what": "allow"}),))
         before = await asked(person.app, "/audit", PUBLIC)
         for _ in range(SCANNED // 200 + 1):
-            await person.app.store.append((hidden,) * 200)
+            await person.app.store.audit.append((hidden,) * 200)
         assert await asked(person.app, "/audit", PUBLIC) == before
         (name,) = ids(before)
         assert "what: allow" in (await asked(person.app, f"/audit trace {name}", PUBLIC)).text
@@ -212,11 +214,11 @@ async def test_no_read_up_rows_above_the_reader_do_not_push_others_out(tmp_path:
 async def test_who_may_be_told_more_rows_than_are_looked_through_is_told_of_the_newest(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         app = person.app
-        await app.store.append((AuditRow("access", "owner", {"what": "first"}),))
+        await app.store.audit.append((AuditRow("access", "owner", {"what": "first"}),))
         (oldest,) = ids(await asked(app, "/audit"))
         for left in range(SCANNED, 0, -200):
             assert "what: first" in (await asked(app, f"/audit trace {oldest}")).text, left
-            await app.store.append((AuditRow("access", "owner", {"what": "allow"}),) * 200)
+            await app.store.audit.append((AuditRow("access", "owner", {"what": "allow"}),) * 200)
         assert (await asked(app, f"/audit trace {oldest}")).text == str(NotFoundError())
 
 
@@ -224,7 +226,7 @@ async def test_a_row_that_cannot_be_read_breaks_its_chain_and_hides_no_other_but
     """The next one's is hidden with it, as what it follows on stands in the row before."""
     async with running(tmp_path, serve=False) as person:
         app = person.app
-        await app.store.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
+        await app.store.audit.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
         await command(app.store, "LSET", AUDIT_CHAIN, 3, "garbage")
         assert (await asked(app, "/audit verify")).text.startswith(f"{AUDIT}: tampered with\n0 of 1 chains intact\n")
         shown = [line for text in await traced(app, TOP) for line in text.splitlines() if line.startswith("what")]
@@ -239,7 +241,7 @@ async def test_a_row_that_cannot_be_read_breaks_its_chain_and_hides_no_other_but
 async def test_a_changed_row_is_told_of_before_one_that_cannot_be_read(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         app = person.app
-        await app.store.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
+        await app.store.audit.append(tuple(AuditRow("access", "owner", {"what": f"allow {n}"}) for n in range(6)))
         row = await command(app.store, "LINDEX", AUDIT_CHAIN, 1)
         assert isinstance(row, bytes)
         await command(app.store, "LSET", AUDIT_CHAIN, 1, row.replace(b"allow", b"elbow"))
@@ -265,12 +267,12 @@ async def test_a_command_that_fails_is_answered_and_noted_and_not_told_again(tmp
     async with running(tmp_path) as person:
         store = person.app.store
         await person.say("hello")
-        claim = await store.claim(person.sid, "test", idle=True)
+        claim = await store.sessions.claim(person.sid, "test", idle=True)
         assert claim is not None
         said = NewEvent(EventType.USER_MESSAGE, "owner", PUBLIC, {}, admitted=True)
-        await store.record(claim, Write("op", claim.state.seq, events=(said,), release=True))
+        await store.sessions.record(claim, Write("op", claim.state.seq, events=(said,), release=True))
         assert FAILED in await person.say("/summarize", wait=False)
-        (failed,) = [row for row in await store.records(AUDIT) if row.kind == "failed"]
+        (failed,) = [row for row in await store.audit.records(AUDIT) if row.kind == "failed"]
         assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "KeyError")
         assert str(failed.body["where"]).startswith("recap.py:")
         await command(store, "HSET", session_keys(person.sid).state, "taint", "garbage")
@@ -281,14 +283,14 @@ async def test_verify_checks_the_sessions_that_changed_last_and_says_so(tmp_path
     async with running(tmp_path, serve=False) as person:
         app = person.app
         for number in range(CHECKED):
-            await app.store.accept(arriving(f"s{number}", PUBLIC))
+            await app.store.sessions.accept(arriving(f"s{number}", PUBLIC))
         told = (await asked(app, "/audit verify", PUBLIC)).text
         assert told.startswith(f"{CHECKED + 1} of {CHECKED + 1} chains intact\n")
         assert NEWEST not in told
         # What is hidden is neither checked nor counted.
-        await app.store.accept(arriving("hidden", RESTRICTED))
+        await app.store.sessions.accept(arriving("hidden", RESTRICTED))
         assert (await asked(app, "/audit verify", PUBLIC)).text == told
-        await app.store.accept(arriving("last", PUBLIC))
+        await app.store.sessions.accept(arriving("last", PUBLIC))
         more = (await asked(app, "/audit verify", PUBLIC)).text
         assert more.startswith(f"{CHECKED + 1} of {CHECKED + 1} chains intact\n{NEWEST}\n")
         await break_chain(app, "s0")
@@ -308,7 +310,7 @@ async def break_chain(app: App, sid: str) -> None:
 
 async def cut(app: App, sid: str) -> None:
     """Take the newest record of a session's chain away, as somebody who writes the store can."""
-    await app.store._link.commands(("RPOP", session_keys(sid).audit))  # pyright: ignore[reportPrivateUsage] - harm
+    await app.store._shared.link.commands(("RPOP", session_keys(sid).audit))  # pyright: ignore[reportPrivateUsage] - harm
 
 
 async def test_a_record_that_cannot_be_read_keeps_nobody_out(tmp_path: Path) -> None:

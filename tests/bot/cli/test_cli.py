@@ -92,7 +92,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
 
     async with running(tmp_path) as typist:
         tools = frozenset(tool.name for tool in typist.app.gate.tools)
-        view = View(typist.app.store, typist.sid, show, tools)
+        view = View(typist.app.store.sessions, typist.sid, show, tools)
         await view.open(PUBLIC)
         await typist.say("hello")
         await view.follow(PUBLIC)
@@ -100,7 +100,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
         await typist.say(bang("read_file", path="confidential/pipeline.md"))
         await typist.say(note("guest", "x"))
         await typist.say(bang("forged_name"))
-        low = View(typist.app.store, typist.sid, show, tools)
+        low = View(typist.app.store.sessions, typist.sid, show, tools)
         await low.open(PUBLIC)
         (history,) = shown
         assert history.startswith("· going on, taint CONFIDENTIAL~\nyou: hello\n  You said: hello\nyou: !read_file")

@@ -120,7 +120,7 @@ async def test_before_the_first_message_there_is_nothing_to_tell(tmp_path: Path)
         assert "nothing waits" in await person.say("/approvals")
         assert "nothing to stop" in await person.say("/stop")
         assert "nothing to raise yet" in await person.say("/taint raise INTERNAL")
-        assert await person.app.store.state(person.sid) is None
+        assert await person.app.store.sessions.state(person.sid) is None
 
 
 async def test_help_lists_what_the_caller_may_use(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ async def test_a_raise_while_a_turn_is_open_is_busy(tmp_path: Path) -> None:
         await person.say(READ)
         await person.say(WRITE)
         assert "busy" in await person.say("/taint raise RESTRICTED")
-        held = await person.app.store.claim(person.sid, person.app.ids.owner(), idle=True)
+        held = await person.app.store.sessions.claim(person.sid, person.app.ids.owner(), idle=True)
         assert held is not None
         assert "busy" in await person.say("/taint raise RESTRICTED", wait=False)
-        await person.app.store.release(held)
+        await person.app.store.sessions.release(held)
 
 
 async def test_why_explains_the_last_denial_of_this_generation(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Pat
         assert "depends on" in await person.say('/simulate read_file {"path": "public/welcome.md"}')
         assert "busy" in await person.say("/simulate current_time")
         assert await person.state() == before
-        kinds = [(record.kind, record.actor) for record in await person.app.store.records("audit")]
+        kinds = [(record.kind, record.actor) for record in await person.app.store.audit.records("audit")]
         assert kinds.count(("simulate", "owner")) == 2
 
 
@@ -257,7 +257,7 @@ async def test_an_approval_is_answered_once(tmp_path: Path) -> None:
     async with running(tmp_path) as person:
         await person.say(READ)
         await person.say(WRITE)
-        (approval,) = await person.app.store.approvals(person.sid)
+        (approval,) = await person.app.store.approvals.of(person.sid)
         listed = await person.say("/approvals")
         assert f"{approval.id} `write_file`" in listed
         assert "10 min left" in listed
@@ -275,7 +275,7 @@ async def test_what_a_configured_rule_asks_needs_somebody_else(tmp_path: Path) -
     }
     async with running(tmp_path, policy(rules=[rule], principals=people)) as person:
         await person.say("!current_time {}")
-        (approval,) = await person.app.store.approvals(person.sid)
+        (approval,) = await person.app.store.approvals.of(person.sid)
         assert "has to answer: an" in await person.say(f"/approve {approval.id}")
         ada = Caller("ada", Role.APPROVER, person.app.config.policy.top, Ingress.COMMAND)
         assert "denied" in (await table.answer(context(person, ada), f"/deny {approval.id}")).text
@@ -285,7 +285,7 @@ async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path
     async with running(tmp_path, COUPLE) as person:
         await person.say(READ)
         await person.say(WRITE)
-        (approval,) = await person.app.store.approvals(person.sid)
+        (approval,) = await person.app.store.approvals.of(person.sid)
         bea = Caller("bea", Role.MEMBER, parse("INTERNAL"), Ingress.COMMAND)
         assert (await table.answer(context(person, bea), "/approvals")).text == "nothing waits for an answer"
         absent = await table.answer(context(person, bea), "/approve 22222222")
@@ -339,7 +339,7 @@ async def test_a_log_is_walked_back_through_all_of_a_generation(tmp_path: Path) 
         await person.say("and after")
         state = await person.state()
         for window in (1, 2, 3, 1000):
-            walked = [event.seq async for event in backwards(person.app.store, state, window=window)]
+            walked = [event.seq async for event in backwards(person.app.store.sessions, state, window=window)]
             assert walked == list(range(state.seq, state.generation_seq - 1, -1))
 
 

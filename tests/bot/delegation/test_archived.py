@@ -68,12 +68,14 @@ async def over(person: Person) -> str:
     """Wait until the only background session is archived, and return its id."""
 
     async def done() -> bool:
-        found = [await person.app.store.state(slot.sid) for slot in await person.app.store.slots("owner")]
+        found = [
+            await person.app.store.sessions.state(slot.sid) for slot in await person.app.store.delegation.slots("owner")
+        ]
         return bool(found) and all(state is not None and state.status is Status.ARCHIVED for state in found)
 
     await eventually(done)
     await person.settled()
-    return (await person.app.store.slots("owner"))[0].sid
+    return (await person.app.store.delegation.slots("owner"))[0].sid
 
 
 def test_every_command_is_in_one_of_the_tables() -> None:
@@ -167,7 +169,10 @@ async def test_one_that_waits_for_its_child_comes_back_for_its_report(tmp_path: 
         await owner.say(bang("sessions_spawn", task=bang("sessions_spawn", task=bang("probe"))))
 
         async def rests() -> bool:
-            found = [await owner.app.store.state(slot.sid) for slot in await owner.app.store.slots("owner")]
+            found = [
+                await owner.app.store.sessions.state(slot.sid)
+                for slot in await owner.app.store.delegation.slots("owner")
+            ]
             return [state.status for state in found if state and state.lineage and state.lineage.depth == 1] == [
                 Status.ARCHIVED
             ]

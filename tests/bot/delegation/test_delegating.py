@@ -30,8 +30,8 @@ def spawn(task: str, **more: object) -> str:
 
 
 async def children(person: Person, principal: str = "owner") -> list[SessionState]:
-    slots = await person.app.store.slots(principal)
-    found = [await person.app.store.state(slot.sid) for slot in slots]
+    slots = await person.app.store.delegation.slots(principal)
+    found = [await person.app.store.sessions.state(slot.sid) for slot in slots]
     return [state for state in found if state is not None]
 
 
@@ -49,18 +49,18 @@ async def ended(person: Person, sid: str) -> SessionState:
     """Wait until a background session has ended and was heard."""
 
     async def over() -> bool:
-        state = await person.app.store.state(sid)
+        state = await person.app.store.sessions.state(sid)
         return state is not None and state.ended_at > 0 and not state.undelivered
 
     await eventually(over)
-    state = await person.app.store.state(sid)
+    state = await person.app.store.sessions.state(sid)
     assert state is not None
     return state
 
 
 async def pending(person: Person, sid: str) -> str:
     """Return the id of the one question that a session asks."""
-    (asked,) = [one for one in await person.app.store.approvals(sid) if one.state is ApprovalState.PENDING]
+    (asked,) = [one for one in await person.app.store.approvals.of(sid) if one.state is ApprovalState.PENDING]
     return asked.id
 
 
@@ -79,10 +79,10 @@ async def test_a_task_delegates_twice_after_reading_a_page(tmp_path: Path) -> No
                 await owner.send(spawn(bang("web_fetch", url=f"http://{address}{path}")), authored=False)
                 await owner.settled()
             for child in await children(owner):
-                log = await owner.app.store.events((await ended(owner, child.sid)).sid)
+                log = await owner.app.store.sessions.events((await ended(owner, child.sid)).sid)
                 assert results(log) == [("web_fetch", "ok")]
             assert sorted(server.paths) == ["/a", "/b", "/c"]
-            assert await owner.app.store.questions() == ()
+            assert await owner.app.store.approvals.waiting() == ()
 
 
 async def test_an_address_that_no_person_typed_is_asked_about(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ async def test_it_asks_its_person_alone_and_goes_on_when_they_approve(tmp_path: 
         assert f"asked in session {child.sid}" in await owner.say("/approvals")
         # It is no question of the conversation's own: nothing but its id answers it.
         await owner.say("yes")
-        assert (await owner.app.store.approvals(child.sid))[0].state is ApprovalState.PENDING
+        assert (await owner.app.store.approvals.of(child.sid))[0].state is ApprovalState.PENDING
         assert (await owner.state()).status is Status.IDLE
         await owner.say(f"/approve {asked}")
         await ended(owner, child.sid)
         assert "→ guest: hi" in owner.shown
-        log = await owner.app.store.events(child.sid)
+        log = await owner.app.store.sessions.events(child.sid)
         assert results(log) == [("read_file", "ok"), ("message", "ok")]
 
 
@@ -153,10 +153,10 @@ async def test_where_no_private_chat_is_cleared_nobody_is_asked_and_it_says_what
         await owner.say(spawn(f"{bang('read_file', path='internal/handbook.md')}\n{bang('probe')}"))
         (child,) = await children(owner, "boss")
         await ended(owner, child.sid)
-        log = await owner.app.store.events(child.sid)
+        log = await owner.app.store.sessions.events(child.sid)
         assert ("probe", "denied") in results(log)
         assert any(NOBODY_ALONE in str(event.body) for event in log)
-        assert await owner.app.store.approvals(child.sid) == ()
+        assert await owner.app.store.approvals.of(child.sid) == ()
         assert probe.ran == []
 
 
@@ -167,7 +167,7 @@ async def test_a_rule_that_needs_somebody_else_is_not_asked_about_there(tmp_path
         await owner.say(spawn(note("guest", "hi")))
         (child,) = await children(owner)
         await ended(owner, child.sid)
-        log = await owner.app.store.events(child.sid)
+        log = await owner.app.store.sessions.events(child.sid)
         assert results(log) == [("message", "denied")]
         assert any(NOBODY_ALONE in str(event.body) for event in log)
 
@@ -195,7 +195,7 @@ async def test_its_question_expires_at_its_deadline_and_it_ends(tmp_path: Path) 
     async with running(tmp_path) as owner:
         await owner.say(spawn(f"{READS}\n{note('guest', 'hi')}", limits={"minutes": 1}))
         child = await asking(owner)
-        (asked,) = await owner.app.store.approvals(child.sid)
+        (asked,) = await owner.app.store.approvals.of(child.sid)
         assert child.lineage is not None
         assert asked.expires_at == child.lineage.deadline
         stored = await command(owner.app.store, "HGET", keys(child.sid).approvals, asked.id)

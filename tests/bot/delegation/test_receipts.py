@@ -19,7 +19,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, answer
 from bot.sessions.events import EventType
 from bot.sessions.models import Write
 from bot.sessions.transcript import place
-from bot.store.keys import session_keys
+from bot.store.schema import session_keys
 from bot.tools.sessions import ALONE
 from channels.message import Address
 from policy.labels import PUBLIC, Label
@@ -39,11 +39,11 @@ def ask(receipt: str) -> str:
 
 async def put(owner: Person, there: Person, *, text: str = "hi", label: Label = PUBLIC, deliver: bool = True) -> str:
     """Put something for another session into the outbox of the owner's; return the receipt."""
-    target = await there.app.store.state(there.sid)
+    target = await there.app.store.sessions.state(there.sid)
     generation = 1 if target is None else target.generation
     key = owner.app.ids.op()
     new = NewDelivery(key, str(Address(SESSION, there.sid, "owner", str(generation))), text, label, "message", hops=1)
-    await owner.app.store.put(owner.sid, new)
+    await owner.app.store.outbox.put(owner.sid, new)
     if deliver:
         await owner.app.outbox.collect(owner.sid)
     return receipt_id(key)
@@ -81,13 +81,13 @@ async def worked(person: Person) -> AsyncGenerator[None]:
 
 async def test_a_receipt_goes_from_accepted_to_consumed(tmp_path: Path) -> None:
     async with two(tmp_path, policy(**POLICY, blocks={"limits": {"inbox_items": 1}})) as (owner, desk):
-        await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
+        await owner.app.store.sessions.reset(desk.sid, op="o", actor="owner", audit=())
         await desk.send("hello again")
         await owner.say(f"/send {desk.sid} this fills what sessions may have waiting there", wait=False)
         shown = await owner.say(f"/send {desk.sid} hi", wait=False)
         (receipt,) = re.findall("receipt-[a-z2-7]{16}", shown)
         assert await told(owner, receipt) == {"status": "accepted"}
-        await owner.app.store.stop(desk.sid, actor="owner")
+        await owner.app.store.sessions.stop(desk.sid, actor="owner")
         await owner.app.outbox.collect(owner.sid)
         assert await told(owner, receipt) == {"status": "delivered"}
         async with worked(owner):
@@ -113,18 +113,18 @@ async def test_an_agent_asks_with_the_receipt_it_was_given(tmp_path: Path) -> No
 
 async def sent(person: Person) -> list[Delivery]:
     """Return what a session sent to others, oldest first."""
-    found = await person.app.store.deliveries(person.sid)
+    found = await person.app.store.outbox.deliveries(person.sid)
     return [one for one in found if Address.parse(one.address).channel == SESSION]
 
 
 async def test_one_that_a_turn_has_begun_with_is_delivered(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         store = owner.app.store
-        await store.stop(desk.sid, actor="owner")
+        await store.sessions.stop(desk.sid, actor="owner")
         receipt = await put(owner, desk)
-        claim = await store.claim(desk.sid, "w")
+        claim = await store.sessions.claim(desk.sid, "w")
         assert claim is not None
-        await store.record(claim, Write("o", claim.state.seq, take=claim.items[0].position))
+        await store.sessions.record(claim, Write("o", claim.state.seq, take=claim.items[0].position))
         assert await told(owner, receipt) == {"status": "delivered"}
 
 
@@ -132,7 +132,7 @@ async def test_a_reset_overtakes_it(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         delivered, under_way = await put(owner, desk), await put(owner, desk, deliver=False)
         assert await told(owner, under_way) == {"status": "accepted"}
-        await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
+        await owner.app.store.sessions.reset(desk.sid, op="o", actor="owner", audit=())
         failed = {"status": "failed", "code": "reset"}
         assert await told(owner, delivered) == await told(owner, under_way) == failed
         await owner.app.outbox.collect(owner.sid)
@@ -147,8 +147,8 @@ async def test_what_was_consumed_before_a_reset_is_forgotten_with_it(tmp_path: P
         async with worked(owner):
             await hears(desk)
         cancelled = await put(owner, desk)
-        await owner.app.store.stop(desk.sid, actor="owner")
-        await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
+        await owner.app.store.sessions.stop(desk.sid, actor="owner")
+        await owner.app.store.sessions.reset(desk.sid, op="o", actor="owner", audit=())
         assert await told(owner, consumed) == await told(owner, cancelled) == {"status": "failed", "code": "reset"}
 
 
@@ -166,7 +166,7 @@ async def test_an_archived_target_fails_it(tmp_path: Path) -> None:
 async def test_what_its_target_is_stopped_before_is_cancelled(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         receipt = await put(owner, desk)
-        await owner.app.store.stop(desk.sid, actor="owner")
+        await owner.app.store.sessions.stop(desk.sid, actor="owner")
         assert await told(owner, receipt) == {"status": "failed", "code": "cancelled"}
 
 
@@ -202,15 +202,15 @@ async def test_what_was_held_stays_accepted_whatever_becomes_of_it(tmp_path: Pat
         receipt = await put(owner, desk, label=CONFIDENTIAL)
         accepted = {"status": "accepted"}
         assert await told(owner, receipt) == accepted
-        (held,) = await store.held(desk.sid)
+        (held,) = await store.delegation.held(desk.sid)
         if decided == "reset":
-            await store.reset(desk.sid, op="o", actor="owner", audit=())
+            await store.sessions.reset(desk.sid, op="o", actor="owner", audit=())
         else:
             await desk.say(f"/held {decided} {held.id}", wait=False)
             async with worked(owner):
                 await desk.settled()
                 assert (await hears(desk, 0) == ["hi"]) is (decided == "accept")
-        assert await store.held(desk.sid) == ()
+        assert await store.delegation.held(desk.sid) == ()
         assert await told(owner, receipt) == accepted
 
 
@@ -252,10 +252,10 @@ async def test_of_what_a_child_sends_its_parent_it_hears_nothing_more(tmp_path: 
     async with running(tmp_path, BARE) as owner:
         await owner.say(bang("sessions_spawn", task=send("parent", "half way")))
         await hears(owner, 2)
-        (slot,) = await owner.app.store.slots("owner")
-        child = await owner.app.store.state(slot.sid)
+        (slot,) = await owner.app.store.delegation.slots("owner")
+        child = await owner.app.store.sessions.state(slot.sid)
         assert child is not None
-        way = (await owner.app.store.deliveries(slot.sid))[0]
+        way = (await owner.app.store.outbox.deliveries(slot.sid))[0]
         assert way.arrival is Arrival.WAITING
         receipt = await look_up(owner.app.store, child, receipt_id(way.key), owner.app.config.policy.top)
         assert receipt == DeliveryReceipt(receipt_id(way.key))
@@ -281,7 +281,7 @@ async def test_a_receipt_is_its_senders_alone(tmp_path: Path) -> None:
         assert {await answered(who, receipt) for who in (desk, ann)} == {UNKNOWN}
         assert {await answered(owner, name) for name in ("invented", said, "")} == {UNKNOWN}
         assert f"{UNKNOWN}\n" in await desk.say(f"/status {receipt}")
-        await owner.app.store.reset(owner.sid, op="o", actor="owner", audit=())
+        await owner.app.store.sessions.reset(owner.sid, op="o", actor="owner", audit=())
         assert await answered(owner, receipt) == UNKNOWN
 
 
@@ -327,15 +327,15 @@ async def test_what_a_dead_process_handed_over_is_told_and_what_was_held_is_not(
             await put(owner, desk, deliver=False),
             await put(owner, desk, label=CONFIDENTIAL, deliver=False),
         ]
-        there, above = await store.take(owner.sid, "dead", (SESSION,))
+        there, above = await store.outbox.take(owner.sid, "dead", (SESSION,))
         for left in (there, above):
             await Handoff(store, 40).hand_over(left, left.text)
         assert [one.arrival for one in await sent(owner)] == [None, None]
         assert [await told(owner, one) for one in receipts] == [{"status": "delivered"}, {"status": "accepted"}]
-        (held,) = await store.held(desk.sid)
+        (held,) = await store.delegation.held(desk.sid)
         await desk.say(f"/held accept {held.id}", wait=False)
         for left in (there, above):
-            await store.settle(left, "dead", DeliveryState.PENDING)
+            await store.outbox.settle(left, "dead", DeliveryState.PENDING)
     async with running(tmp_path, BARE) as owner:
         await eventually(lambda: arrived(owner))
         desk = at(owner, "desk")

@@ -17,7 +17,7 @@ from bot.sessions.deliveries import RISEN, NewDelivery
 from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
-from bot.store.keys import slots_key
+from bot.store.schema import slots_key
 from bot.tools.base import CallFacts, Result, ToolContext
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker.worker import TOO_LATE
@@ -46,11 +46,11 @@ def spawn(task: str, **more: object) -> str:
 
 
 async def slots(person: Person) -> tuple[Slot, ...]:
-    return await person.app.store.slots("owner")
+    return await person.app.store.delegation.slots("owner")
 
 
 async def children(person: Person) -> list[SessionState]:
-    found = [await person.app.store.state(slot.sid) for slot in await slots(person)]
+    found = [await person.app.store.sessions.state(slot.sid) for slot in await slots(person)]
     return [state for state in found if state is not None]
 
 
@@ -70,7 +70,7 @@ async def quiet(person: Person) -> list[SessionState]:
 
 async def arrivals(person: Person, sid: str) -> list[Arrival]:
     """Return what became of all that a session sent other sessions."""
-    return [one.arrival for one in await person.app.store.deliveries(sid) if one.arrival is not None]
+    return [one.arrival for one in await person.app.store.outbox.deliveries(sid) if one.arrival is not None]
 
 
 async def test_its_result_comes_back_as_a_message(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_task_carries_what_its_parent_has_read_before_the_model_is_asked
         await owner.say(READS)
         await owner.say(spawn("hello"))
         (child,) = await quiet(owner)
-        log = await owner.app.store.events(child.sid)
+        log = await owner.app.store.sessions.events(child.sid)
         kinds = [event.type.value for event in log]
         assert kinds[:4] == ["session.created", "turn.started", "taint.raised", "user.message"]
         assert [str(event.label) for event in log[2:4]] == ["CONFIDENTIAL~", "CONFIDENTIAL~"]
@@ -107,7 +107,7 @@ async def test_a_result_above_its_parent_is_held_and_a_constant_comes_instead(tm
         assert str((await owner.state()).taint) == "PUBLIC"
         assert f"[notice about background session {child.sid}, not your user]\n  {RISEN}" in owner.shown
         assert "pipeline" not in owner.shown.replace("confidential/pipeline.md", "").lower()
-        (held,) = await owner.app.store.held(owner.sid)
+        (held,) = await owner.app.store.delegation.held(owner.sid)
         assert (str(held.label), held.sender) == ("CONFIDENTIAL~", "owner")
 
 
@@ -118,7 +118,7 @@ async def test_how_it_failed_is_held_like_what_it_found(tmp_path: Path) -> None:
         assert child.last_turn is not None
         assert child.last_turn.reason is YieldReason.MAX_TURNS
         assert RISEN in owner.shown
-        assert [str(held.label) for held in await owner.app.store.held(owner.sid)] == ["CONFIDENTIAL~"]
+        assert [str(held.label) for held in await owner.app.store.delegation.held(owner.sid)] == ["CONFIDENTIAL~"]
 
 
 async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
         await owner.say("hello")
         for n in range(50):
             sent = Parcel(owner.sid, 1, f"p{n}", "owner", CONFIDENTIAL, {"text": "x"})
-            assert await owner.app.store.receive(sent) is Arrival.HELD
+            assert await owner.app.store.delegation.receive(sent) is Arrival.HELD
         before = await owner.state()
         await owner.say(spawn(f"{READS}\n{sends}"))
         (child,) = await quiet(owner)
         assert await arrivals(owner, child.sid) == [Arrival.WAITING, Arrival.FULL, Arrival.HELD]
-        result = (await owner.app.store.held(owner.sid))[-1]
+        result = (await owner.app.store.delegation.held(owner.sid))[-1]
         assert "Veldhaven" in str(result.body["text"])
         after = await owner.state()
         assert (after.taint, after.waiting_items) == (before.taint, 0)
@@ -143,10 +143,12 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
     seen = list[bool]()
 
     async def look(_arguments: object, scene: ToolContext) -> Result:
-        state = await people[0].app.store.state(scene.sid)
+        state = await people[0].app.store.sessions.state(scene.sid)
         assert state is not None
         assert state.lineage is not None
-        parent = await people[0].app.store.outcome(people[0].sid, f"session/{scene.sid}/1/{state.lineage.run}-risen")
+        parent = await people[0].app.store.sessions.outcome(
+            people[0].sid, f"session/{scene.sid}/1/{state.lineage.run}-risen"
+        )
         seen.append(parent is not None)
         return Result("secret", CONFIDENTIAL, failed=True)
 
@@ -163,7 +165,7 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
 
 async def test_what_a_task_says_as_it_rises_is_said_although_a_stop_comes_with_it(tmp_path: Path) -> None:
     async def stops(_arguments: object, scene: ToolContext) -> Result:
-        await people[0].app.store.stop(scene.sid, actor="owner")
+        await people[0].app.store.sessions.stop(scene.sid, actor="owner")
         told = NewDelivery(f"{scene.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=scene.turn)
         return Result("secret", CONFIDENTIAL, deliver=(told,))
 
@@ -204,7 +206,7 @@ async def test_one_whose_task_a_rule_keeps_out_is_silent_all_the_same(tmp_path: 
             {"text": bang("sessions_send", session_id="parent", content="x")},
             report=True,
         )
-        await owner.app.store.receive(sent)
+        await owner.app.store.delegation.receive(sent)
         await quiet(owner)
         assert await arrivals(owner, child.sid) == [Arrival.HELD, Arrival.HELD, Arrival.HELD]
 
@@ -219,12 +221,12 @@ async def test_a_result_that_waits_in_one_that_ended_sets_it_going_when_a_person
 
         async def both() -> bool:
             state = await middle()
-            return bool(state.ended_at and await owner.app.store.held(state.sid)) and not state.undelivered
+            return bool(state.ended_at and await owner.app.store.delegation.held(state.sid)) and not state.undelivered
 
         await eventually(both)
         between = await middle()
         assert between.taint == PUBLIC
-        (held,) = await owner.app.store.held(between.sid)
+        (held,) = await owner.app.store.delegation.held(between.sid)
         before = owner.shown.count(f"session {between.sid}")
         await owner.say(f"/held accept {held.id}", wait=False)
 
@@ -236,7 +238,7 @@ async def test_a_result_that_waits_in_one_that_ended_sets_it_going_when_a_person
         await quiet(owner)
         # One notice more, and what it makes of it is held.
         assert f"[notice about background session {between.sid}" in owner.shown
-        assert len(await owner.app.store.held(owner.sid)) == 1
+        assert len(await owner.app.store.delegation.held(owner.sid)) == 1
         assert before
 
 
@@ -257,7 +259,7 @@ async def test_its_result_is_told_to_whom_it_was_promised_if_they_may_know(tmp_p
         assert str(high.taint) == "CONFIDENTIAL~"
         assert owner.shown.count("→ guest: ") == 1
         assert "→ guest: You said: look" in owner.shown
-        rows = [record.body for record in await owner.app.store.records(high.sid)]
+        rows = [record.body for record in await owner.app.store.audit.records(high.sid)]
         assert [row["verdict"] for row in rows if row.get("destination") == "console::guest:"] == ["BLOCK"]
         assert low.taint == PUBLIC
 
@@ -311,12 +313,12 @@ async def test_slots_that_a_crash_left_are_found_when_one_is_wanted(tmp_path: Pa
         with pytest.raises(BusyError):
             await app.spawner.mint_child(standing(sid=sid, turn=""), "more", Errand("hello"))
         # The process died after this one's end, before its slot was freed.
-        await app.store.stop((await slots(owner))[0].sid, actor="owner")
+        await app.store.sessions.stop((await slots(owner))[0].sid, actor="owner")
         await app.spawner.mint_child(standing(sid=sid, turn=""), "more", Errand("hello"))
         # And here between the reservation and the creation.
-        await app.store.stop((await slots(owner))[1].sid, actor="owner")
+        await app.store.sessions.stop((await slots(owner))[1].sid, actor="owner")
         await app.spawner.free("owner")
-        await app.store.reserve("owner", NewSlot("lost", "nowhere", sid, PUBLIC, 60_000), Caps(5, 8, 2))
+        await app.store.delegation.reserve("owner", NewSlot("lost", "nowhere", sid, PUBLIC, 60_000), Caps(5, 8, 2))
         with pytest.raises(BusyError):
             await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
         await command(app.store, "HSET", slots_key("owner"), "lost", f"1 live 1 {2**42} PUBLIC nowhere {sid}")
@@ -349,7 +351,7 @@ async def test_children_of_children_and_no_deeper(tmp_path: Path) -> None:
         found = await quiet(owner)
         assert sorted(state.lineage.depth for state in found if state.lineage) == [1, 2]
         deepest = max(found, key=lambda state: state.lineage.depth if state.lineage else 0)
-        log = await owner.app.store.events(deepest.sid)
+        log = await owner.app.store.sessions.events(deepest.sid)
         assert any(str(DepthError()) in str(event.body) for event in log)
 
 
@@ -369,7 +371,7 @@ async def test_one_that_waits_holds_no_slot_and_hears_its_children_all_the_same(
         let_go.set()
         found = await quiet(owner)
         (middle,) = [state for state in found if state.lineage and state.lineage.depth == 1]
-        log = await owner.app.store.events(middle.sid)
+        log = await owner.app.store.sessions.events(middle.sid)
         said = [event.body["text"] for event in log if event.type is EventType.AGENT_MESSAGE]
         assert len(said) == 2
         assert "probe: done" in str(said[1])
@@ -379,11 +381,11 @@ async def test_one_that_waits_holds_no_slot_and_hears_its_children_all_the_same(
 async def test_what_came_through_too_many_sessions_spawns_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         (sid,) = await begun(owner, "owner")
-        claim = await owner.app.store.claim(sid, "w")
+        claim = await owner.app.store.sessions.claim(sid, "w")
         assert claim is not None
         turn = Turn("t", 1, claim.items[0].dedupe, "owner", claim.now, hops=5)
         opened = Write(owner.app.ids.op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING)
-        await owner.app.store.record(claim, opened)
+        await owner.app.store.sessions.record(claim, opened)
         with pytest.raises(HopsError):
             await owner.app.spawner.mint_child(standing(sid=sid), "k", Errand("hello"))
         # A person who types it is no loop.
@@ -401,7 +403,7 @@ async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:
         (sid,) = await begun(owner, "owner")
         app = owner.app
         child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand("hello", minutes=3))
-        state = await app.store.state(child.sid)
+        state = await app.store.sessions.state(child.sid)
         assert state is not None
         assert state.lineage is not None
         assert 0 < state.lineage.deadline - state.created_at <= 3 * 60_000
@@ -415,7 +417,9 @@ async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:
         assert ended.last_turn.reason is YieldReason.DEADLINE_EXCEEDED
         assert TOO_LATE in owner.shown
         # It was over before it began: nothing of its task was let in.
-        begun_with = [event for event in await app.store.events(child.sid) if event.type is EventType.USER_MESSAGE]
+        begun_with = [
+            event for event in await app.store.sessions.events(child.sid) if event.type is EventType.USER_MESSAGE
+        ]
         assert begun_with == []
 
 
@@ -424,12 +428,12 @@ async def test_a_childs_child_has_no_later_deadline(tmp_path: Path) -> None:
         (sid,) = await begun(owner, "owner")
         app = owner.app
         child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand("hello"))
-        state = await app.store.state(child.sid)
+        state = await app.store.sessions.state(child.sid)
         assert state is not None
         soon = state.created_at + 60_000
         await late(owner, child.sid, soon)
         grandchild = await app.spawner.mint_child(standing(sid=child.sid, turn=""), "l", Errand("hello", minutes=5))
-        below = await app.store.state(grandchild.sid)
+        below = await app.store.sessions.state(grandchild.sid)
         assert below is not None
         assert below.lineage is not None
         assert below.lineage.deadline == soon
@@ -444,7 +448,7 @@ async def test_a_deadline_ends_a_turn_in_its_middle(tmp_path: Path) -> None:
         (sid,) = await begun(owner, "owner")
         app = owner.app
         child = await app.spawner.mint_child(standing(sid=sid, turn=""), "k", Errand(bang("probe")))
-        state = await app.store.state(child.sid)
+        state = await app.store.sessions.state(child.sid)
         assert state is not None
         await late(owner, child.sid, state.created_at + 3_000)
         serving = asyncio.create_task(app.serve())
@@ -513,7 +517,7 @@ async def test_a_stop_tells_nothing_of_a_session_above_those_who_read_there(tmp_
                 await owner.say("/taint raise CONFIDENTIAL", wait=False)
             if waits:
                 item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, {"text": "x"}, str(owner.address), "owner")
-                await owner.app.store.accept(item)
+                await owner.app.store.sessions.accept(item)
             assert told in await owner.say("/stop", wait=False)
 
 
@@ -529,7 +533,7 @@ async def test_a_result_for_a_conversation_begun_anew_is_dropped(tmp_path: Path)
         let_go.set()
         await quiet(owner)
         assert "result of background session" not in owner.shown
-        assert await owner.app.store.held(owner.sid) == ()
+        assert await owner.app.store.delegation.held(owner.sid) == ()
 
 
 async def test_a_person_spawns_at_the_label_of_what_he_types(tmp_path: Path) -> None:
@@ -538,11 +542,11 @@ async def test_a_person_spawns_at_the_label_of_what_he_types(tmp_path: Path) -> 
         await owner.say(READS)
         shown = await owner.say("/spawn look around")
         (child,) = await quiet(owner)
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
         assert f"{slot.run} works on it in the background" in shown
         assert child.taint == PUBLIC
         assert "write it as `/spawn TASK`" in await owner.say("/spawn")
-        audited = [record.body for record in await owner.app.store.records("audit")]
+        audited = [record.body for record in await owner.app.store.audit.records("audit")]
         assert [row["verdict"] for row in audited if row.get("tool") == "sessions_spawn"] == ["ALLOW", "ALLOW"]
 
 
@@ -639,8 +643,8 @@ async def test_one_that_was_given_fields_tells_nothing_else(tmp_path: Path) -> N
         for task in (f"{sends}\n{reads}\n=", spawn("again"), f"{reads}\n="):
             await owner.say(spawn(task, returns=fields))
         found = await quiet(owner)
-        told = [one.text for state in found for one in await owner.app.store.deliveries(state.sid)]
+        told = [one.text for state in found for one in await owner.app.store.outbox.deliveries(state.sid)]
         assert told.count(FAILED) >= 3
         assert not any("1234567890" in text or "money" in text for text in told)
-        logs = [await owner.app.store.events(state.sid) for state in found]
+        logs = [await owner.app.store.sessions.events(state.sid) for state in found]
         assert sum(FIELDS_ONLY in str(event.body) for log in logs for event in log) >= 1

@@ -40,10 +40,12 @@ async def test_what_other_sessions_send_is_answered_in_silence(tmp_path: Path, s
     address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
     async with talking(tmp_path, rooms, chats=chats, recipients=DESKS) as people:
         await people.say("ann", "\n".join([READ, *([SPAWN] * spawned)]), address)
-        (state,) = [one async for one in people.app.store.sessions() if one.lineage is None]
+        (state,) = [one async for one in people.app.store.sessions.states() if one.lineage is None]
 
         async def all_heard() -> bool:
-            inputs = [one for one in await people.app.store.events(state.sid) if one.type is EventType.USER_MESSAGE]
+            inputs = [
+                one for one in await people.app.store.sessions.events(state.sid) if one.type is EventType.USER_MESSAGE
+            ]
             return len(inputs) == 1 + spawned
 
         await eventually(all_heard)

@@ -52,7 +52,7 @@ async def until_heard(people: People, text: str, address: Address) -> None:
 async def test_what_could_not_be_told_in_a_chat_is_not_read_and_offered_to_its_asker_alone(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING, recipients={}) as people:
         receipt = await people.say("ann", QUESTION)
-        state = await people.app.store.state(receipt.sid)
+        state = await people.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert state.taint == INTERNAL
         assert people.rooms.heard(TEAM) == [DENIED_HERE]
@@ -62,7 +62,7 @@ async def test_what_could_not_be_told_in_a_chat_is_not_read_and_offered_to_its_a
         code = offered(people)
         assert told.kind is OutboundKind.OFFER
         assert [button.command for button in told.buttons] == [f"/continue {code}", f"/deny {code}"]
-        events = await people.app.store.events(receipt.sid)
+        events = await people.app.store.sessions.events(receipt.sid)
         assert results(events) == [("read_file", "denied")]
         assert not unanswered(events)
         assert KNOWN not in str(people.rooms.said)
@@ -76,7 +76,7 @@ async def test_a_question_goes_on_in_private_with_the_label_of_where_it_was_type
         assert pressed.outcome is Routed.ANSWERED
         await until_heard(people, KNOWN, HOUSE)
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
-        events = await people.app.store.events(people.app.session_id(HOUSE))
+        events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         assert (asked.body["text"], asked.label, asked.actor) == (QUESTION, INTERNAL, "ann")
         # Pressed again it is the same once more, and nothing else is to be had.
@@ -97,7 +97,7 @@ async def test_all_that_was_asked_in_one_turn_goes_on_in_private(tmp_path: Path)
         await people.settled()
         await people.say("ann", f"/continue {offered(people)}")
         await until_heard(people, KNOWN, HOUSE)
-        events = await people.app.store.events(people.app.session_id(HOUSE))
+        events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         assert str(asked.body["text"]).startswith(f"{QUESTION}\n\nand who wrote it\n\n[quoted")
         assert asked.label == parse("INTERNAL~")
@@ -108,7 +108,7 @@ async def test_what_was_quoted_stays_untrusted_in_private(tmp_path: Path) -> Non
         await people.say("ann", QUESTION, quoted=("and tell everybody",))
         await people.say("ann", f"/continue {offered(people)}")
         await people.settled(HOUSE)
-        events = await people.app.store.events(people.app.session_id(HOUSE))
+        events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         assert asked.label == parse("INTERNAL~")
         assert "> and tell everybody" in str(asked.body["text"])
@@ -122,10 +122,10 @@ async def test_an_offer_is_as_if_there_were_none_to_anybody_else(tmp_path: Path,
         await people.say("mel", f"/{command} {code}")
         await people.say("mel", f"/{command} zzzzzzzz")
         assert people.rooms.alone("mel") == [ABSENT, ABSENT]
-        known = await people.app.store.offer(code)
+        known = await people.app.store.alternatives.offer(code)
         assert known is not None
         assert known[1] is None
-        assert await people.app.store.state(people.app.session_id(HOUSE)) is None
+        assert await people.app.store.sessions.state(people.app.session_id(HOUSE)) is None
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ async def test_an_offer_is_as_if_there_were_none_to_anybody_else(tmp_path: Path,
 async def test_an_offer_counts_for_what_it_was_made_for(tmp_path: Path, change: dict[str, Any]) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
         await people.say("ann", QUESTION)
-        known = await people.app.store.offer(offered(people))
+        known = await people.app.store.alternatives.offer(offered(people))
         assert known is not None
-        await people.app.store.make_offer(replace(known[0], **change), 60_000)
+        await people.app.store.alternatives.make_offer(replace(known[0], **change), 60_000)
         await people.say("ann", f"/continue {known[0].code}")
         assert people.rooms.alone("ann")[-1] == (NO_SUCH_WAY if "private" in change else ABSENT)
-        assert await people.app.store.state(people.app.session_id(HOUSE)) is None
-        assert await people.app.store.offer(known[0].code) == (replace(known[0], **change), None)
+        assert await people.app.store.sessions.state(people.app.session_id(HOUSE)) is None
+        assert await people.app.store.alternatives.offer(known[0].code) == (replace(known[0], **change), None)
 
 
 async def test_an_offer_is_taken_from_anywhere_it_may_be_told(tmp_path: Path) -> None:
@@ -163,14 +163,14 @@ async def test_a_refused_read_is_offered_by_whoever_goes_on_after_a_crash(tmp_pa
     async with talking(tmp_path, team("ann"), serve=False, **ASKING) as people:
         receipt = await people.send("ann", QUESTION)
         store = people.app.store
-        claim = await store.claim(receipt.sid, "p-gone.x")
+        claim = await store.sessions.claim(receipt.sid, "p-gone.x")
         assert claim is not None
         # All that a worker wrote that died before the end of the turn: the message, and no call.
         told = NewEvent(
             EventType.USER_MESSAGE, "ann", claim.items[0].label, {"text": QUESTION}, admitted=True, turn="t1"
         )
         turn = Turn("t1", 1, claim.items[0].dedupe, "ann", claim.now)
-        await store.record(
+        await store.sessions.record(
             claim, Write("op", claim.state.seq, events=(told,), take=1, turn=turn, status=Status.RUNNING, release=True)
         )
     async with talking(tmp_path, people.rooms, **ASKING) as people:
@@ -186,14 +186,14 @@ async def test_nothing_is_left_of_an_offer_after_a_reset(tmp_path: Path) -> None
         await people.say("ann", "/reset confirm")
         await people.say("ann", f"/continue {code}")
         assert people.rooms.alone("ann")[-1] == ABSENT
-        assert await people.app.store.state(people.app.session_id(HOUSE)) is None
+        assert await people.app.store.sessions.state(people.app.session_id(HOUSE)) is None
 
 
 async def test_who_may_not_know_it_anywhere_is_offered_nothing(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), **ASKING) as people:
         receipt = await people.say("mel", QUESTION)
         assert people.rooms.heard(TEAM) == [DENIED_HERE]
-        assert results(await people.app.store.events(receipt.sid)) == [("read_file", "denied")]
+        assert results(await people.app.store.sessions.events(receipt.sid)) == [("read_file", "denied")]
         (told,) = people.rooms.alone("mel")
         assert "overshoot" in told
         assert "offered" not in told
@@ -223,7 +223,7 @@ async def test_a_background_session_does_it_and_tells_who_is_cleared(tmp_path: P
         assert people.rooms.alone("ann")[-1] == NO_SUCH_WAY
         await people.say("ann", f"/background {code}")
         await until_heard(people, KNOWN, Address("room", "vault"))
-        slots = await people.app.store.slots("ann")
+        slots = await people.app.store.delegation.slots("ann")
         assert [slot.parent for slot in slots] == [people.app.session_id(HOUSE)]
         await people.say("ann", f"/continue {code}")
         assert people.rooms.alone("ann")[-1] == TAKEN
@@ -252,10 +252,10 @@ async def test_an_answer_that_somebody_who_joined_may_not_hear_is_offered_in_pri
         (answer,) = people.rooms.heard(HOUSE)
         assert KNOWN in answer
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
-        every = await people.app.store.deliveries(people.app.session_id(TEAM))
+        every = await people.app.store.outbox.deliveries(people.app.session_id(TEAM))
         assert [one.meant_for for one in every if one.address == str(HOUSE)] == ["ann"]
         # Said as it was, from the log: nobody was asked anew.
-        assert await people.app.store.state(people.app.session_id(HOUSE)) is None
+        assert await people.app.store.sessions.state(people.app.session_id(HOUSE)) is None
 
 
 @dataclass
@@ -265,7 +265,7 @@ class Doorway(Rooms):
     app: App | None = None
 
     async def audience(self, address: Address) -> Audience:
-        if self.app is not None and await self.app.store.deliveries(self.app.session_id(TEAM)):
+        if self.app is not None and await self.app.store.outbox.deliveries(self.app.session_id(TEAM)):
             self.readers[TEAM.chat] |= {"room:eve"}
         return await super().audience(address)
 
@@ -279,14 +279,14 @@ async def test_an_answer_withheld_at_the_moment_of_sending_is_offered_in_private
         await until_heard(people, WITHHELD, replace(TEAM, recipient="ann"))
         assert people.rooms.heard(TEAM) == []
         sid = people.app.session_id(TEAM)
-        states = {entry.kind: entry.state for entry in await people.app.store.deliveries(sid)}
+        states = {entry.kind: entry.state for entry in await people.app.store.outbox.deliveries(sid)}
         assert states == {"answer": DeliveryState.WITHHELD, "offer": DeliveryState.SENT}
-        before = await people.app.store.events(sid)
+        before = await people.app.store.sessions.events(sid)
         await people.say("ann", f"/continue {offered(people)}", how=How.BUTTON)
         await until_heard(people, KNOWN, HOUSE)
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
         # From the log, and nobody was asked anew.
-        assert await people.app.store.events(sid) == before
+        assert await people.app.store.sessions.events(sid) == before
         rows = [row.kind async for row in people.app.chains.records(sid)]
         assert "withheld" in rows
         assert rows.count("offer") == 1
@@ -318,7 +318,7 @@ async def test_an_answer_that_a_rule_refused_is_not_offered(tmp_path: Path) -> N
 async def test_a_question_of_another_session_is_nobodys_to_ask_anew(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann"), **ASKING) as people:
         receipt = await people.say("ann", "hello")
-        events = await people.app.store.events(receipt.sid)
+        events = await people.app.store.sessions.events(receipt.sid)
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         here = standing(asked.label, principal=of_chat(TEAM), asker="ann", home=TEAM)
         call = Call("c1", "read_file", {"path": "confidential/pipeline.md"})

@@ -35,7 +35,7 @@ GUEST = {"guest": {"channel": "console", "chat": "guest", "clearance": "PUBLIC"}
 
 
 async def asked(person: Person) -> str:
-    (found,) = [one for one in await person.app.store.approvals(person.sid) if one.state is ApprovalState.PENDING]
+    (found,) = [one for one in await person.app.store.approvals.of(person.sid) if one.state is ApprovalState.PENDING]
     return found.id
 
 
@@ -85,7 +85,7 @@ async def test_the_asker_takes_back_what_only_others_may_approve(tmp_path: Path)
         assert f"{name} denied" in await there.say(f"/deny {name}")
         await owner.settled()
         assert "→ guest" not in owner.shown
-        (known,) = await owner.app.store.approvals(owner.sid)
+        (known,) = await owner.app.store.approvals.of(owner.sid)
         assert (known.state, known.resolved_by) == (ApprovalState.DENIED, "owner")
 
 
@@ -101,7 +101,7 @@ async def test_several_kinds_of_questions_name_each_who_answers(tmp_path: Path) 
     async with running(tmp_path, asking()) as owner:
         await owner.say(bang("read_file", path="public/welcome.md"))
         shown = await owner.say(f"{note('guest', 'hello')}\n{bang('write_file', path='public/n.md', text='x')}")
-        name = (await owner.app.store.approvals(owner.sid))[0].asked_in
+        name = (await owner.app.store.approvals.of(owner.sid))[0].asked_in
         assert f"Approve: `/approve {name}`" in shown
         said = await owner.say(f"/approve {name}")
         assert f"{name}-2 approved" in said
@@ -114,13 +114,13 @@ async def test_whoever_may_neither_answer_nor_withdraw_is_told_so(tmp_path: Path
     async with talking(tmp_path, team("ann", "mel"), chats={"team": {**CHATS["team"], "inbound": "PUBLIC"}}) as people:
         await people.say("ann", bang("read_file", path="public/welcome.md"))
         await people.say("ann", note("guest", "hello"))
-        (one,) = await people.app.store.approvals(people.app.session_id(TEAM))
+        (one,) = await people.app.store.approvals.of(people.app.session_id(TEAM))
         for line in ("/approvals", f"/approve {one.id}", f"/deny {one.id}"):
             await people.say("mel", line)
             told = people.rooms.alone("mel")[-1]
             assert OTHERS_DO in told
             assert "`/deny" not in told
-        (known,) = await people.app.store.approvals(people.app.session_id(TEAM))
+        (known,) = await people.app.store.approvals.of(people.app.session_id(TEAM))
         assert known.state is ApprovalState.PENDING
 
 

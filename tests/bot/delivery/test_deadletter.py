@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
 async def dead(app: App, state: DeliveryState = DeliveryState.FAILED, label: Label = PUBLIC) -> str:
     """Leave something unsaid; return its session."""
     sid = await commit(app, "the plan", label)
-    (entry,) = await app.store.take(sid, "me", ("console",))
-    await app.store.settle(entry, "me", state)
+    (entry,) = await app.store.outbox.take(sid, "me", ("console",))
+    await app.store.outbox.settle(entry, "me", state)
     return sid
 
 
@@ -71,7 +71,7 @@ async def test_one_that_is_tried_again_passes_the_gate_again(tmp_path: Path) -> 
         letter = await only(app)
         told = await asked(app, f"/deadletter retry {letter}")
         assert told.text == f"{letter} is tried again"
-        row = (await app.store.records(sid))[-1]
+        row = (await app.store.audit.records(sid))[-1]
         assert (row.kind, row.actor, row.body["what"]) == ("deadletter", "owner", "retry")
         wire.readers = [frozenset({"console:owner", "console:mallory"})]
         await app.outbox.collect(sid)
@@ -99,7 +99,7 @@ async def test_one_in_doubt_that_is_tried_again_is_marked_until_it_was_said(tmp_
         await app.outbox.collect(sid)
         assert await states(app) == [DeliveryState.PENDING]
         wire.fails = None
-        await pass_time(app.store, sid, (await app.store.deliveries(sid))[0].key)
+        await pass_time(app.store, sid, (await app.store.outbox.deliveries(sid))[0].key)
         await app.outbox.collect(sid)
         assert [(said.text, said.repeated) for said in wire.sent] == [("the plan", True)]
 
@@ -122,7 +122,7 @@ async def test_one_that_is_let_go_is_never_said(tmp_path: Path) -> None:
         await app.outbox.collect(sid)
         assert await states(app) == [DeliveryState.CANCELLED]
         assert wire.sent == []
-        assert (await app.store.records(sid))[-1].body["what"] == "discard"
+        assert (await app.store.audit.records(sid))[-1].body["what"] == "discard"
 
 
 async def test_it_is_for_admins(tmp_path: Path) -> None:
@@ -135,6 +135,6 @@ async def test_it_is_for_admins(tmp_path: Path) -> None:
 async def test_what_sessions_did_not_take_from_one_another_is_not_told(tmp_path: Path) -> None:
     async with opened(tmp_path, Wire()) as app:
         sid = await commit(app, "the plan", address=Address("session", "s2", "owner", "1"))
-        (entry,) = await app.store.take(sid, "me", ("session",))
-        await app.store.settle(entry, "me", DeliveryState.FAILED)
+        (entry,) = await app.store.outbox.take(sid, "me", ("session",))
+        await app.store.outbox.settle(entry, "me", DeliveryState.FAILED)
         assert (await asked(app, "/deadletter")).text == "nothing was left unsaid"

@@ -36,8 +36,8 @@ CONFIG = policy(**SECTIONS, blocks={"channels": {"telegram": {}}})
 
 async def left(owner: Person) -> list[Delivery]:
     """Return what any session wants said on Telegram."""
-    found = [state.sid async for state in owner.app.store.sessions()]
-    every = [one for sid in found for one in await owner.app.store.deliveries(sid)]
+    found = [state.sid async for state in owner.app.store.sessions.states()]
+    every = [one for sid in found for one in await owner.app.store.outbox.deliveries(sid)]
     return [one for one in every if one.address.startswith("telegram:")]
 
 
@@ -94,7 +94,7 @@ async def test_what_nobody_may_hear_there_is_not_left_to_anybody(tmp_path: Path)
         await owner.say(bang("sessions_spawn", task=read, deliver_to="team"))
 
         async def reported() -> bool:
-            return bool(await owner.app.store.held(owner.sid))
+            return bool(await owner.app.store.delegation.held(owner.sid))
 
         await eventually(reported)
         assert RISEN in owner.shown

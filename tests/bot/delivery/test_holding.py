@@ -43,14 +43,14 @@ async def kept(desk: Person) -> None:
     """Wait until something is held at the desk."""
 
     async def held() -> bool:
-        return bool(await desk.app.store.held(desk.sid))
+        return bool(await desk.app.store.delegation.held(desk.sid))
 
     await eventually(held)
 
 
 async def notices(person: Person) -> list[str]:
     """Return the texts of the notices about held items in a session's outbox."""
-    return [one.text for one in await person.app.store.deliveries(person.sid) if one.holds]
+    return [one.text for one in await person.app.store.outbox.deliveries(person.sid) if one.holds]
 
 
 async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_a_held_message_is_told_once_and_accepted_by_its_button(tmp_path: 
         before, events = await desk.state(), len(await desk.events())
         await owner.say(READS)
         await owner.say(send(desk.sid))
-        (item,) = await owner.app.store.held(desk.sid)
+        (item,) = await owner.app.store.delegation.held(desk.sid)
         (notice,) = await notices(owner)
         assert notice.startswith(f"Held as {item.id} at CONFIDENTIAL~: session {owner.sid} sent something that this")
         assert DEAL not in notice
@@ -93,7 +93,7 @@ async def test_each_button_of_the_notice_does_what_it_says(tmp_path: Path, press
 async def test_a_long_one_is_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
         desk = await sent(owner, "x" * 400 + "end")
-        (item,) = await owner.app.store.held(desk.sid)
+        (item,) = await owner.app.store.delegation.held(desk.sid)
         assert f"`/held show {item.id}` shows it all" in await desk.say("/held")
         assert "xend" in await desk.say(f"/held show {item.id}")
         assert "write it as" in await desk.say("/held show")
@@ -129,14 +129,14 @@ async def test_where_nobody_reads_alone_and_cleared_nothing_is_told(tmp_path: Pa
 async def test_a_notice_is_for_its_person_and_carries_the_label_of_what_it_tells(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
         await sent(owner)
-        (one,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.holds]
+        (one,) = [one for one in await owner.app.store.outbox.deliveries(owner.sid) if one.holds]
         assert (one.state, one.meant_for, str(one.label)) == (DeliveryState.SENT, "owner", "CONFIDENTIAL~")
 
 
 async def test_what_has_ended_takes_nothing_in_and_says_so(tmp_path: Path) -> None:
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
         desk = await sent(owner)
-        (item,) = await owner.app.store.held(desk.sid)
+        (item,) = await owner.app.store.delegation.held(desk.sid)
         await command(owner.app.store, "HSET", keys(desk.sid).state, "status", "archived")
         shown = await owner.say("/held")
         assert "drop with" in shown
@@ -174,7 +174,7 @@ async def test_what_a_session_sent_names_it_and_no_person(tmp_path: Path) -> Non
 
         await eventually(reported)
         await owner.settled()
-        (child,) = await owner.app.store.slots("owner")
+        (child,) = await owner.app.store.delegation.slots("owner")
         assert f"session {child.sid}, PUBLIC" in await owner.say("/history")
         assert f'"by": "session {child.sid}"' in await owner.say(bang("sessions_history", session_id=owner.sid))
         assert f"session {owner.sid}, PUBLIC: look" in await owner.say(f"/agents log {child.run}")
@@ -192,7 +192,7 @@ async def test_a_result_above_its_conversation_is_told_and_let_in_by_its_button(
         before = [event.type for event in await owner.events()]
         assert str((await owner.state()).taint) == "PUBLIC"
         (line,) = set(re.findall(r"- Accept: `(/held accept \w+)`", owner.shown))
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
         assert (
             f"background session {slot.sid} reported something that this conversation may not read yet" in owner.shown
         )
@@ -213,7 +213,7 @@ async def test_what_is_held_for_its_bits_says_so(tmp_path: Path) -> None:
             return "Held as" in owner.shown
 
         await eventually(told)
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
         why = "reported more than may be endorsed (`endorsed_bits`), so this conversation may not read it yet"
         assert f"background session {slot.sid} {why}." in owner.shown
         assert "more than that has read" not in owner.shown
@@ -231,7 +231,7 @@ async def test_what_came_for_a_shared_chat_is_told_to_whoever_set_it_going(tmp_p
 
         await eventually(told)
         assert not any("Held as" in text for text in rooms.heard(TEAM))
-        (item,) = await people.app.store.held(people.app.session_id(TEAM))
+        (item,) = await people.app.store.delegation.held(people.app.session_id(TEAM))
         (notice,) = [one for one in rooms.sent if one.address == alone and "Held as" in one.text]
         assert [button.command for button in notice.buttons] == [
             f"/held {word} {item.id}" for word in ("show", "accept", "drop")
@@ -254,11 +254,11 @@ async def test_only_an_admin_lets_something_into_a_shared_chat(tmp_path: Path) -
             return any("Held as" in text for text in rooms.heard(alone))
 
         await eventually(told)
-        (item,) = await people.app.store.held(people.app.session_id(TEAM))
+        (item,) = await people.app.store.delegation.held(people.app.session_id(TEAM))
         await people.say("mel", f"/held accept {item.id}", alone)
         assert rooms.heard(alone)[-1] == SHARED
         await people.say("mel", f"/held drop {item.id}", alone)
-        assert await people.app.store.held(people.app.session_id(TEAM)) == ()
+        assert await people.app.store.delegation.held(people.app.session_id(TEAM)) == ()
 
 
 BOARDS = {
@@ -278,7 +278,7 @@ async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_pat
         await owner.say(READS)
         for text in (DEAL, "the deal is off"):
             await owner.say(send(desk.sid, text))
-        first, second = await owner.app.store.held(desk.sid)
+        first, second = await owner.app.store.delegation.held(desk.sid)
 
         def notice(item: PendingMessage) -> Outbound:
             (found,) = [one for one in board.at("desk") if one.text.startswith(f"Held as {item.id}")]
@@ -298,4 +298,4 @@ async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_pat
         edits = board.edits
         await owner.app.copies.sweep()
         await owner.settled()
-        assert (board.edits, await owner.app.store.copies()) == (edits, ())
+        assert (board.edits, await owner.app.store.question_copies.copies()) == (edits, ())

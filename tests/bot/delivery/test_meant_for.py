@@ -39,8 +39,8 @@ def sits_at_the_desk(name: str) -> str:
 
 async def at_the_desk(owner: Person) -> set[str]:
     """Return what became of all that any session said there."""
-    sids = [state.sid async for state in owner.app.store.sessions()]
-    found = [one for sid in sids for one in await owner.app.store.deliveries(sid)]
+    sids = [state.sid async for state in owner.app.store.sessions.states()]
+    found = [one for sid in sids for one in await owner.app.store.outbox.deliveries(sid)]
     return {one.state for one in found if one.address == str(DESK)}
 
 
@@ -67,8 +67,8 @@ async def test_a_late_answer_is_for_whom_the_session_is(tmp_path: Path, now: str
             assert [shown.text for shown in board.at("desk")] == [NOT_KNOWN]
         if state == "failed":
             # A dead letter, with its reason.
-            assert [letter.state for _, letter in await owner.app.store.dead()] == [DeliveryState.FAILED]
-            reasons = [row.body.get("reason") for row in await owner.app.store.records(ann.sid)]
+            assert [letter.state for _, letter in await owner.app.store.outbox.dead()] == [DeliveryState.FAILED]
+            reasons = [row.body.get("reason") for row in await owner.app.store.audit.records(ann.sid)]
             assert NOT_THEIRS in reasons
 
 

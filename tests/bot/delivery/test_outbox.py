@@ -78,17 +78,17 @@ async def opened(folder: Path, wire: Wire, config: str = "{}", *, embedded: bool
 async def commit(app: App, text: str, label: Label = PUBLIC, address: Address = HOME, sender: str = "") -> str:
     """Commit something to be said, as a turn does; return its session."""
     sid = app.session_id(HOME)
-    await app.store.accept(NewItem(sid, text, "owner", PUBLIC, {"text": "please"}, str(HOME), "owner"))
-    claim = await app.store.claim(sid, Ids().owner())
+    await app.store.sessions.accept(NewItem(sid, text, "owner", PUBLIC, {"text": "please"}, str(HOME), "owner"))
+    claim = await app.store.sessions.claim(sid, Ids().owner())
     assert claim is not None
     said = NewDelivery(f"key {text[:3]}", str(address), text, label, OutboundKind.ANSWER, "t")
     write = Write(Ids().op(), claim.state.seq, deliver=(said,), release=True)
-    await app.store.commit(claim, write, sender=sender)
+    await app.store.sessions.commit(claim, write, sender=sender)
     return sid
 
 
 async def states(app: App) -> list[DeliveryState]:
-    return [entry.state for entry in await app.store.deliveries(app.session_id(HOME))]
+    return [entry.state for entry in await app.store.outbox.deliveries(app.session_id(HOME))]
 
 
 async def test_what_was_committed_is_said_in_order_with_its_key(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_no_write_down_an_answer_is_withheld_when_its_readers_changed_sinc
         await app.outbox.collect(sid)
         assert wire.sent == []
         assert await states(app) == [DeliveryState.WITHHELD]
-        row = (await app.store.records(sid))[-1]
+        row = (await app.store.audit.records(sid))[-1]
         assert (row.kind, row.actor, row.body["verdict"]) == ("withheld", "outbox", "BLOCK")
         assert "no_write_down" in str(row.body["rules"])
         assert "the plan" not in str(row.body)
@@ -135,7 +135,7 @@ async def test_an_answer_is_withheld_when_its_place_was_lowered_since_it_was_com
 
         await eventually(withheld)
         assert "the plan" not in owner.shown
-        assert "withheld" in [row.kind for row in await owner.app.store.records(owner.sid)]
+        assert "withheld" in [row.kind for row in await owner.app.store.audit.records(owner.sid)]
 
 
 async def test_a_whole_turn_is_withheld_at_the_last_moment(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_a_reply_is_judged_by_what_it_tells(tmp_path: Path) -> None:
         assert [said.text for said in wire.sent] == [WITHHELD_REPLY]
         await app.outbox.reply(standing(CONFIDENTIAL), "hello", PUBLIC)
         assert wire.sent[-1] == Outbound(HOME, "hello", "t1", OutboundKind.NOTICE, links=True)
-        verdicts = [row.body["verdict"] for row in await app.store.records("audit")]
+        verdicts = [row.body["verdict"] for row in await app.store.audit.records("audit")]
         assert verdicts == ["BLOCK", "ALLOW", "ALLOW"]
 
 
@@ -213,7 +213,7 @@ async def test_where_not_even_that_may_be_said_a_reply_is_silence(tmp_path: Path
     async with opened(tmp_path, wire, policy(rules=[{"id": "quiet", "hook": "PRE_OUTPUT", "action": "BLOCK"}])) as app:
         await app.outbox.reply(standing(), "hello", PUBLIC)
         assert wire.sent == []
-        assert len(await app.store.records("audit")) == 2
+        assert len(await app.store.audit.records("audit")) == 2
 
 
 async def test_a_reply_is_redacted_like_anything_said(tmp_path: Path) -> None:
@@ -240,17 +240,16 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
         elsewhere = Wire("pigeon")
         other = Outbox(
             store=app.store,
-            audit=app.store,
             channels={"pigeon": elsewhere},
             gate=app.gate,
             sender="other",
             post=Handoff(app.store, 40),
-            holding=Holding(app.store, app.store, app.gate, app.clock),
+            holding=Holding(app.store, app.gate, app.clock),
             offers=app.offers,
             clock=app.clock,
             ids=app.ids,
             in_force=app.reloader.current,
-            pacing=RateLimits(app.store, RATES),
+            pacing=RateLimits(app.store.rate_limits, RATES),
             hours=24,
         )
         await other.collect(sid)

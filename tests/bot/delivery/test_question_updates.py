@@ -44,7 +44,7 @@ def at_board(owner: Person, name: str) -> Person:
 async def asked(ann: Person, text: str = TIME) -> str:
     """Ask for something that waits for an approval; return the question's id."""
     await ann.say(text)
-    (name,) = {one.asked_in for one in await ann.app.store.approvals(ann.sid) if one.state is ApprovalState.PENDING}
+    (name,) = {one.asked_in for one in await ann.app.store.approvals.of(ann.sid) if one.state is ApprovalState.PENDING}
     return name
 
 
@@ -74,7 +74,7 @@ async def test_every_copy_of_an_answered_question_is_edited(tmp_path: Path, verb
             assert copy.text.endswith(f"\n\n{name}: {word} by boss")
         await ann.settled()
         assert board.edits == 3
-        assert await owner.app.store.copies() == ()
+        assert await owner.app.store.question_copies.copies() == ()
 
 
 async def test_what_is_not_asked_any_more_is_edited_however_it_ended(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_what_is_not_asked_any_more_is_edited_however_it_ended(tmp_path: P
             board.stands.clear()
             name = await asked(ann)
             if isinstance(ends, ApprovalState):
-                await owner.app.store.resolve(ann.sid, (name,), ends, actor="clock", audit=())
+                await owner.app.store.approvals.resolve(ann.sid, (name,), ends, actor="clock", audit=())
                 line = f"{name}: not answered in time"
             else:
                 await ann.say(ends)
@@ -114,7 +114,7 @@ async def test_a_shared_chat_is_not_told_who_answered(tmp_path: Path) -> None:
         inbound = Inbound(everybody.address, everybody.account, TIME, "d1", private=False)
         await owner.app.router.receive(inbound)
         await everybody.settled()
-        (name,) = {one.asked_in for one in await owner.app.store.approvals(everybody.sid)}
+        (name,) = {one.asked_in for one in await owner.app.store.approvals.of(everybody.sid)}
         await at_board(owner, "boss").say(f"/approve {name}", wait=False)
         await until(lambda: board.at("all")[0].text.endswith(f"{name}: approved"))
         await until(lambda: board.at("boss")[0].text.endswith(f"{name}: approved by boss"))
@@ -133,10 +133,10 @@ async def test_crash_heals_a_copy_is_edited_by_another_process(tmp_path: Path) -
         ann = at_board(owner, "ann")
         name = await asked(ann)
     async with running(tmp_path, CONFIG, serve=False) as owner:
-        await owner.app.store.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
+        await owner.app.store.approvals.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
         # A process without that channel cannot tell who reads there, and leaves it.
         await owner.app.copies.sweep()
-        assert len(await owner.app.store.copies()) == 3
+        assert len(await owner.app.store.question_copies.copies()) == 3
     assert board.edits == 0
     async with running(tmp_path, CONFIG, channels=[board]) as owner:
         await until(lambda: board.edits == 3)
@@ -164,8 +164,8 @@ async def test_a_copy_that_cannot_be_edited_is_let_go(tmp_path: Path, fails: lis
         await ann.settled()
         assert [copy.text.endswith(f"{name}: refused by vice") for copy in questions(board).values()].count(False) == 1
         assert len(board.stands) == before + 2  # what vice was told, and the answer
-        assert await owner.app.store.dead() == ()
-        kept = [one for one in await owner.app.store.deliveries(ann.sid) if one.replaces]
+        assert await owner.app.store.outbox.dead() == ()
+        kept = [one for one in await owner.app.store.outbox.deliveries(ann.sid) if one.replaces]
         assert sorted(one.state for one in kept) == [DeliveryState.CANCELLED, DeliveryState.SENT, DeliveryState.SENT]
 
 
@@ -175,16 +175,16 @@ async def test_an_edit_in_doubt_is_made_again_and_unmarked(tmp_path: Path) -> No
         store, ann = owner.app.store, at_board(owner, "ann")
         async with running(tmp_path, CONFIG, channels=[board]) as other:
             name = await asked(at_board(other, "ann"))
-        await store.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
+        await store.approvals.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
         await owner.app.copies.sweep()
-        left = await store.take(ann.sid, "dead", ("board",))
+        left = await store.outbox.take(ann.sid, "dead", ("board",))
         for one in left:
-            await store.settle(one, "dead", DeliveryState.AMBIGUOUS)
+            await store.outbox.settle(one, "dead", DeliveryState.AMBIGUOUS)
         doubtful = [replace(one, state=DeliveryState.AMBIGUOUS) for one in left]
         await owner.app.outbox.deliver(tuple(doubtful))
         assert {copy.text.endswith("refused by boss") for copy in questions(board).values()} == {True}
         assert not any(copy.repeated for copy in questions(board).values())
-        assert await store.dead() == ()
+        assert await store.outbox.dead() == ()
 
 
 async def test_no_write_down_a_copy_is_not_edited_where_it_may_not_be_read_any_more(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ async def test_no_write_down_a_copy_is_not_edited_where_it_may_not_be_read_any_m
                 Inbound(everybody.address, everybody.account, text, f"d{number}", private=False)
             )
             await everybody.settled()
-        (name,) = {one.asked_in for one in await owner.app.store.approvals(everybody.sid)}
+        (name,) = {one.asked_in for one in await owner.app.store.approvals.of(everybody.sid)}
         before = board.at("all")
         board.everybody |= {"board:stranger"}
         await at_board(owner, "boss").say(f"/deny {name}", wait=False)
@@ -220,7 +220,7 @@ async def test_nothing_is_said_where_nothing_can_be_edited(tmp_path: Path) -> No
     config = policy(principals=PEOPLE, channels=CHANNELS, rules=[ASK])
     async with running(tmp_path, config) as owner:
         await owner.say(TIME)
-        assert await owner.app.store.copies() == ()
+        assert await owner.app.store.question_copies.copies() == ()
 
 
 async def test_a_copy_of_what_is_gone_is_forgotten(tmp_path: Path) -> None:
@@ -229,12 +229,12 @@ async def test_a_copy_of_what_is_gone_is_forgotten(tmp_path: Path) -> None:
         async with running(tmp_path, CONFIG, channels=[board]) as other:
             await asked(at_board(other, "ann"))
         store, sid = owner.app.store, at_board(owner, "ann").sid
-        assert await store.copies() == ()
-        first, *_ = await store.deliveries(sid)
-        await owner.app.store.reset(sid, op="o1", actor="ann", audit=())
-        await owner.app.store.reset(sid, op="o2", actor="ann", audit=())
-        assert len(await store.copies(sid)) == 3
-        assert await store.copies("another") == ()
+        assert await store.question_copies.copies() == ()
+        first, *_ = await store.outbox.deliveries(sid)
+        await owner.app.store.sessions.reset(sid, op="o1", actor="ann", audit=())
+        await owner.app.store.sessions.reset(sid, op="o2", actor="ann", audit=())
+        assert len(await store.question_copies.copies(sid)) == 3
+        assert await store.question_copies.copies("another") == ()
         assert first.receipt
         await owner.app.copies.close(sid)
         assert {copy.text.rpartition(": ")[2] for copy in questions(board).values()} == {GONE}

@@ -32,29 +32,28 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
     """Return an outbox that speaks over a played platform with rates."""
     return Outbox(
         store=app.store,
-        audit=app.store,
         channels={"telegram": wire},
         gate=app.gate,
         sender=sender,
         post=Handoff(app.store, 40),
-        holding=Holding(app.store, app.store, app.gate, app.clock),
+        holding=Holding(app.store, app.gate, app.clock),
         offers=app.offers,
         clock=app.clock,
         ids=app.ids,
         in_force=app.reloader.current,
-        pacing=RateLimits(app.store, rates),
+        pacing=RateLimits(app.store.rate_limits, rates),
         hours=24,
     )
 
 
 async def put(app: App, sid: str, key: str, address: Address = HERE, label: Label = PUBLIC) -> None:
     """Leave something to be said in a session's outbox."""
-    await app.store.accept(NewItem(sid, key, "owner", PUBLIC, {"text": "x"}, f"console::{sid}:", "owner"))
-    await app.store.put(sid, NewDelivery(key, str(address), key, label, OutboundKind.ANSWER, "t"))
+    await app.store.sessions.accept(NewItem(sid, key, "owner", PUBLIC, {"text": "x"}, f"console::{sid}:", "owner"))
+    await app.store.outbox.put(sid, NewDelivery(key, str(address), key, label, OutboundKind.ANSWER, "t"))
 
 
 async def fates(app: App, sid: str) -> dict[str, DeliveryState]:
-    return {one.key: one.state for one in await app.store.deliveries(sid)}
+    return {one.key: one.state for one in await app.store.outbox.deliveries(sid)}
 
 
 def telegram() -> Wire:
@@ -130,7 +129,7 @@ async def test_a_short_wait_is_waited_and_a_long_one_holds_nobody(tmp_path: Path
 
 async def test_a_group_has_a_rate_of_its_own(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = RateLimits(app.store, FAST), SendSlot(str(HERE))
+        pacing, turn = RateLimits(app.store.rate_limits, FAST), SendSlot(str(HERE))
         waits = [await pacing.wait(turn, shared=shared, patience=Patience(0)) for shared in (True, False, True)]
         assert waits[:2] == [0, 0]
         assert waits[2]
@@ -138,7 +137,7 @@ async def test_a_group_has_a_rate_of_its_own(tmp_path: Path, wire: Wire) -> None
 
 async def test_where_there_are_no_rates_nothing_is_asked(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = RateLimits(app.store, RATES), SendSlot("console::ann:", "s", "k")
+        pacing, turn = RateLimits(app.store.rate_limits, RATES), SendSlot("console::ann:", "s", "k")
         assert await pacing.wait(turn, shared=False, patience=Patience()) == 0
         assert await pacing.busy(turn, BusyChannelError(1)) >= 1000
         await pacing.gone(turn)
@@ -157,9 +156,9 @@ async def test_what_is_dead_is_not_tried_until_somebody_is_heard_there(tmp_path:
         await out.collect("s2")
         assert [*(await fates(app, "s1")).values(), *(await fates(app, "s2")).values()] == [DeliveryState.FAILED] * 3
         assert wire.sent == []
-        rows = [row for row in await app.store.records("s1") if row.kind == "failed"]
+        rows = [row for row in await app.store.audit.records("s1") if row.kind == "failed"]
         assert [row.body["key"] for row in rows] == ["one", "two"]
-        await app.store.heard(str(HERE))
+        await app.store.rate_limits.heard(str(HERE))
         await put(app, "s1", "four")
         await out.collect("s1")
         assert [said.text for said in wire.sent] == ["four"]
@@ -170,33 +169,33 @@ async def test_a_send_that_fails_is_tried_again_a_few_times_and_then_has_failed(
         out = outbox(app, wire, FAST)
         await put(app, "s1", "one")
         wire.fails = ChannelError("nobody saw it")
-        (entry,) = await app.store.take("s1", "me", ("telegram",))
+        (entry,) = await app.store.outbox.take("s1", "me", ("telegram",))
         for failures in range(len(BACK_OFF)):
             await out.deliver((replace(entry, failures=failures),))
-            (entry,) = await app.store.deliveries("s1")
+            (entry,) = await app.store.outbox.deliveries("s1")
             assert (entry.state, entry.failures) == (DeliveryState.PENDING, failures + 1)
-            assert await app.store.take("s1", "me", ("telegram",)) == ()
+            assert await app.store.outbox.take("s1", "me", ("telegram",)) == ()
             entry = await taken(app, entry)
         await out.deliver((entry,))
         assert await fates(app, "s1") == {"one": DeliveryState.FAILED}
-        assert (await app.store.records("s1"))[-1].kind == "failed"
+        assert (await app.store.audit.records("s1"))[-1].kind == "failed"
 
 
 async def taken(app: App, entry: Delivery) -> Delivery:
     """Let the time come at which an entry is tried again, and take it."""
     await pass_time(app.store, entry.sid, entry.key)
-    (again,) = await app.store.take(entry.sid, "me", ("telegram",))
+    (again,) = await app.store.outbox.take(entry.sid, "me", ("telegram",))
     return again
 
 
 async def test_what_waited_for_too_long_is_not_said_any_more_and_is_told_of(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
         await put(app, "s1", "one")
-        (entry,) = await app.store.take("s1", "me", ("telegram",))
+        (entry,) = await app.store.outbox.take("s1", "me", ("telegram",))
         old = replace(entry, created_at=entry.created_at - 24 * 3_600_000 - 60_000)
         await outbox(app, wire, FAST).deliver((old,))
         assert await fates(app, "s1") == {"one": DeliveryState.EXPIRED}
-        assert (await app.store.records("s1"))[-1].kind == "expired"
+        assert (await app.store.audit.records("s1"))[-1].kind == "expired"
         assert wire.sent == []
 
 
@@ -218,7 +217,7 @@ async def test_a_question_that_is_gone_has_no_buttons(tmp_path: Path, wire: Wire
     async with opened(tmp_path, wire, CHANNEL) as app:
         await put(app, "s1", "one")
         for key in (question_key("t", "abc23456"), f"{question_key('t', 'abc23456')}-{HERE}"):
-            await app.store.put("s1", NewDelivery(key, str(HERE), "may I?", PUBLIC, OutboundKind.QUESTION, "t"))
+            await app.store.outbox.put("s1", NewDelivery(key, str(HERE), "may I?", PUBLIC, OutboundKind.QUESTION, "t"))
         await outbox(app, wire, FAST).collect("s1")
         assert [said.buttons for said in wire.sent] == [(), (), ()]
 
@@ -226,11 +225,11 @@ async def test_a_question_that_is_gone_has_no_buttons(tmp_path: Path, wire: Wire
 async def test_a_reply_that_has_to_wait_is_left_in_the_outbox(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
         out, here = outbox(app, wire, SLOW), standing(home=HERE, sid="s1")
-        await app.store.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
+        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
         await out.reply(here, "first", PUBLIC)
         await out.reply(replace(here, turn="t2"), "second", PUBLIC)
         assert [said.text for said in wire.sent] == ["first"]
-        assert [(one.text, one.state) for one in await app.store.deliveries("s1")] == [
+        assert [(one.text, one.state) for one in await app.store.outbox.deliveries("s1")] == [
             ("second", DeliveryState.PENDING)
         ]
         await out.reply(replace(here, sid="nobody", turn="t3"), "third", PUBLIC)
@@ -239,10 +238,10 @@ async def test_a_reply_that_has_to_wait_is_left_in_the_outbox(tmp_path: Path, wi
 
 async def test_a_reply_to_a_busy_platform_is_left_in_the_outbox(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
-        await app.store.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
+        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
         wire.fails = BusyChannelError(30)
         await outbox(app, wire, FAST).reply(standing(home=HERE, sid="s1"), "first", PUBLIC)
-        assert [one.text for one in await app.store.deliveries("s1")] == ["first"]
+        assert [one.text for one in await app.store.outbox.deliveries("s1")] == ["first"]
 
 
 async def test_a_preview_waits_for_nothing_and_takes_no_turn(tmp_path: Path, wire: Wire) -> None:

@@ -85,7 +85,7 @@ async def test_what_is_sent_is_a_message_that_is_not_the_users(tmp_path: Path) -
         assert await hears(desk) == ["please look"]
         assert f"→ desk: You said: [message from session {owner.sid}, not your user]\n  please look" in owner.shown
         assert heard(await owner.events()) == []
-        assert [one.state for one in await owner.app.store.deliveries(owner.sid)][:1] == [DeliveryState.SENT]
+        assert [one.state for one in await owner.app.store.outbox.deliveries(owner.sid)][:1] == [DeliveryState.SENT]
 
 
 async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Pa
         await owner.say(READS)
         assert '{"status": "accepted", "receipt": "receipt-' in await owner.say(send(lobby.sid, "the deal is on"))
         assert await lobby.state() == before
-        (item,) = await owner.app.store.held(lobby.sid)
+        (item,) = await owner.app.store.delegation.held(lobby.sid)
 
         # Nobody hears of it where it may not be known, not even by its id.
         assert await lobby.say("/held") == f"→ lobby: {NOTHING}\n"
@@ -114,7 +114,7 @@ async def test_what_is_above_it_is_held_until_its_person_lets_it_in(tmp_path: Pa
         assert "→ lobby: answer: refused" not in owner.shown
         assert "You said: [message" not in owner.shown
         assert NOTHING in await owner.say("/held")
-        rows = [record.body for record in await owner.app.store.records(lobby.sid) if record.kind == "held"]
+        rows = [record.body for record in await owner.app.store.audit.records(lobby.sid) if record.kind == "held"]
         assert [(row["item"], row["accepted"]) for row in rows] == [(item.id, True)]
 
 
@@ -124,7 +124,7 @@ async def test_what_a_person_refuses_is_gone(tmp_path: Path) -> None:
         await desk.say("hello")
         await owner.say(READS)
         await owner.say(send(desk.sid, "the deal is on"))
-        (item,) = await owner.app.store.held(desk.sid)
+        (item,) = await owner.app.store.delegation.held(desk.sid)
         assert "is dropped" in await desk.say(f"/held drop {item.id}")
         assert NOTHING in await desk.say("/held list")
         assert (await desk.state()).taint == PUBLIC
@@ -192,11 +192,11 @@ async def test_a_send_to_what_is_over_says_so_at_once(tmp_path: Path) -> None:
         await owner.say(bang("sessions_spawn", task="look"))
 
         async def over() -> bool:
-            (slot,) = await owner.app.store.slots("owner")
+            (slot,) = await owner.app.store.delegation.slots("owner")
             return not slot.live
 
         await eventually(over)
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
         assert OVER in await owner.say(send(slot.sid, "one more thing"))
 
 
@@ -205,7 +205,7 @@ async def test_what_was_sent_before_a_reset_is_dropped(tmp_path: Path) -> None:
         desk = at(owner, "desk")
         await desk.send("hello")
         await owner.send("hello")
-        await owner.app.store.reset(desk.sid, op="o", actor="owner", audit=())
+        await owner.app.store.sessions.reset(desk.sid, op="o", actor="owner", audit=())
         address = Address("session", desk.sid, "owner", "1")
         assert await sent(owner, address) is Arrival.RESET
         assert await sent(owner, Address("session", desk.sid, "owner", "2")) is Arrival.WAITING
@@ -226,7 +226,7 @@ async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) ->
         assert await hears(owner, 2) == ["half way", RISEN]
 
         async def held() -> list[str]:
-            return [str(item.body["text"]) for item in await owner.app.store.held(owner.sid)]
+            return [str(item.body["text"]) for item in await owner.app.store.delegation.held(owner.sid)]
 
         async def both() -> bool:
             return len(await held()) == 2
@@ -260,13 +260,13 @@ async def test_a_full_inbox_is_tried_again_and_a_session_that_is_gone_sends_noth
         await owner.say(f"/send {desk.sid} this fills what sessions may have waiting there", wait=False)
         assert await sent(owner, there) is None
         assert "it was taken, `/status receipt-" in await owner.say(f"/send {desk.sid} hi", wait=False)
-        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [
+        assert [one.state for one in await owner.app.store.outbox.deliveries(owner.sid)] == [
             DeliveryState.SENT,
             DeliveryState.PENDING,
         ]
-        await owner.app.store.stop(desk.sid, actor="owner")
+        await owner.app.store.sessions.stop(desk.sid, actor="owner")
         await owner.app.outbox.collect(owner.sid)
-        assert [one.state for one in await owner.app.store.deliveries(owner.sid)] == [DeliveryState.SENT] * 2
+        assert [one.state for one in await owner.app.store.outbox.deliveries(owner.sid)] == [DeliveryState.SENT] * 2
         assert (await desk.state()).waiting_items == 1
 
 
@@ -275,16 +275,16 @@ async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path
         app, desk = owner.app, at(owner, "desk")
         await desk.send("hello")
         await owner.send("hello")
-        claim = await app.store.claim(owner.sid, app.ids.owner())
+        claim = await app.store.sessions.claim(owner.sid, app.ids.owner())
         assert claim is not None
         there = str(Address("session", desk.sid, "owner", "1"))
         new = NewDelivery("k", there, "please look", PUBLIC, "message", hops=1)
-        await app.store.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
-        (left,) = await app.store.deliveries(owner.sid)
+        await app.store.sessions.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
+        (left,) = await app.store.outbox.deliveries(owner.sid)
         # It had handed the text over when it died, and nobody knows.
         assert await Handoff(app.store, 40).hand_over(left, left.text) is Arrival.WAITING
-        await app.store.settle(left, "dead", DeliveryState.AMBIGUOUS)
-        await app.store.settle(left, "dead", DeliveryState.PENDING)
+        await app.store.outbox.settle(left, "dead", DeliveryState.AMBIGUOUS)
+        await app.store.outbox.settle(left, "dead", DeliveryState.PENDING)
         await app.outbox.collect(owner.sid)
-        assert [one.state for one in await app.store.deliveries(owner.sid)] == [DeliveryState.SENT]
+        assert [one.state for one in await app.store.outbox.deliveries(owner.sid)] == [DeliveryState.SENT]
         assert (await desk.state()).waiting_items == 2

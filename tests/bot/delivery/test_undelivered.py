@@ -57,7 +57,7 @@ async def settled(people: People, address: Address) -> None:
     sid = people.app.session_id(address)
 
     async def nothing_waits() -> bool:
-        state = await people.app.store.state(sid)
+        state = await people.app.store.sessions.state(sid)
         return state is not None and not state.undelivered
 
     await eventually(nothing_waits)
@@ -68,14 +68,14 @@ async def left(people: People, address: Address, label: Label = PUBLIC, **more: 
     rooms, store, home = people.rooms, people.app.store, more.pop("session", "")
     assert isinstance(rooms, Failing)
     sid = people.app.session_id(Address.parse(home) if home else replace(address, recipient=""))
-    key = f"left {len(await store.deliveries(sid))}"
+    key = f"left {len(await store.outbox.deliveries(sid))}"
     rooms.fails = GoneError("blocked")
     new = NewDelivery(key, str(address), "the plan", label, OutboundKind.ANSWER, "t", approved=OURS)
-    await store.put(sid, replace(new, **more))  # pyright: ignore[reportArgumentType] - its fields
+    await store.outbox.put(sid, replace(new, **more))  # pyright: ignore[reportArgumentType] - its fields
     await people.app.outbox.collect(sid)
 
     async def dead() -> bool:
-        found = {one.key: one.state for one in await store.deliveries(sid)}
+        found = {one.key: one.state for one in await store.outbox.deliveries(sid)}
         return found[key] is DeliveryState.FAILED
 
     await eventually(dead)
@@ -132,7 +132,7 @@ async def test_one_that_failed_every_time_is_told_as_that(tmp_path: Path) -> Non
         await people.send("mel", "first", MEL)
 
         async def failed() -> bool:
-            last = (await people.app.store.deliveries(sid))[-1]
+            last = (await people.app.store.outbox.deliveries(sid))[-1]
             if last.state is DeliveryState.PENDING:
                 await pass_time(people.app.store, sid, last.key)
                 await people.app.outbox.collect(sid)
@@ -149,8 +149,8 @@ async def test_what_is_retried_and_said_is_told_of_no_more(tmp_path: Path) -> No
     async with talking(tmp_path, failing()) as people:
         await lost(people, "first")
         sid = people.app.session_id(MEL)
-        (dead,) = [one for one in await people.app.store.deliveries(sid) if one.state is DeliveryState.FAILED]
-        await people.app.store.decide_dead(dead, again=True, audit=())
+        (dead,) = [one for one in await people.app.store.outbox.deliveries(sid) if one.state is DeliveryState.FAILED]
+        await people.app.store.outbox.decide_dead(dead, again=True, audit=())
         await people.app.outbox.collect(sid)
         await people.say("mel", "second", MEL)
         assert undelivered(people.rooms.heard(MEL)) == []
@@ -255,11 +255,11 @@ async def test_it_has_the_label_of_what_was_not_delivered_and_its_decision_is_in
         await lost(people, "first", "ann", TEAM)
         await people.say("ann", "second")
         store, sid = people.app.store, people.app.session_id(TEAM)
-        (told,) = [one for one in await store.deliveries(sid) if one.key.endswith("-undelivered")]
-        (failed,) = [one for one in await store.deliveries(sid) if one.state is DeliveryState.FAILED]
+        (told,) = [one for one in await store.outbox.deliveries(sid) if one.key.endswith("-undelivered")]
+        (failed,) = [one for one in await store.outbox.deliveries(sid) if one.state is DeliveryState.FAILED]
         assert (told.label, told.kind, told.approved) == (failed.label, OutboundKind.NOTICE, OURS)
         assert failed.label.level is CONFIDENTIAL.level
-        *_, notice, answer = [row for row in await store.records(sid) if row.body.get("destination") == str(TEAM)]
+        *_, notice, answer = [row for row in await store.audit.records(sid) if row.body.get("destination") == str(TEAM)]
         assert (notice.body["verdict"], answer.body["verdict"]) == ("ALLOW", "ALLOW")
 
 
@@ -272,7 +272,7 @@ async def test_a_question_that_was_not_delivered_is_asked_again_when_somebody_wr
         await people.send("mel", bang("current_time"), MEL)
 
         async def unasked() -> bool:
-            here = [one for one in await store.deliveries(sid) if one.address == str(MEL)]
+            here = [one for one in await store.outbox.deliveries(sid) if one.address == str(MEL)]
             found = [one for one in here if one.kind == OutboundKind.QUESTION]
             return bool(found) and all(one.state is DeliveryState.FAILED for one in found)
 
@@ -281,10 +281,10 @@ async def test_a_question_that_was_not_delivered_is_asked_again_when_somebody_wr
         await people.send("mel", "hello?", MEL)
 
         async def tried() -> bool:
-            return "retry" in [row.body.get("what") for row in await store.records(sid)] and await unasked()
+            return "retry" in [row.body.get("what") for row in await store.audit.records(sid)] and await unasked()
 
         await eventually(tried)
-        assert [row.kind for row in await store.records(sid)].count("deadletter") == 1
+        assert [row.kind for row in await store.audit.records(sid)].count("deadletter") == 1
         rooms.fails = None
         await people.send("mel", "are you there?", MEL)
 

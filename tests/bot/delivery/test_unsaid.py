@@ -97,9 +97,9 @@ async def test_one_in_doubt_that_was_not_shown_is_shown_later_with_its_mark(tmp_
     wire = Trap("telegram")
     async with opened(tmp_path, wire, CHANNEL, embedded=True) as app:
         await put(app, "s1", "one")
-        (entry,) = await app.store.take("s1", "gone", ("telegram",))
-        await app.store.settle(entry, "gone", DeliveryState.AMBIGUOUS)
-        (doubtful,) = await app.store.deliveries("s1")
+        (entry,) = await app.store.outbox.take("s1", "gone", ("telegram",))
+        await app.store.outbox.settle(entry, "gone", DeliveryState.AMBIGUOUS)
+        (doubtful,) = await app.store.outbox.deliveries("s1")
         out = outbox(app, wire, FAST, "gone")
         wire.asked = lambda: fill(app)
         with pytest.raises(StoreRefusedError):
@@ -175,5 +175,5 @@ async def test_an_answer_that_meets_a_full_store_is_said_once(tmp_path: Path) ->
         await eventually(said)
         await owner.settled()
         assert owner.shown.count("done") == 1
-        kept = await owner.app.store.deliveries(owner.sid)
+        kept = await owner.app.store.outbox.deliveries(owner.sid)
         assert [one.state for one in kept] == [DeliveryState.SENT]

@@ -147,7 +147,7 @@ async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: 
         told = await owner.say(f"/release confirm {code(shown)}")
         assert f"→ guest: You said: {TEXT}" in told
         assert f"released under {code(shown)}: sent" in told
-        (sent,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        (sent,) = [one for one in await owner.app.store.outbox.deliveries(owner.sid) if one.address == str(GUEST)]
         assert (sent.text, sent.state) == (f"You said: {TEXT}", DeliveryState.SENT)
         rows = [record async for record in owner.app.chains.records(owner.sid)]
         (let,) = [row.body for row in rows if row.body.get("release") == code(shown)]
@@ -162,7 +162,7 @@ async def test_what_is_released_to_a_person_is_for_that_person(tmp_path: Path) -
     async with running(tmp_path, policy(principals={"owner": OWNER, "gus": gus})) as owner:
         await confidential(owner)
         await owner.say(f"/release confirm {code(await owner.say('/release last to guest'))}")
-        (sent,) = [one for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        (sent,) = [one for one in await owner.app.store.outbox.deliveries(owner.sid) if one.address == str(GUEST)]
         assert (sent.meant_for, sent.state) == ("gus", DeliveryState.SENT)
 
 
@@ -205,11 +205,11 @@ async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
         (asked,) = [event for event in await owner.events() if event.type is EventType.RELEASE_REQUESTED]
         late = releases.read(asked.body)
         assert late is not None
-        claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner(), idle=True)
         assert claim is not None
         old = replace(late, code="zzzzzzzz", expires_at=claim.now)
         write = Write(Ids().op(), claim.state.seq, events=(event_log.release_requested(standing(), old),), release=True)
-        await owner.app.store.record(claim, write)
+        await owner.app.store.sessions.record(claim, write)
         assert "there is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")
         assert "→ guest" not in owner.shown
 
@@ -219,16 +219,18 @@ async def test_a_delivery_that_refers_to_what_is_no_release_is_withheld(tmp_path
         await confidential(owner)
         await owner.say("/release last to guest")
         (asked,) = [event for event in await owner.events() if event.type is EventType.RELEASE_REQUESTED]
-        claim = await owner.app.store.claim(owner.sid, Ids().owner(), idle=True)
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner(), idle=True)
         assert claim is not None
         text = f"You said: {TEXT}"
         forged = [
             NewDelivery(f"k{seq}", str(GUEST), text, asked.label, "message", release=seq)
             for seq in (asked.seq, 1, 9999)
         ]
-        await owner.app.store.record(claim, Write(Ids().op(), claim.state.seq, deliver=tuple(forged), release=True))
+        await owner.app.store.sessions.record(
+            claim, Write(Ids().op(), claim.state.seq, deliver=tuple(forged), release=True)
+        )
         await owner.app.outbox.collect(owner.sid)
-        states = [one.state for one in await owner.app.store.deliveries(owner.sid) if one.address == str(GUEST)]
+        states = [one.state for one in await owner.app.store.outbox.deliveries(owner.sid) if one.address == str(GUEST)]
         assert states == [DeliveryState.WITHHELD] * 3
         assert "→ guest" not in owner.shown
 

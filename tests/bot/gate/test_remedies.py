@@ -175,8 +175,8 @@ async def test_a_background_session_previews_what_its_parent_will_not_be_let_hea
         await owner.say(bang("sessions_spawn", task=f"{READS}\n{preview('parent')}"))
 
         async def previews() -> list[str]:
-            children = [slot.sid for slot in await owner.app.store.slots("owner")]
-            logs = [await owner.app.store.events(child) for child in children]
+            children = [slot.sid for slot in await owner.app.store.delegation.slots("owner")]
+            logs = [await owner.app.store.sessions.events(child) for child in children]
             results = [str(event.body) for log in logs for event in log if event.type is EventType.TOOL_RESULT]
             return [result for result in results if "taint_before" in result]
 
@@ -200,7 +200,7 @@ async def test_nobody_is_asked_about_what_would_then_be_withheld(tmp_path: Path)
         assert '"verdict": "BLOCK"' in people.rooms.heard(home)[-1]
         await people.say("ann", bang("message", **tell), home)
         assert "refused" in people.rooms.heard(home)[-1]
-        assert not await people.app.store.approvals(people.app.session_id(home))
+        assert not await people.app.store.approvals.of(people.app.session_id(home))
 
 
 def test_a_question_that_can_be_shown_to_nobody_is_not_promised() -> None:

@@ -52,8 +52,8 @@ async def test_no_write_down_what_can_never_be_told_to_a_recipient_is_refused_at
         assert '"verdict": "BLOCK"' in shown
         shown = await owner.say(bang("sessions_spawn", **TO_GUEST))
         assert "sessions_spawn: refused\n  rule `no_write_down`" in shown
-        assert not await owner.app.store.approvals(owner.sid)
-        assert not await owner.app.store.slots("owner")
+        assert not await owner.app.store.approvals.of(owner.sid)
+        assert not await owner.app.store.delegation.slots("owner")
 
 
 @pytest.mark.anyio
@@ -95,8 +95,8 @@ async def test_its_person_is_told_nothing_where_nobody_may_know_it(tmp_path: Pat
         await owner.say(bang("sessions_spawn", task=READS, deliver_to="guest"))
 
         async def over() -> bool:
-            slots = await owner.app.store.slots("owner")
-            states = [await owner.app.store.state(slot.sid) for slot in slots]
+            slots = await owner.app.store.delegation.slots("owner")
+            states = [await owner.app.store.sessions.state(slot.sid) for slot in slots]
             return bool(states) and all(state is None or state.ended_at for state in states)
 
         await eventually(over)
@@ -168,7 +168,9 @@ async def progress(owner: Person) -> list[str]:
     async def show(line: str) -> None:
         lines.append(line)
 
-    await View(owner.app.store, owner.sid, show, frozenset(tool.name for tool in owner.app.gate.tools)).follow(TOP)
+    await View(owner.app.store.sessions, owner.sid, show, frozenset(tool.name for tool in owner.app.gate.tools)).follow(
+        TOP
+    )
     return lines
 
 

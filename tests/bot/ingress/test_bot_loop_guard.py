@@ -84,9 +84,9 @@ async def test_a_bot_that_is_silenced_goes_on_an_hour_later(tmp_path: Path) -> N
             await there.says("telegram:9")
         name = f"bot/{HERE}/telegram:9"
         # What it says meanwhile does not make it longer, and when the count is over it may ask again.
-        await there.app.store.keep(name, HOUR_MS)
+        await there.app.store.counts.keep(name, HOUR_MS)
         await there.says("telegram:9")
-        await there.app.store.keep(name, 30)
+        await there.app.store.counts.keep(name, 30)
         await asyncio.sleep(0.05)
         assert await there.says("telegram:9") is Routed.ACCEPTED
 
@@ -96,7 +96,7 @@ async def test_what_a_bot_says_is_untrusted_and_commands_nothing(tmp_path: Path)
         assert await there.says("telegram:9", "/reset confirm") is Routed.ACCEPTED
         sid = there.app.session_id(HERE)
         await eventually(lambda: _answered(there.app, sid))
-        (said,) = [one for one in await there.app.store.events(sid) if one.type is EventType.USER_MESSAGE]
+        (said,) = [one for one in await there.app.store.sessions.events(sid) if one.type is EventType.USER_MESSAGE]
         assert (said.body["text"], said.label) == ("/reset confirm", parse("INTERNAL~"))
 
 
@@ -194,4 +194,4 @@ async def test_two_of_our_own_bots_that_talk_to_each_other_stop(tmp_path: Path) 
 
 
 async def _answered(app: App, sid: str) -> bool:
-    return any(one.type is EventType.AGENT_MESSAGE for one in await app.store.events(sid))
+    return any(one.type is EventType.AGENT_MESSAGE for one in await app.store.sessions.events(sid))

@@ -153,7 +153,7 @@ async def test_strangers_cannot_make_it_a_flood(tmp_path: Path) -> None:
             await owner.app.router.receive(says(Address("board", f"trap {number}"), "board:eve"))
         assert len(prompts(board)) == MOST
         # Whoever was left out is told of later.
-        await owner.app.store.keep("chats/board", 0)
+        await owner.app.store.counts.keep("chats/board", 0)
         await owner.app.router.receive(says(Address("board", f"trap {MOST}"), "board:eve", number=1))
         await owner.app.router.receive(says(Address("board", "trap 0"), "board:eve", number=1))
         assert len(prompts(board)) == MOST + 1

@@ -201,7 +201,7 @@ async def test_a_classification_the_file_no_longer_allows_is_lowered_or_void(tmp
         chat = owner.app.gate.document.chat("room", "", "7")
         assert chat is not None
         assert chat.classification == PUBLIC
-        _, overrides = await owner.app.store.overrides()
+        _, overrides = await owner.app.store.access.overrides()
         assert list(overrides.places) == [ChatPlace("room", "", "7")]
 
 
@@ -212,10 +212,10 @@ async def test_a_member_does_not_reset_a_shared_chat_though_he_alone_sees_the_an
         await owner.app.router.receive(Inbound(TEAM, "room:ben", "hello", "m1", private=False))
         sid = owner.app.session_id(TEAM)
         assert await here(owner, there, "/reset confirm", "ben") == "in a shared chat a reset needs the role admin"
-        state = await owner.app.store.state(sid)
+        state = await owner.app.store.sessions.state(sid)
         assert state is not None
         assert state.generation == 1
         await here(owner, there, "/reset confirm", "ada")
-        state = await owner.app.store.state(sid)
+        state = await owner.app.store.sessions.state(sid)
         assert state is not None
         assert state.generation == 2

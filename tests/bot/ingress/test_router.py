@@ -28,8 +28,8 @@ async def test_a_stranger_learns_one_sentence_whatever_he_tries(tmp_path: Path, 
         receipt = await owner.app.router.receive(typed(text, "console:mallory", address=Address("console", "mallory")))
         assert receipt.outcome is Routed.REFUSED
         assert owner.shown.strip() == f"→ mallory: {UNKNOWN_HERE}"
-        assert await owner.app.store.state(receipt.sid) is None
-        rows = await owner.app.store.records("audit")
+        assert await owner.app.store.sessions.state(receipt.sid) is None
+        rows = await owner.app.store.audit.records("audit")
         refused, said = rows
         assert (refused.kind, refused.body["account"]) == ("refused", "console:mallory")
         assert refused.body["address"] == said.body["destination"] == "console::mallory:"
@@ -41,7 +41,7 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
             told = typed("hello", "console:mallory", f"d{number}", Address("console", "mallory"))
             assert (await owner.app.router.receive(told)).outcome is Routed.REFUSED
         await owner.app.router.receive(typed("hello", "console:eve", "e1", Address("console", "eve")))
-        rows = await owner.app.store.records("audit")
+        rows = await owner.app.store.audit.records("audit")
         refused = [(row.body["account"], row.body["times"]) for row in rows if row.kind == "refused"]
         assert refused == [*(("console:mallory", times) for times in (1, 2, 4, 8, 16)), ("console:eve", 1)]
         assert owner.shown.count(UNKNOWN_HERE) == 6
@@ -64,7 +64,7 @@ async def test_somebody_known_grows_the_audit_no_faster(
         for number in range(20):
             pressed = Inbound(HOME, "console:owner", text, f"d{number}", how=how)
             assert (await owner.app.router.receive(pressed)).outcome is Routed.REFUSED
-        rows = await owner.app.store.records("audit")
+        rows = await owner.app.store.audit.records("audit")
         assert [row.body["times"] for row in rows if row.kind == "refused"] == [1, 2, 4, 8, 16]
         # What is told is decided first, and that is a row.
         assert (owner.shown.count(told), len(rows)) == (5, 10)
@@ -93,7 +93,7 @@ async def test_who_says_too_much_is_told_once_and_holds_up_nobody_else(tmp_path:
         assert [await says("mel", "d"), await says("mel", "b", "1")] == [Routed.REFUSED, Routed.ACCEPTED]
         assert [await says("ann", "a"), *[await says("owner", dedupe) for dedupe in "abcd"]] == [Routed.ACCEPTED] * 5
         assert owner.shown.count(FLOODED) == 1
-        rows = await owner.app.store.records("audit")
+        rows = await owner.app.store.audit.records("audit")
         refused = [(row.body["account"], row.body["reason"]) for row in rows if row.kind == "refused"]
         assert refused == [("console:mel", "too many messages")]
 
@@ -129,7 +129,7 @@ async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:
         # A platform that tells of a command again gets an answer again, and that counts once.
         first = [await does("/help", "a"), await does("/help", "a"), await does("/sessions", "b", How.OPENED)]
         assert first == [Routed.ANSWERED] * 3
-        rows = await owner.app.store.records("audit")
+        rows = await owner.app.store.audit.records("audit")
         for number in range(20):
             await does("/help", f"c{number}")
             await does("/continue 22222222", f"d{number}", How.BUTTON)
@@ -137,7 +137,7 @@ async def test_commands_and_presses_count_like_messages(tmp_path: Path) -> None:
             await does("hello", f"f{number}")
         assert owner.shown.count(FLOODED) == 1
         # One tells that it is too much, one that this may be said.
-        assert len(await owner.app.store.records("audit")) == len(rows) + 2
+        assert len(await owner.app.store.audit.records("audit")) == len(rows) + 2
         assert [await does("/help", f"g{number}", who="owner") for number in range(5)] == [Routed.ANSWERED] * 5
 
 
@@ -149,10 +149,10 @@ async def test_who_says_too_much_still_stops_and_answers_and_not_for_ever(tmp_pa
         assert owner.shown.count(FLOODED) == 1
         pressed = await mel.send("/approve 22222222", how=How.BUTTON)
         assert (pressed.outcome, (await mel.send("/STOP now")).outcome) == (Routed.ANSWERED, Routed.ANSWERED)
-        rows = await owner.app.store.records("audit")
+        rows = await owner.app.store.audit.records("audit")
         for text in ("/deny 22222222", "/approve 22222222", "/stop") * 5:
             assert (await mel.send(text)).outcome is Routed.REFUSED
-        assert await owner.app.store.records("audit") == rows
+        assert await owner.app.store.audit.records("audit") == rows
 
 
 async def test_what_is_too_much_for_a_process_that_does_not_serve_is_told_once(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_what_is_too_much_for_a_process_that_does_not_serve_is_told_once(t
     async with running(tmp_path, twice_a_minute(), serve=False) as owner:
         await owner.app.reloader.start(tell)
         async with open_app(owner.app.config, [], {}) as other:
-            await other.store.put_policy("0" * 64, "another", ())
+            await other.store.policy.put_policy("0" * 64, "another", ())
         mel = Person(owner.app, owner.output, Address("console", "mel"), "console:mel")
         for _ in range(9):
             await mel.send("/help")
@@ -173,7 +173,7 @@ async def test_a_guest_may_not_either(tmp_path: Path) -> None:
     people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
         assert (await owner.app.router.receive(typed("hello"))).outcome is Routed.REFUSED
-        row, *_ = await owner.app.store.records("audit")
+        row, *_ = await owner.app.store.audit.records("audit")
         assert row.body["reason"] == "role guest is below member"
 
 
@@ -211,7 +211,7 @@ async def test_a_command_is_answered_at_once_and_leaves_no_session(tmp_path: Pat
         receipt = await owner.app.router.receive(typed("/whoami"))
         assert receipt.outcome is Routed.ANSWERED
         assert "you are owner" in owner.shown
-        assert await owner.app.store.state(owner.sid) is None
+        assert await owner.app.store.sessions.state(owner.sid) is None
 
 
 async def test_what_was_not_typed_by_its_sender_is_no_command_and_not_trusted(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_a_page_that_is_opened_shows_ones_own_sessions_as_far_as_it_may_be
         assert owner.sid in shown
         assert "PUBLIC" in shown
         before = len(owner.shown)
-        await owner.app.store.name(owner.sid, Title("the takeover", parse("CONFIDENTIAL")))
+        await owner.app.store.sessions.name(owner.sid, Title("the takeover", parse("CONFIDENTIAL")))
         await owner.app.router.receive(opened("/sessions"))
         assert owner.sid in owner.shown[before:]
         assert "takeover" not in owner.shown[before:]
@@ -267,7 +267,7 @@ async def test_a_stranger_who_opens_a_page_learns_what_strangers_learn(tmp_path:
         told = opened("/sessions", "console:mallory", Address("console", "mallory"))
         assert (await owner.app.router.receive(told)).outcome is Routed.REFUSED
         assert owner.shown.strip().endswith(UNKNOWN_HERE)
-        refused, _ = await owner.app.store.records("audit")
+        refused, _ = await owner.app.store.audit.records("audit")
         assert refused.body["ingress"] == "opened"
 
 
@@ -307,7 +307,7 @@ async def test_a_private_chat_that_is_another_persons_begins_anew_and_the_old_se
         assert (await ben.send("/taint")).sid == receipt.sid
         assert "CONFIDENTIAL" not in ben.shown
         assert "Veldhaven" not in ben.shown
-        state = await owner.app.store.state(receipt.sid)
+        state = await owner.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert (state.principal, state.home, state.taint) == ("ben", str(home), PUBLIC)
         left = await ben.state()

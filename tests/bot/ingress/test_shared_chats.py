@@ -24,13 +24,13 @@ async def test_what_is_not_meant_for_the_bot_is_nothing_to_it(tmp_path: Path) ->
     async with talking(tmp_path, team("ann", "mel"), serve=False) as people:
         receipt = await people.send("ann", "lunch?", addressed=False)
         assert receipt.outcome is Routed.IGNORED
-        assert await people.app.store.state(receipt.sid) is None
+        assert await people.app.store.sessions.state(receipt.sid) is None
 
 
 async def test_a_chat_is_a_principal_with_its_own_session(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann")) as people:
         receipt = await people.say("ann", "hello")
-        state = await people.app.store.state(receipt.sid)
+        state = await people.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert state.principal == of_chat(TEAM) == "chat:room::team:"
         assert state.taint == CONFIDENTIAL
@@ -52,7 +52,7 @@ async def test_threads_are_sessions_of_one_chat(tmp_path: Path) -> None:
 async def test_whoever_asks_there_reads_no_more_than_he_may(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats={"team": {**CHATS["team"], "inbound": "PUBLIC"}}) as people:
         receipt = await people.say("mel", bang("read_file", path="confidential/pipeline.md"))
-        state = await people.app.store.state(receipt.sid)
+        state = await people.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert state.taint.level < CONFIDENTIAL.level
         assert "Veldhaven" not in str(people.rooms.said)
@@ -83,14 +83,14 @@ async def test_a_stranger_in_a_shared_chat_learns_nothing_at_all(tmp_path: Path,
         receipt = await people.say(who, text)
         assert receipt.outcome is Routed.REFUSED
         assert people.rooms.sent == []
-        assert await people.app.store.state(receipt.sid) is None
+        assert await people.app.store.sessions.state(receipt.sid) is None
 
 
 async def test_a_chat_nobody_classified_is_isolated(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats={}) as people:
         receipt = await people.say("ann", "hello")
         assert receipt.outcome is Routed.ANSWERED
-        assert await people.app.store.state(receipt.sid) is None
+        assert await people.app.store.sessions.state(receipt.sid) is None
         assert people.rooms.said[0] == NOT_CLASSIFIED
         assert people.rooms.sent[0].address.recipient == "ann"
         # Who may classify it is told so in private.
@@ -113,12 +113,14 @@ async def test_in_a_blocked_chat_nobody_is_told_anything(tmp_path: Path) -> None
 async def test_what_others_wrote_is_untrusted_whoever_quotes_it(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann")) as people:
         receipt = await people.say("ann", "look at this", quoted=("do as I say\nnow",))
-        state = await people.app.store.state(receipt.sid)
+        state = await people.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert state.taint == parse("CONFIDENTIAL~")
         assert "> do as I say\n> now" in people.rooms.heard(TEAM)[0]
         # What the next turn reads is the log.
-        (asked,) = [one for one in await people.app.store.events(receipt.sid) if one.type is EventType.USER_MESSAGE]
+        (asked,) = [
+            one for one in await people.app.store.sessions.events(receipt.sid) if one.type is EventType.USER_MESSAGE
+        ]
         assert "> do as I say\n> now" in str(asked.body["text"])
 
 
@@ -185,7 +187,7 @@ async def test_a_person_who_is_removed_while_a_turn_waits_gets_nothing_more(tmp_
     async with talking(tmp_path, team("ann", "mel"), principals=others) as people:
 
         async def told() -> bool:
-            found = await people.app.store.deliveries(people.app.session_id(TEAM))
+            found = await people.app.store.outbox.deliveries(people.app.session_id(TEAM))
             return bool(found) and all(one.state is not DeliveryState.PENDING for one in found)
 
         await eventually(told)

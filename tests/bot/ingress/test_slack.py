@@ -41,7 +41,7 @@ class Room:
 
     async def rows(self) -> AsyncIterator[AuditRecord]:
         """Walk what was decided in every session."""
-        async for chain, _ in self.app.store.heads():
+        async for chain, _ in self.app.store.audit.heads():
             async for row in self.app.chains.records(chain):
                 yield row
 
@@ -51,7 +51,7 @@ class Room:
 
     async def observed(self, root: Message) -> str:
         """Return what entered the session of a thread that was not said to the bot."""
-        events = await self.app.store.events(self.app.session_id(at(self.channel, root.ts)))
+        events = await self.app.store.sessions.events(self.app.session_id(at(self.channel, root.ts)))
         return str([event.body["text"] for event in events if event.type is EventType.OBSERVED])
 
     def shown(self, who: Person) -> str:
@@ -168,8 +168,8 @@ async def test_two_bots_talking_to_each_other_stop(tmp_path: Path) -> None:
         asked = await other.ann.mentions(other.channel, "and here?")
         await other.stage.server.until(lambda: "You said: and here?" in other.thread(asked))
         assert other.thread(root).count("You said") == 1
-        assert [state async for state in other.app.store.sessions() if "robot" in state.principal] == []
-        assert len([state async for state in other.app.store.sessions()]) == 1
+        assert [state async for state in other.app.store.sessions.states() if "robot" in state.principal] == []
+        assert len([state async for state in other.app.store.sessions.states()]) == 1
 
 
 async def test_an_app_that_is_named_lets_its_channel_hear_and_another_does_not(tmp_path: Path) -> None:

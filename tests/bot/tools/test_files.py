@@ -286,7 +286,7 @@ async def test_what_was_written_after_reading_is_refused_below_and_labelled_abov
         assert results(await owner.events())[-1] == ("write_file", "denied")
         assert not (tmp_path / "data/files/public/leak.md").exists()
         await owner.say(bang("write_file", path="confidential/copy.md", text="x"))
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         await owner.say(f"/approve {asked.id}")
         await owner.say("/reset confirm")
         await owner.say(bang("read_file", path="confidential/copy.md"))

@@ -113,7 +113,7 @@ async def test_what_may_not_enter_is_as_if_it_were_not_there(tmp_path: Path) -> 
     async with running(tmp_path) as owner:
         one = other(owner)
         await one.say(bang("read_file", path="public/welcome.md"))
-        tool = SessionsHistory(owner.app.store)
+        tool = SessionsHistory(owner.app.store.sessions)
         here = scene(permits=trusted)
         told = await tool.run(HistoryArguments(session_id=one.sid), here)
         assert (told.text, told.failed) == (NONE, True)
@@ -121,7 +121,7 @@ async def test_what_may_not_enter_is_as_if_it_were_not_there(tmp_path: Path) -> 
 
 async def test_a_result_bears_the_callers_taint(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        tool = SessionsHistory(owner.app.store)
+        tool = SessionsHistory(owner.app.store.sessions)
         arguments = HistoryArguments(session_id="nobody")
         assert tool.declare(arguments, scene(CONFIDENTIAL)).result == CONFIDENTIAL
         assert (await tool.run(arguments, scene(CONFIDENTIAL))).label == CONFIDENTIAL

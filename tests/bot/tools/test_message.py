@@ -125,7 +125,7 @@ async def test_a_message_arrives_and_the_answer_stays_at_home(tmp_path: Path) ->
         shown = await owner.say(note("guest", "hello"))
         assert "→ guest: hello" in shown
         assert "accepted for guest" in shown
-        sent = {(entry.address, entry.state) for entry in await owner.app.store.deliveries(owner.sid)}
+        sent = {(entry.address, entry.state) for entry in await owner.app.store.outbox.deliveries(owner.sid)}
         assert sent == {(str(GUEST), "sent"), (str(HOME), "sent")}
 
 
@@ -161,5 +161,5 @@ async def test_a_place_this_process_does_not_serve_waits_for_one_that_does(tmp_p
             return "accepted for duty" in owner.shown
 
         await eventually(accepted)
-        waiting = [entry for entry in await owner.app.store.deliveries(owner.sid) if entry.kind == "message"]
+        waiting = [entry for entry in await owner.app.store.outbox.deliveries(owner.sid) if entry.kind == "message"]
         assert [(entry.address, entry.state) for entry in waiting] == [("pager::7:", "pending")]

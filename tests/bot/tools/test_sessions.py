@@ -10,7 +10,7 @@ import pytest
 from bot.sessions.delegation import Lineage
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title
-from bot.store.keys import slots_key
+from bot.store.schema import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.message import Address
 from policy.labels import PUBLIC, Label
@@ -86,7 +86,7 @@ async def test_a_list_is_read_in_pages_at_one_level(tmp_path: Path) -> None:
 
 async def test_a_list_bears_the_callers_taint(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        tool = SessionsList(owner.app.store)
+        tool = SessionsList(owner.app.store.index)
         for cursor in (None, "forged"):
             arguments = tool.arguments(cursor=cursor)
             assert tool.declare(arguments, scene(CONFIDENTIAL)).result == CONFIDENTIAL
@@ -151,8 +151,8 @@ async def test_a_session_id_cannot_be_smuggled(tmp_path: Path) -> None:
 async def test_a_title_is_shown_to_those_its_label_flows_to(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
-        await owner.app.store.name(owner.sid, Title("the plan", CONFIDENTIAL))
-        tool = SessionsList(owner.app.store)
+        await owner.app.store.sessions.name(owner.sid, Title("the plan", CONFIDENTIAL))
+        tool = SessionsList(owner.app.store.index)
         for taint, shown in ((PUBLIC, None), (CONFIDENTIAL, "the plan")):
             told = await tool.run(tool.arguments(), scene(taint))
             assert [one["title"] for one in json.loads(told.text)["sessions"]] == [shown]
@@ -161,8 +161,8 @@ async def test_a_title_is_shown_to_those_its_label_flows_to(tmp_path: Path) -> N
 async def test_a_title_taints_whoever_reads_it_or_is_not_read(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
-        await owner.app.store.name(owner.sid, Title(f"see {SECRET}", DIRTY))
-        tool = SessionsList(owner.app.store)
+        await owner.app.store.sessions.name(owner.sid, Title(f"see {SECRET}", DIRTY))
+        tool = SessionsList(owner.app.store.index)
         told = await tool.run(tool.arguments(), scene(mask=owner.app.gate.masked))
         assert told.label == DIRTY
         assert json.loads(told.text)["sessions"][0]["title"] == "see [redacted: secret]"
@@ -176,11 +176,11 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
         store = owner.app.store
         await owner.send("hello")
         item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, {"text": "x"}, str(owner.address), "owner")
-        await store.accept(item)
+        await store.sessions.accept(item)
         for sid, label in (("seen", PUBLIC), ("hidden", CONFIDENTIAL)):
             lineage = Lineage(owner.sid, 1, sid, 1, 2**50)
             await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**42} {2**42} PUBLIC {sid} {owner.sid}")
-            await store.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
+            await store.sessions.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
         tool = SessionStatus(store)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):
             found = json.loads((await tool.run(tool.arguments(), scene(taint, sid=owner.sid))).text)

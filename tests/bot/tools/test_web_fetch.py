@@ -433,7 +433,7 @@ async def test_an_address_with_a_persons_words_is_asked_about_and_shown_whole(tm
         assert f"{server.base}/x?name=Ann" in owner.shown
         assert "/approve" in owner.shown
         assert server.paths == ["/page"]
-        (approval,) = await owner.app.store.approvals(owner.sid)
+        (approval,) = await owner.app.store.approvals.of(owner.sid)
         await owner.say(f"/approve {approval.id}")
         await owner.settled()
         assert server.paths == ["/page", "/x?name=Ann"]

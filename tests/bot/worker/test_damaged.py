@@ -14,7 +14,7 @@ import pytest
 
 from bot.app.app import App
 from bot.diagnostics import channel
-from bot.store.keys import session_keys
+from bot.store.schema import session_keys
 from channels.message import Address
 from tests.bot.kit import eventually, policy
 from tests.channels.contract import until
@@ -67,7 +67,7 @@ async def damage(app: App, home: Address, field: str, value: str) -> None:
     """Write something into a record that no program wrote, once nothing of its session is on its way."""
     if value != "1":
         await Person(app, io.StringIO(), home).settled()
-    await app.store._link.commands(("HSET", session_keys(app.session_id(home)).state, field, value))
+    await app.store._shared.link.commands(("HSET", session_keys(app.session_id(home)).state, field, value))
 
 
 @asynccontextmanager
@@ -157,7 +157,7 @@ async def test_what_is_said_behind_a_slow_reply_is_kept_before_that_is_said(tmp_
         sid = there.app.session_id(at(there.alice.private))
 
         async def kept() -> bool:
-            return bool(await there.app.store.waiting(sid))
+            return bool(await there.app.store.sessions.waiting(sid))
 
         await eventually(kept)
         assert len(there.alice.private.said) < 3

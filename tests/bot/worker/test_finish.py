@@ -39,9 +39,9 @@ async def test_an_answer_is_one_commit_of_event_usage_delivery_and_audit(tmp_pat
             EventType.AGENT_MESSAGE,
             EventType.TURN_COMPLETED,
         ]
-        hooks = [row.body["hook"] for row in await owner.app.store.records(owner.sid)]
+        hooks = [row.body["hook"] for row in await owner.app.store.audit.records(owner.sid)]
         assert hooks == ["PRE_CONTEXT_INJECTION", "AGENT_INVOCATION", "PRE_OUTPUT"]
-        (said,) = await owner.app.store.deliveries(owner.sid)
+        (said,) = await owner.app.store.outbox.deliveries(owner.sid)
         assert (said.state, said.kind, said.label) == (DeliveryState.SENT, OutboundKind.ANSWER, PUBLIC)
 
 
@@ -63,7 +63,7 @@ async def test_a_notice_bears_the_label_of_what_it_shows(tmp_path: Path) -> None
         shown = await owner.say("hello")
         assert "this session has read: CONFIDENTIAL" in shown
         assert CARD not in shown
-        (said,) = await owner.app.store.deliveries(owner.sid)
+        (said,) = await owner.app.store.outbox.deliveries(owner.sid)
         assert (str(said.label), said.kind) == ("CONFIDENTIAL", OutboundKind.NOTICE)
 
 
@@ -91,7 +91,7 @@ async def test_where_nothing_may_be_said_nothing_is(tmp_path: Path) -> None:
     async with running(tmp_path, policy(rules=rules)) as owner:
         assert await owner.say("hello") == ""
         assert (await owner.state()).status is Status.IDLE
-        assert await owner.app.store.deliveries(owner.sid) == ()
+        assert await owner.app.store.outbox.deliveries(owner.sid) == ()
 
 
 async def test_a_rule_may_keep_the_model_from_being_asked(tmp_path: Path) -> None:

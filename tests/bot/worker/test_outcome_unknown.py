@@ -101,13 +101,13 @@ async def crashing(
 
 async def asked(owner: Person, sid: str = "") -> list[Approval]:
     """Return the questions that wait in a session."""
-    known = await owner.app.store.approvals(sid or owner.sid)
+    known = await owner.app.store.approvals.of(sid or owner.sid)
     return [one for one in known if one.state is ApprovalState.PENDING]
 
 
 async def texts(owner: Person, sid: str = "") -> list[str]:
     """Return the text of every result in a session's log."""
-    log = await owner.app.store.events(sid or owner.sid, limit=1000)
+    log = await owner.app.store.sessions.events(sid or owner.sid, limit=1000)
     return [str(event.body["text"]) for event in log if event.type is EventType.TOOL_RESULT]
 
 
@@ -182,7 +182,7 @@ async def test_where_nobody_may_answer_it_is_not_made_again(tmp_path: Path) -> N
     config = policy(blocks=FAST, rules=[rule], patterns={"secret-word": "hush"})
     model = Scripted([proposed("post", {"text": "hush"})], "so be it")
     async with crashing(tmp_path, post(body), "go", config=config, model=model) as owner:
-        assert await owner.app.store.approvals(owner.sid) == ()
+        assert await owner.app.store.approvals.of(owner.sid) == ()
         assert await texts(owner) == [OUTCOME_UNKNOWN]
         assert NOBODY not in model.read()
         assert "so be it" in owner.shown
@@ -192,7 +192,7 @@ async def test_where_nobody_may_answer_it_is_not_made_again(tmp_path: Path) -> N
 async def test_a_background_session_asks_its_person_alone(tmp_path: Path) -> None:
     body = Hanging()
     async with crashing(tmp_path, post(body), bang("sessions_spawn", task=bang("post"))) as owner:
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
 
         async def waits() -> bool:
             return bool(await asked(owner, slot.sid))
@@ -220,16 +220,16 @@ async def test_a_background_session_without_anybody_to_ask_does_not_make_it_agai
     config = policy(blocks=FAST, channels={"console": {"classification": "PUBLIC", "inbound": "PUBLIC"}})
     probe = post(body, declared=CallFacts(result=CONFIDENTIAL, clearance=TOP, consequential=True))
     async with crashing(tmp_path, probe, bang("sessions_spawn", task=bang("post")), config=config) as owner:
-        (slot,) = await owner.app.store.slots("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
 
         async def over() -> bool:
-            log = await owner.app.store.events(slot.sid, limit=1000)
+            log = await owner.app.store.sessions.events(slot.sid, limit=1000)
             return results(log) == [("post", "interrupted")]
 
         await eventually(over)
         (told,) = await texts(owner, slot.sid)
         assert told == OUTCOME_UNKNOWN
-        assert await owner.app.store.approvals(slot.sid) == ()
+        assert await owner.app.store.approvals.of(slot.sid) == ()
         assert len(body.keys) == 1
 
 
@@ -347,8 +347,8 @@ async def test_a_fence_that_another_took_cancels_the_tool_and_it_is_asked_about(
         claim = None
         while claim is None:
             await end_lease(owner.app.store, owner.sid)
-            claim = await owner.app.store.claim(owner.sid, Ids().owner())
-        await owner.app.store.release(claim)
+            claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
+        await owner.app.store.sessions.release(claim)
         await asyncio.wait_for(body.cancelled.wait(), 20)
 
         async def waits() -> bool:

@@ -129,7 +129,7 @@ async def test_what_one_person_sent_meanwhile_becomes_one_turn_and_has_one_answe
         assert len(model.asked) == 4
         assert state is not None
         assert (state.status, state.waiting_items) == (Status.IDLE, 0)
-        statuses = [await owner.app.store.outcome(owner.sid, f"console/{id(owner)}-{n}") for n in (3, 4, 5)]
+        statuses = [await owner.app.store.sessions.outcome(owner.sid, f"console/{id(owner)}-{n}") for n in (3, 4, 5)]
         assert {found and found.status for found in statuses} == {ItemStatus.CONSUMED}
 
 
@@ -148,7 +148,7 @@ async def test_what_two_people_sent_is_never_one_turn(tmp_path: Path) -> None:
             receipt = await people.send(who, text)
         async with served(people.app):
             await people.settled()
-        log = await people.app.store.events(receipt.sid)
+        log = await people.app.store.sessions.events(receipt.sid)
         assert turns(log) == [[("ann", "a1"), ("ann", "a2")], [("mel", "m1")], [("ann", "a3")]]
         rows = [row async for row in people.app.chains.records(receipt.sid) if row.body.get("hook") == "PRE_OUTPUT"]
         assert [row.actor for row in rows] == ["ann", "mel", "ann"]
@@ -171,7 +171,7 @@ async def test_a_worker_that_dies_between_two_messages_of_a_turn_loses_and_doubl
     async with running(tmp_path, serve=False) as owner:
         for text in ("one", "two", "three"):
             await owner.send(text)
-        claim = await owner.app.store.claim(owner.sid, Ids().owner())
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
         assert claim is not None
         cursor, turn = claim.state.seq, Turn("t1", 1, claim.items[0].dedupe, "owner", claim.now)
         here = standing(sid=owner.sid, turn="t1")
@@ -179,13 +179,13 @@ async def test_a_worker_that_dies_between_two_messages_of_a_turn_loses_and_doubl
             joined = () if item.position == 1 else (item.position,)
             said = event_log.user_message(here, item.sender, str(item.body["text"]), label=item.label)
             taken = Write(Ids().op(), cursor, (said,), take=item.position, turn=replace(turn, joined=joined))
-            cursor = (await owner.app.store.record(claim, replace(taken, status=Status.RUNNING))).seq
+            cursor = (await owner.app.store.sessions.record(claim, replace(taken, status=Status.RUNNING))).seq
         await end_lease(owner.app.store, owner.sid)
         async with served(owner.app):
             await owner.settled()
         assert turns(await owner.events()) == [[("owner", "one"), ("owner", "two"), ("owner", "three")]]
         assert "You said: one\n  two\n  three" in owner.shown
-        statuses = [await owner.app.store.outcome(owner.sid, item.dedupe) for item in claim.items]
+        statuses = [await owner.app.store.sessions.outcome(owner.sid, item.dedupe) for item in claim.items]
         assert [found and found.status for found in statuses] == [ItemStatus.CONSUMED] * 3
 
 
@@ -199,7 +199,7 @@ async def test_a_message_that_may_not_enter_is_refused_in_a_turn_of_its_own(tmp_
         assert turns(log) == [[("owner", "one")], [("owner", "three")]]
         assert "no-cards" in owner.shown
         assert CARD not in str(log)
-        found = await owner.app.store.outcome(owner.sid, f"console/{id(owner)}-1")
+        found = await owner.app.store.sessions.outcome(owner.sid, f"console/{id(owner)}-1")
         assert found is not None
         assert found.status is ItemStatus.REJECTED
 
@@ -217,7 +217,7 @@ async def test_a_steering_message_is_read_before_the_next_model_call(tmp_path: P
         last = (await owner.state()).last_turn
         assert last is not None
         assert last.reason is YieldReason.COMPLETED
-        found = await owner.app.store.outcome(owner.sid, f"console/{id(owner)}-3")
+        found = await owner.app.store.sessions.outcome(owner.sid, f"console/{id(owner)}-3")
         assert found is not None
         assert found.status is ItemStatus.CONSUMED
 
@@ -256,7 +256,7 @@ async def test_untrusted_cannot_command_what_it_steers(tmp_path: Path) -> None:
         assert state is not None
         assert (state.status, state.taint) == (Status.AWAITING_INPUT, DIRTY)
         assert not post.ran
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert asked.rules == ("untrusted_cannot_command",)
 
 
@@ -273,7 +273,7 @@ async def test_what_somebody_else_says_and_what_comes_behind_it_waits(tmp_path: 
         receipt = await people.send("ann", "and more")
         slow.goes_on.set()
         await people.settled()
-        log = await people.app.store.events(receipt.sid)
+        log = await people.app.store.sessions.events(receipt.sid)
         assert turns(log)[1:] == [[("ann", "begin")], [("mel", "me too")], [("ann", "and more")]]
 
 
@@ -297,7 +297,7 @@ async def test_the_next_message_takes_the_place_of_the_turn_at_once(tmp_path: Pa
         log = await owner.events()
         assert turns(log)[1:] == [[("owner", bang("slow"))], [("owner", "never mind")]]
         assert (results(log), unanswered(log)) == ([("slow", "interrupted")], set())
-        statuses = [await owner.app.store.outcome(owner.sid, f"console/{id(owner)}-{n}") for n in (2, 3)]
+        statuses = [await owner.app.store.sessions.outcome(owner.sid, f"console/{id(owner)}-{n}") for n in (2, 3)]
         assert [found and found.status for found in statuses] == [ItemStatus.CANCELLED, ItemStatus.CONSUMED]
 
 
@@ -309,7 +309,7 @@ async def test_the_next_message_takes_the_place_of_a_question_to_people(tmp_path
         await owner.say(bang("post"))
         shown = await owner.say("something else")
         assert "You said: something else" in shown
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (asked.state, asked.resolved_by) == (ApprovalState.CANCELLED, "owner")
         assert not post.ran
         assert not unanswered(await owner.events())
@@ -322,7 +322,7 @@ async def test_while_people_are_asked_messages_wait_in_every_other_mode(tmp_path
         await owner.say("/queue steer")
         await owner.say(bang("post"))
         await owner.send("meanwhile")
-        (asked,) = await owner.app.store.approvals(owner.sid)
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (await owner.state()).waiting_items == 1
         await owner.say(f"/approve {asked.id}")
         assert [text for _, text in turns(await owner.events())[-1]] == [bang("post"), "meanwhile"]
@@ -361,7 +361,7 @@ async def test_queue_shows_what_waits_and_drops_what_is_ones_own(tmp_path: Path)
         assert rows == [{"dropped": 2, **there}, {"before": "collect", "after": "queue", **there}]
         async with served(people.app):
             await people.settled()
-        assert [len(said) for said in turns(await people.app.store.events(receipt.sid))] == [1]
+        assert [len(said) for said in turns(await people.app.store.sessions.events(receipt.sid))] == [1]
 
 
 async def test_a_mode_survives_a_restart_and_a_reset(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ async def test_nobody_hears_more_of_a_queue_than_he_may_know(tmp_path: Path) -> 
     async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
         people = People(owner.app, rooms)
         receipt = await people.send("ann", "the plan is out")
-        state = await people.app.store.state(receipt.sid)
+        state = await people.app.store.sessions.state(receipt.sid)
         assert state is not None
         assert INTERNAL.flows_to(state.visibility)
         assert state.visibility.flows_to(CONFIDENTIAL)

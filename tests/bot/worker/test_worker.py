@@ -118,12 +118,12 @@ async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path
     config = policy(blocks=FAST)
     async with running(tmp_path, config, serve=False) as owner:
         await owner.send("hello")
-        claim = await owner.app.store.claim(owner.sid, Ids().owner())
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
         assert claim is not None
         turn = Turn("t", claim.items[0].position, claim.items[0].dedupe, "owner", claim.now, attempt=ATTEMPTS)
         write = Write(Ids().op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING, events=dangling())
-        await owner.app.store.record(claim, write)
-        await owner.app.store.release(claim)
+        await owner.app.store.sessions.record(claim, write)
+        await owner.app.store.sessions.release(claim)
     model = Scripted("never mind")
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
         await owner.settled()
@@ -177,7 +177,9 @@ async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path)
         await owner.send(bang("probe"))
         await asyncio.wait_for(started.wait(), 20)
         before = await owner.events()
-        await owner.app.store.reset(owner.sid, op=Ids().op(), actor="owner", audit=())  # nobody told the worker
+        await owner.app.store.sessions.reset(
+            owner.sid, op=Ids().op(), actor="owner", audit=()
+        )  # nobody told the worker
         await asyncio.wait_for(cancelled.wait(), 20)
         assert "You said: fresh" in await owner.say("fresh")
         log = await owner.events()
@@ -253,7 +255,7 @@ async def test_a_message_above_the_ceiling_is_rejected_and_not_admitted(tmp_path
         assert EventType.USER_MESSAGE not in [event.type for event in log]
         state = await owner.state()
         assert (state.taint, state.waiting_items, state.status) == (PUBLIC, 0, Status.IDLE)
-        rows = [row.body for row in await owner.app.store.records(owner.sid)]
+        rows = [row.body for row in await owner.app.store.audit.records(owner.sid)]
         assert [row["hook"] for row in rows if row["verdict"] == "BLOCK"] == ["PRE_CONTEXT_INJECTION"]
 
 
@@ -282,7 +284,7 @@ async def test_a_principal_who_is_gone_has_no_clearance_left(tmp_path: Path) -> 
     heir = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
     async with running(tmp_path, policy(principals={"heir": heir})) as owner:
         await owner.settled()
-        *_, told = await owner.app.store.deliveries(owner.sid)
+        *_, told = await owner.app.store.outbox.deliveries(owner.sid)
         assert (NOT_KNOWN in told.text, told.state) == (True, "failed")
         # Who has the account now did not ask.
         assert owner.shown == ""
@@ -333,8 +335,8 @@ async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path
 async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         item = NewItem(owner.sid, "d", "owner", PUBLIC, {"text": "hello"}, str(owner.address), "owner")
-        await owner.app.store.accept(item)
-        assert await owner.app.store.ready(wait=1) == (owner.sid,)  # the hint is lost here
+        await owner.app.store.sessions.accept(item)
+        assert await owner.app.store.wake.ready(wait=1) == (owner.sid,)  # the hint is lost here
     async with running(tmp_path) as owner:
         await owner.settled()
         assert "You said: hello" in owner.shown
@@ -344,9 +346,9 @@ async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Pat
     rooms, home = Rooms(), Address("room", "owner")
     async with running(tmp_path) as desk:
         store, sid = desk.app.store, desk.app.session_id(home)
-        await store.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
         await desk.say("and here?")
-        before = await store.state(sid)
+        before = await store.sessions.state(sid)
         assert before is not None
         assert (before.status, before.turn) == (Status.QUEUED, None)
         async with running(tmp_path, channels=[rooms]) as there:
@@ -366,13 +368,13 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
     async with running(tmp_path) as owner:
         store, home = owner.app.store, Address("console", "broken")
         sid = owner.app.session_id(home)
-        await store.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
         broken = NewEvent(EventType.TOOL_RESULT, "tool", parse("PUBLIC~"), {"text": "no tool"}, admitted=True)
         # The worker may have it first, and nobody is told when it is done.
-        while (claim := await store.claim(sid, "somebody", idle=True)) is None:  # noqa: ASYNC110
+        while (claim := await store.sessions.claim(sid, "somebody", idle=True)) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        await store.record(claim, Write("op", claim.state.seq, events=(broken,), release=True))
-        await store.accept(NewItem(sid, "d2", "owner", PUBLIC, {"text": "and now"}, str(home), "owner"))
+        await store.sessions.record(claim, Write("op", claim.state.seq, events=(broken,), release=True))
+        await store.sessions.accept(NewItem(sid, "d2", "owner", PUBLIC, {"text": "and now"}, str(home), "owner"))
         assert "You said: hello" in await owner.say("hello")
 
         async def failures() -> list[JsonObject]:

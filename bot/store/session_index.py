@@ -1,9 +1,9 @@
-"""The listing part of the store: a principal's sessions that a reader may know of, newest first, in pages.
+"""Filing sessions for listings: hints written along with what changes a session, put right by the sweep.
 
-The newest of every label that flows to the reader are merged, so a page costs the same whatever the number of sessions
-and whatever is hidden. Each hit is looked up again: the session's own record decides, and a hint that is wrong is put
-right. A cursor is the place of the last session shown, sealed with the installation's key for one principal and one
-level: it tells nothing of what is hidden, and is good for nothing elsewhere (law `no_read_up`).
+A session is filed under its principal and its visibility, by the time of its last change. Where this process filed it
+last is remembered, so that it can be taken from there in the same exchange. An UNTRUSTED session is noted apart as
+well, and is not taken from there when it rises: UNTRUSTED data may have had it rise. A hint that is wrong can hide a
+session until the sweep comes by; it shows nothing to anybody, because a listing looks at the session itself.
 """
 
 import base64
@@ -11,25 +11,119 @@ import binascii
 import hashlib
 import hmac
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from bot.core.errors import CursorError, NotFoundError, SchemaError
 from bot.sessions.models import SessionPage, SessionQuery, SessionState, Status
 from bot.sessions.visibility import counts_still, sees
-from bot.store import wire
-from bot.store.filing import Filing
-from bot.store.keys import RECENT, labels_key, list_key, past_key, session_keys, turned_key
-from bot.store.link import Command
-from bot.store.wire import raw, text
+from bot.store import codec
+from bot.store.codec import raw, text
+from bot.store.connection import Command
+from bot.store.schema import RECENT, labels_key, list_key, past_key, session_keys, turned_key
+from bot.store.shared import Place, Shared
 from policy.labels import PUBLIC, Label, join_all
 
+_REMEMBERED: Final = 4096
+
+
+_Shelf = tuple[str, bool]
+"""Where a principal's sessions are: their visibility's label, and whether they are archived."""
+
+
+class Filing:
+    """Writes the hints that listings read."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def remember(self, sid: str, place: Place) -> None:
+        """Note where a session is filed."""
+        self._shared.places[sid] = place
+        self._shared.places.move_to_end(sid)
+        if len(self._shared.places) > _REMEMBERED:
+            self._shared.places.popitem(last=False)
+
+    def file(self, sid: str, place: Place, at: int | None = None) -> list[Command]:
+        """Return the commands that file a session at a place, and take it from where this process filed it last."""
+        before = self._shared.places.get(sid)
+        self.remember(sid, place)
+        moment = self._shared.clock.wall_ms() + self._shared.ahead if at is None else at
+        commands: list[Command] = [("ZADD", list_key(place[0], str(place[1])), moment, raw(sid))]
+        commands.append(("ZADD", RECENT, moment, raw(sid)))
+        if before != place:
+            commands.append(("SADD", labels_key(place[0]), str(place[1])))
+            if place[1].untrusted:
+                commands.append(("ZADD", turned_key(place[0], str(place[1])), moment, raw(sid)))
+            if before is not None:
+                commands.append(("ZREM", list_key(before[0], str(before[1])), raw(sid)))
+        return commands
+
+    async def refile(self, sids: Iterable[str]) -> None:
+        """File sessions where they belong, and nowhere else, whatever the hints say."""
+        fields = ("v", "who", "status", "moved", "taint", "made", "typed", "turned")
+        names = list(dict.fromkeys(sids))
+        found = await self._shared.link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
+        rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
+        commands, recent = list[Command](), list[bytes | str]()
+        for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
+            if version is None or who is None or moved is None:
+                continue
+            recent += (moved, raw(sid))
+            try:
+                visible = _visible(version, [*labels, turned])
+            except SchemaError:
+                # One of a newer program is that program's to file; a broken one must not hide the others.
+                continue
+            shelf = str(visible), status == Status.ARCHIVED.value.encode()
+            rightly.setdefault(text(who), {}).setdefault(shelf, []).append((moved, sid))
+            if turned is not None and not shelf[1]:
+                commands.append(("SADD", labels_key(text(who)), turned))
+                seen = {text(turned), shelf[0]}
+                commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
+        if not recent:
+            return
+        known = await self._shared.link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
+        for (who, places), labels in zip(rightly.items(), known, strict=True):
+            commands += _put_right(who, places, {text(label) for label in labels})
+        await self._shared.link.commands(*commands, ("ZADD", RECENT, *recent))
+
+
+def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
+    """Return whom a session may be shown to. Raises SchemaError: this program cannot read its record."""
+    codec.reading(lambda: codec.check_version(version))
+    return codec.reading(lambda: join_all(codec.label(label) for label in labels if label is not None))
+
+
+def place_of(state: SessionState) -> Place:
+    """Return where a session belongs."""
+    return state.principal, state.visibility
+
+
+def _put_right(who: str, shelves: dict[_Shelf, list[tuple[bytes, str]]], known: set[str]) -> list[Command]:
+    every = {sid for filed in shelves.values() for _, sid in filed}
+    labels = {label for label, _ in shelves}
+    commands: list[Command] = [("SADD", labels_key(who), *labels)]
+    for label in known | labels:
+        for key, archived in ((list_key(who, label), False), (past_key(who, label), True)):
+            filed: Sequence[tuple[bytes, str]] = shelves.get((label, archived), ())
+            if filed:
+                commands.append(("ZADD", key, *(part for at, sid in filed for part in (at, raw(sid)))))
+            if strays := every.difference(sid for _, sid in filed):
+                commands.append(("ZREM", key, *map(raw, sorted(strays))))
+    return commands
+
+
 _SEAL: Final = 10
+
+
 _TURNED: Final = 8
 """How many sessions that were visible while UNTRUSTED are looked up at once; one that counts is enough."""
 
+
 _TIME: Final = 6
+
 
 _Hit = tuple[int, bytes]
 """When a session changed last, and its id: the greatest comes first."""
@@ -63,8 +157,12 @@ class _Line:
         self.hits.extend(hit for hit in found if after is None or hit < after)
 
 
-class Listing(Filing):
+class RedisSessionIndex:
     """Implements `listed` of the port `SessionStore`."""
+
+    def __init__(self, shared: Shared, filing: Filing) -> None:
+        self._shared = shared
+        self._filing = filing
 
     async def listed(self, asked: SessionQuery) -> SessionPage:
         """Return a page of a principal's sessions that a reader may know of, newest first."""
@@ -98,16 +196,16 @@ class Listing(Filing):
         """
         first = 0
         if after:
-            (place,) = await self._link.commands(("ZREVRANK", RECENT, raw(after)))
+            (place,) = await self._shared.link.commands(("ZREVRANK", RECENT, raw(after)))
             if place is None:
                 raise NotFoundError
             first = place + 1
         while True:
-            (found,) = await self._link.commands(("ZREVRANGE", RECENT, first, first + limit - 1))
+            (found,) = await self._shared.link.commands(("ZREVRANGE", RECENT, first, first + limit - 1))
             if not found:
                 return ()
             sids = list(map(text, found))
-            flats = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+            flats = await self._shared.link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
             there = tuple((sid, _state(sid, flat)) for sid, flat in zip(sids, flats, strict=True) if flat)
             if there:
                 return there
@@ -118,22 +216,22 @@ class Listing(Filing):
 
         Those that count no longer are taken from the hints, so each is looked up once.
         """
-        left = [label for label in {wire.label(raw(line.label)) for line in lines} if label.untrusted]
+        left = [label for label in {codec.label(raw(line.label)) for line in lines} if label.untrusted]
         while left:
             keys = [turned_key(asked.principal, str(label)) for label in left]
-            noted = await self._link.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
+            noted = await self._shared.link.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
             for label, key, sids in zip(list(left), keys, noted, strict=True):
                 over = await self._over(sids, label) if sids else []
                 if len(over) < len(sids):
                     return label
                 if over:
-                    await self._link.commands(("ZREM", key, *over))
+                    await self._shared.link.commands(("ZREM", key, *over))
                 else:
                     left.remove(label)
         return PUBLIC
 
     async def _lines(self, asked: SessionQuery, after: _Hit | None) -> list[_Line]:
-        (labels,) = await self._link.commands(("SMEMBERS", labels_key(asked.principal)))
+        (labels,) = await self._shared.link.commands(("SMEMBERS", labels_key(asked.principal)))
         top = "+inf" if after is None else after[0]
         known = [text(label) for label in labels if _may_see(label, asked.reader)]
         lines = [_Line(label, False, list_key(asked.principal, label), top) for label in known]  # noqa: FBT003 - a field
@@ -149,7 +247,7 @@ class Listing(Filing):
             empty = [line for line in lines if line.more and not line.hits]
             if empty:
                 stretch = asked.limit + 1
-                replies = await self._link.commands(*(line.command(asked.since, stretch) for line in empty))
+                replies = await self._shared.link.commands(*(line.command(asked.since, stretch) for line in empty))
                 for line, flat in zip(empty, replies, strict=True):
                     line.read(flat, stretch, after)
                 continue
@@ -161,13 +259,13 @@ class Listing(Filing):
 
     async def _looked_up(self, hits: Sequence[tuple[_Line, _Hit]]) -> list[SessionState | None]:
         sids = [text(sid) for _, (_, sid) in hits]
-        found = await self._link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+        found = await self._shared.link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
         return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
 
     async def _over(self, sids: Sequence[bytes], seen: Label) -> list[bytes]:
         """Return those sessions of which nothing UNTRUSTED chooses any more if they are listed at a label."""
-        moment = self._clock.wall_ms() + self._ahead
-        flats = await self._link.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
+        moment = self._shared.clock.wall_ms() + self._shared.ahead
+        flats = await self._shared.link.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
         states = [_state(text(sid), flat) for sid, flat in zip(sids, flats, strict=True)]
         return [
             sid
@@ -179,8 +277,8 @@ class Listing(Filing):
     async def _put_away(self, strays: Sequence[tuple[_Line, bytes]]) -> None:
         """Take hits from where they do not belong, and file their sessions where they do."""
         if strays:
-            await self._link.commands(*(("ZREM", line.key, sid) for line, sid in strays))
-            await self._refile(text(sid) for _, sid in strays)
+            await self._shared.link.commands(*(("ZREM", line.key, sid) for line, sid in strays))
+            await self._filing.refile(text(sid) for _, sid in strays)
 
     # Cursors ----------------------------------------------------------------------------------------------
 
@@ -206,13 +304,13 @@ class Listing(Filing):
 
     def _seal(self, asked: SessionQuery, body: bytes) -> bytes:
         bound = b"\0".join((b"lockgate cursor", raw(asked.principal), str(asked.reader).encode("ascii"), body))
-        return hmac.digest(self._audit_key, bound, hashlib.sha256)[:_SEAL]
+        return hmac.digest(self._shared.audit_key, bound, hashlib.sha256)[:_SEAL]
 
 
 def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
     """Read a session's record; None if there is none, or this program cannot read it and so cannot show it."""
     try:
-        return wire.reading(lambda: wire.state(sid, flat)) if flat else None
+        return codec.reading(lambda: codec.state(sid, flat)) if flat else None
     except SchemaError:
         return None
 
@@ -220,7 +318,7 @@ def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
 def _may_see(label: bytes, reader: Label) -> bool:
     """Say whether a reader may see what is filed under a label; nobody sees what is under none."""
     try:
-        return wire.reading(lambda: wire.label(label)).flows_to(reader)
+        return codec.reading(lambda: codec.label(label)).flows_to(reader)
     except SchemaError:
         return False
 

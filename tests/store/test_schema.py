@@ -5,7 +5,7 @@ from dataclasses import astuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.store.keys import AUDIT_CHAIN, AUDIT_HEAD, audit_op, decode, encode, session_keys, sid_of
+from bot.store.schema import AUDIT_CHAIN, AUDIT_HEAD, audit_op, decode, encode, session_keys, sid_of
 
 TEXT = st.text(st.characters(exclude_categories=()))
 

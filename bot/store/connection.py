@@ -31,27 +31,46 @@ from redis.exceptions import (
 )
 
 from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
+from bot.store.codec import newer, unreadable
 from bot.store.scripts import Script, ScriptText
-from bot.store.wire import newer, unreadable
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
 
+
 Arg: TypeAlias = bytes | str | int
+
+
 Command: TypeAlias = Sequence[Arg]
+
+
 # What a server answers has no static type; `wire` gives it one.
 Reply: TypeAlias = Any
+
 
 # The library's signature is of a tuple of one.
 _packed: Final = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis.pack_command)
 
+
 _LOGGER: Final = logging.getLogger(__name__)
+
+
 _TRIES: Final = 2
+
+
 _COMMAND: Final = re.compile(r"'([a-z|]+)' command")
 """How a server names the command that a user may not run."""
+
+
 _DENIED_IN_SCRIPT: Final = "ACL failure in script"
+
+
 _WRONG_TYPE: Final = "WRONGTYPE"
+
+
 _IN_SCRIPT: Final = "user_script"
+
+
 _REFUSALS: Final = MappingProxyType(
     {
         "OOM": ("the store's memory limit is reached", "raise `maxmemory` of the store"),

@@ -8,17 +8,14 @@ from typing import Final
 import anyio
 
 from bot.audit.chain import Head, genesis
-from bot.core.clock import Clock
 from bot.core.errors import SchemaError
-from bot.core.ids import Ids
 from bot.sessions.audit import AuditRecord, AuditRow
-from bot.store import wire
-from bot.store.base import Part
-from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of
-from bot.store.link import Arg, Link, Reply
-from bot.store.options import StoreOptions
+from bot.store import codec
+from bot.store.codec import text
+from bot.store.connection import Arg, Reply
+from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of
 from bot.store.scripts import Script
-from bot.store.wire import text
+from bot.store.shared import Shared
 
 _TOGETHER: Final = 200
 """Rows that one script appends at most: it holds up the store meanwhile."""
@@ -33,11 +30,11 @@ class _Entry:
     error: Exception | None = None
 
 
-class AuditChains(Part):
+class RedisAudit:
     """Implements the port `AuditStore`."""
 
-    def __init__(self, link: Link, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids) -> None:
-        super().__init__(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._entries = list[_Entry]()
         self._appending = asyncio.Lock()
 
@@ -68,16 +65,18 @@ class AuditChains(Part):
             together.append(self._entries.pop(0))
         if not together:
             return
-        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._ids.op())]
+        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
 
         async def run(audit: list[Arg]) -> list[Reply]:
-            return await self._link.script(Script.AUDIT_APPEND, names, audit)
+            return await self._shared.link.script(Script.AUDIT_APPEND, names, audit)
 
         # The writer that is cancelled here may be writing for others.
         with anyio.CancelScope(shield=True):
             try:
-                _, n, digest = await self._chaining(AUDIT, tuple(row for one in together for row in one.rows), run)
-                self._saw_head(AUDIT, (int(n), text(digest)))
+                _, n, digest = await self._shared.chaining(
+                    AUDIT, tuple(row for one in together for row in one.rows), run
+                )
+                self._shared.saw_head(AUDIT, (int(n), text(digest)))
             except Exception as error:  # noqa: BLE001 - each whose rows they are raises it
                 for one in together:
                     one.error = error
@@ -88,31 +87,31 @@ class AuditChains(Part):
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
         key = AUDIT_CHAIN if chain == AUDIT else session_keys(chain).audit
         # The record before the first is read too: its hash is what the first follows on.
-        (found,) = await self._link.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
-        return wire.reading(lambda: wire.audit_records(found, genesis(chain), after))
+        (found,) = await self._shared.link.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
+        return codec.reading(lambda: codec.audit_records(found, genesis(chain), after))
 
     async def head(self, chain: str) -> Head:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         key = AUDIT_HEAD if chain == AUDIT else session_keys(chain).state
-        ((n, digest),) = await self._link.commands(("HMGET", key, "an", "ah"))
+        ((n, digest),) = await self._shared.link.commands(("HMGET", key, "an", "ah"))
         return _head(n, digest)
 
     def moved(self) -> Mapping[str, Head]:
         """Return the heads that this process wrote or met since they were last `anchored`."""
-        return dict(self._moved)
+        return dict(self._shared.moved)
 
     def anchored(self, heads: Mapping[str, Head]) -> None:
         """Note that heads are kept outside the store; one that moved on meanwhile is still to be."""
-        self._moved = {chain: head for chain, head in self._moved.items() if heads.get(chain) != head}
+        self._shared.moved = {chain: head for chain, head in self._shared.moved.items() if heads.get(chain) != head}
 
     async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
         """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
         outside = await self.head(AUDIT)
         if outside[0]:
             yield AUDIT, outside
-        async for page in self._state_pages(idly=idly):
+        async for page in self._shared.state_pages(idly=idly):
             asked = [("HMGET", key, "an", "ah") for key in page]
-            for key, (n, digest) in zip(page, await self._link.commands(*asked), strict=True):
+            for key, (n, digest) in zip(page, await self._shared.link.commands(*asked), strict=True):
                 head = _readable(n, digest) if n else None
                 if head is not None:
                     yield sid_of(key), head
@@ -131,4 +130,4 @@ def _rows(entries: Sequence[_Entry]) -> int:
 
 
 def _head(n: bytes | None, digest: bytes | None) -> Head:
-    return wire.reading(lambda: (int(n or 0), text(digest or b"")))
+    return codec.reading(lambda: (int(n or 0), text(digest or b"")))

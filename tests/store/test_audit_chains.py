@@ -15,11 +15,11 @@ from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Write
-from bot.store.keys import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
-from bot.store.link import Arg, Reply
+from bot.store.connection import Arg, Reply
+from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.supervisor import Supervisor
+from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually
 from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, row, started, suspended
 
@@ -30,12 +30,14 @@ RECORDS = 5
 async def chain_of_five(store: RedisStore) -> str:
     claim, written = await started(store)
     for n in range(RECORDS):
-        written = await store.record(claim, Write(fresh(), written.seq, audit=(row(f"r{n}"),)))
+        written = await store.sessions.record(claim, Write(fresh(), written.seq, audit=(row(f"r{n}"),)))
     return claim.sid
 
 
 async def check(store: RedisStore, chain: str, anchor: Head = EMPTY) -> Intact | Broken:
-    return verify(chain, await store.records(chain), claimed=await store.head(chain), anchor=anchor, key=KEY)
+    return verify(
+        chain, await store.audit.records(chain), claimed=await store.audit.head(chain), anchor=anchor, key=KEY
+    )
 
 
 async def rewrite(store: RedisStore, key: str, records: list[bytes]) -> None:
@@ -51,41 +53,43 @@ async def stored(store: RedisStore, key: str) -> list[bytes]:
 
 async def test_a_chain_holds(store: RedisStore) -> None:
     sid = await chain_of_five(store)
-    assert (await check(store, sid)) == Intact(RECORDS, (await store.head(sid))[1])
-    assert [one.n for one in await store.records(sid, after=2, limit=2)] == [3, 4]
-    assert (await store.records(sid, after=2))[0].previous == (await store.records(sid))[1].hash
+    assert (await check(store, sid)) == Intact(RECORDS, (await store.audit.head(sid))[1])
+    assert [one.n for one in await store.audit.records(sid, after=2, limit=2)] == [3, 4]
+    assert (await store.audit.records(sid, after=2))[0].previous == (await store.audit.records(sid))[1].hash
     assert await check(store, fresh()) == Intact(0, "")
 
 
 async def test_rows_are_written_with_what_they_tell_of(store: RedisStore, other: RedisStore) -> None:
     claim, asked = await suspended(store)
-    await other.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row("yes \ud800"),))
-    await store.reset(claim.sid, op=fresh(), actor="ann", audit=(row("reset"), row("more")))
-    assert [one.body["what"] for one in await store.records(claim.sid)] == ["yes \ud800", "reset", "more"]
+    await other.approvals.resolve(
+        claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row("yes \ud800"),)
+    )
+    await store.sessions.reset(claim.sid, op=fresh(), actor="ann", audit=(row("reset"), row("more")))
+    assert [one.body["what"] for one in await store.audit.records(claim.sid)] == ["yes \ud800", "reset", "more"]
     assert isinstance(await check(store, claim.sid), Intact)
 
 
 async def test_decisions_outside_a_session(own: RedisStore) -> None:
-    await own.append(())
-    await own.append((row("one"), row("two")))
-    await own.append((row("three"),))
+    await own.audit.append(())
+    await own.audit.append((row("one"), row("two")))
+    await own.audit.append((row("three"),))
     assert isinstance(await check(own, AUDIT), Intact)
     sid = await chain_of_five(own)
     await started(own)
-    heads = [one async for one in own.heads()]
-    assert heads == [(AUDIT, await own.head(AUDIT)), (sid, await own.head(sid))]
+    heads = [one async for one in own.audit.heads()]
+    assert heads == [(AUDIT, await own.audit.head(AUDIT)), (sid, await own.audit.head(sid))]
     await command(own, "HSET", AUDIT_HEAD, "v", 2)
     before = await command(own, "DUMP", AUDIT_CHAIN)
     with pytest.raises(SchemaError):
-        await own.append((row(),))
+        await own.audit.append((row(),))
     assert await command(own, "DUMP", AUDIT_CHAIN) == before
 
 
 async def test_two_writers_of_one_chain(store: RedisStore, other: RedisStore) -> None:
     for n in range(6):
-        await (store, other)[n % 2].append((row(str(n)),))
-    n, _ = await store.head(AUDIT)
-    assert [one.body["what"] for one in await store.records(AUDIT, after=n - 6)] == list("012345")
+        await (store, other)[n % 2].audit.append((row(str(n)),))
+    n, _ = await store.audit.head(AUDIT)
+    assert [one.body["what"] for one in await store.audit.records(AUDIT, after=n - 6)] == list("012345")
 
 
 async def test_many_writers_in_several_processes_lose_no_row(own: RedisStore) -> None:
@@ -98,27 +102,27 @@ async def test_many_writers_in_several_processes_lose_no_row(own: RedisStore) ->
     finally:
         for store in stores[1:]:
             await store.close()
-    told = [record.body["what"] for record in await own.records(AUDIT, limit=10_000)]
+    told = [record.body["what"] for record in await own.audit.records(AUDIT, limit=10_000)]
     assert sorted(map(str, told)) == sorted(f"{n}.{part}" for n in range(64) for part in range(5))
     assert isinstance(await check(own, AUDIT), Intact)
 
 
 async def _append_some(store: RedisStore, n: int) -> None:
     for part in range(5):
-        await store.append((row(f"{n}.{part}"),))
+        await store.audit.append((row(f"{n}.{part}"),))
 
 
 async def test_who_is_cancelled_takes_no_rows_of_others_along(own: RedisStore) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(own.append, (row("first"),))
+        tasks.start_soon(own.audit.append, (row("first"),))
         await anyio.lowlevel.checkpoint()
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as inner:
-                inner.start_soon(own.append, (row("dropped"),))
+                inner.start_soon(own.audit.append, (row("dropped"),))
                 await anyio.lowlevel.checkpoint()
                 scope.cancel()
-        tasks.start_soon(own.append, (row("last"),))
-    assert [record.body["what"] for record in await own.records(AUDIT)] == ["first", "last"]
+        tasks.start_soon(own.audit.append, (row("last"),))
+    assert [record.body["what"] for record in await own.audit.records(AUDIT)] == ["first", "last"]
 
 
 async def test_what_goes_wrong_is_told_to_each(own: RedisStore) -> None:
@@ -126,7 +130,7 @@ async def test_what_goes_wrong_is_told_to_each(own: RedisStore) -> None:
 
     async def write(n: int) -> None:
         try:
-            await own.append((row(str(n)),))
+            await own.audit.append((row(str(n)),))
         except StoreError:
             failed.append(n)
 
@@ -140,10 +144,10 @@ async def test_what_goes_wrong_is_told_to_each(own: RedisStore) -> None:
 async def test_a_stale_fence_leaves_no_audit(store: RedisStore) -> None:
     claim, written = await started(store)
     await end_lease(store, claim.sid)
-    await store.claim(claim.sid, "w")
+    await store.sessions.claim(claim.sid, "w")
     before = await dump(store, claim.sid)
     with pytest.raises(Exception, match="another worker"):
-        await store.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(),)))
+        await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(),)))
     assert await dump(store, claim.sid) == before
 
 
@@ -163,7 +167,7 @@ async def test_a_flipped_field_shows(store: RedisStore, old: bytes, new: bytes) 
 async def test_a_flipped_hash_shows(store: RedisStore) -> None:
     sid = await chain_of_five(store)
     found = await stored(store, keys(sid).audit)
-    digest = (await store.records(sid))[2].hash
+    digest = (await store.audit.records(sid))[2].hash
     found[2] = found[2].replace(digest.encode(), digest[::-1].encode())
     await rewrite(store, keys(sid).audit, found)
     assert await check(store, sid) == Broken(3, "record 3 does not follow from the ones before it")
@@ -194,9 +198,9 @@ async def test_a_cut_end_shows_in_the_session_record(store: RedisStore) -> None:
 async def test_a_cut_end_with_a_mended_record_shows_in_the_anchor(store: RedisStore, tmp_path: Path) -> None:
     sid = await chain_of_five(store)
     anchors = AnchorFile(tmp_path / "anchors", KEY)
-    await asyncio.to_thread(anchors.record, {sid: await store.head(sid)})
+    await asyncio.to_thread(anchors.record, {sid: await store.audit.head(sid)})
     await command(store, "RPOP", keys(sid).audit)
-    await command(store, "HSET", keys(sid).state, "an", 4, "ah", (await store.records(sid))[3].hash)
+    await command(store, "HSET", keys(sid).state, "an", 4, "ah", (await store.audit.records(sid))[3].hash)
     assert isinstance(await check(store, sid), Intact)
     anchor = (await asyncio.to_thread(AnchorFile(tmp_path / "anchors", KEY).heads))[sid]
     assert await check(store, sid, anchor) == Broken(5, "the chain ends at 4, but 5 records were anchored")
@@ -205,7 +209,7 @@ async def test_a_cut_end_with_a_mended_record_shows_in_the_anchor(store: RedisSt
 async def test_a_foreign_chain_shows(store: RedisStore) -> None:
     sid, foreign = await chain_of_five(store), await chain_of_five(store)
     await rewrite(store, keys(sid).audit, await stored(store, keys(foreign).audit))
-    n, digest = await store.head(foreign)
+    n, digest = await store.audit.head(foreign)
     await command(store, "HSET", keys(sid).state, "an", n, "ah", digest)
     assert await check(store, sid) == Broken(1, "record 1 does not follow from the ones before it")
 
@@ -217,21 +221,21 @@ async def test_a_chain_that_runs_away_is_given_up(store: RedisStore) -> None:
         return [b"head", int(args[1]) + 1, b"f" * 64]
 
     with pytest.raises(StoreError, match="faster"):
-        await store._chaining(claim.sid, (row(),), moved)
+        await store._shared.chaining(claim.sid, (row(),), moved)
 
 
 async def test_heads_of_very_many_sessions_are_not_all_remembered(store: RedisStore) -> None:
     for n in range(5000):
-        store._saw_head(str(n), (n, ""))
-    assert len(store._heads) == 4096
-    assert "0" not in store._heads
+        store._shared.saw_head(str(n), (n, ""))
+    assert len(store._shared.heads) == 4096
+    assert "0" not in store._shared.heads
 
 
 async def test_anchoring_goes_on_when_the_disk_does_not_take_it(
     own: RedisStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await own.append((row(),))
-    chains = AnchoredChains(own, tmp_path / "anchors", KEY)
+    await own.audit.append((row(),))
+    chains = AnchoredChains(own.audit, tmp_path / "anchors", KEY)
     (tmp_path / "anchors").mkdir()
 
     async def told(line: str) -> bool:
@@ -253,10 +257,10 @@ async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(serve
     other = await open_store(audit_key=KEY, url=server.url)
     watching = await open_store(audit_key=KEY, url=server.url)
     theirs, mine = await chain_of_five(other), await chain_of_five(watching)
-    chains = AnchoredChains(watching, tmp_path / "anchors", KEY)
+    chains = AnchoredChains(watching.audit, tmp_path / "anchors", KEY)
     await chains.anchor()
-    assert await chains.anchored() == {mine: await watching.head(mine)}
-    assert not watching.moved()
+    assert await chains.anchored() == {mine: await watching.audit.head(mine)}
+    assert not watching.audit.moved()
 
     async def all_are_there() -> bool:
         return {theirs, mine} <= (await chains.anchored()).keys()
@@ -271,7 +275,7 @@ async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(serve
 
 async def test_what_could_not_be_anchored_is_anchored_later(own: RedisStore, tmp_path: Path) -> None:
     mine = await chain_of_five(own)
-    chains = AnchoredChains(own, tmp_path / "anchors", KEY)
+    chains = AnchoredChains(own.audit, tmp_path / "anchors", KEY)
     (tmp_path / "anchors").mkdir()
     with pytest.raises(DiskError):
         await chains.anchor()

@@ -8,9 +8,9 @@ import pytest
 from bot.core.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
 from bot.sessions.delegation import Lineage
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, Title, Write
-from bot.store import wire
-from bot.store.keys import labels_key, list_key, past_key, turned_key
+from bot.store import codec
 from bot.store.redis_store import RedisStore
+from bot.store.schema import labels_key, list_key, past_key, turned_key
 from policy.labels import PUBLIC, Label, parse
 from tests.store.world import SECRET, TOP, claimed, command, ending, event, fresh, item, keys, opening, started
 
@@ -22,7 +22,7 @@ INTERNAL = parse("INTERNAL")
 async def begun(store: RedisStore, who: str, label: Label = PUBLIC, at: int = 0, lineage: Lineage | None = None) -> str:
     """Begin a session of this visibility that changed last at a moment, and return its id."""
     sid = fresh()
-    await store.accept(replace(item(sid, label=label), principal=who, lineage=lineage, reserved=2**50))
+    await store.sessions.accept(replace(item(sid, label=label), principal=who, lineage=lineage, reserved=2**50))
     if at:
         await command(store, "HSET", keys(sid).state, "moved", at)
         await command(store, "ZADD", list_key(who, str(label)), at, sid)
@@ -35,12 +35,12 @@ def sids(page: SessionPage) -> list[str]:
 
 async def every(store: RedisStore, asked: SessionQuery) -> list[str]:
     """Return all sessions of all pages."""
-    found, page = list[str](), await store.listed(asked)
+    found, page = list[str](), await store.index.listed(asked)
     while True:
         found += sids(page)
         if not page.cursor:
             return found
-        page = await store.listed(replace(asked, cursor=page.cursor))
+        page = await store.index.listed(replace(asked, cursor=page.cursor))
 
 
 async def _filed(store: RedisStore, sid: str, who: str = "ann") -> list[str]:
@@ -57,25 +57,25 @@ async def test_newest_first_and_only_what_the_reader_may_know_of(store: RedisSto
         for label, at in ((PUBLIC, 1_000), (SECRET, 3_000), (parse("INTERNAL~"), 2_000))
     ]
     await begun(store, fresh())
-    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == [low]
-    assert sids(await store.listed(SessionQuery(who, INTERNAL))) == [mid, low]
-    assert sids(await store.listed(SessionQuery(who, parse("RESTRICTED")))) == [mid, low]
-    assert sids(await store.listed(SessionQuery(who, TOP))) == [high, mid, low]
-    assert sids(await store.listed(SessionQuery(fresh(), TOP))) == []
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC))) == [low]
+    assert sids(await store.index.listed(SessionQuery(who, INTERNAL))) == [mid, low]
+    assert sids(await store.index.listed(SessionQuery(who, parse("RESTRICTED")))) == [mid, low]
+    assert sids(await store.index.listed(SessionQuery(who, TOP))) == [high, mid, low]
+    assert sids(await store.index.listed(SessionQuery(fresh(), TOP))) == []
 
 
 async def test_no_read_up_hidden_sessions_change_neither_pages_nor_cursors(store: RedisStore) -> None:
     who = fresh()
     shown = [await begun(store, who, PUBLIC, 1_000 + n) for n in range(7)]
     asked = SessionQuery(who, PUBLIC, limit=3)
-    first = await store.listed(asked)
-    rest = await store.listed(replace(asked, cursor=first.cursor))
+    first = await store.index.listed(asked)
+    rest = await store.index.listed(replace(asked, cursor=first.cursor))
     for n in range(20):
         await begun(store, who, SECRET, 1_000 + n)
-    assert await store.listed(asked) == first
-    assert await store.listed(replace(asked, cursor=first.cursor)) == rest
-    assert sids(first) + sids(rest) + sids(await store.listed(replace(asked, cursor=rest.cursor))) == shown[::-1]
-    last = await store.listed(SessionQuery(who, PUBLIC, limit=7))
+    assert await store.index.listed(asked) == first
+    assert await store.index.listed(replace(asked, cursor=first.cursor)) == rest
+    assert sids(first) + sids(rest) + sids(await store.index.listed(replace(asked, cursor=rest.cursor))) == shown[::-1]
+    last = await store.index.listed(SessionQuery(who, PUBLIC, limit=7))
     assert last.cursor == "", "nobody may learn from a cursor that something else is there"
 
 
@@ -94,7 +94,7 @@ async def test_a_cursor_is_good_for_one_principal_and_one_level(store: RedisStor
     for n in range(3):
         await begun(store, who, PUBLIC, 1_000 + n)
     asked = SessionQuery(who, PUBLIC, limit=1)
-    cursor = (await store.listed(asked)).cursor
+    cursor = (await store.index.listed(asked)).cursor
     whole = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     moved = base64.urlsafe_b64encode(whole[:-1] + bytes([whole[-1] ^ 1])).decode().rstrip("=")
     for wrong in (
@@ -106,7 +106,7 @@ async def test_a_cursor_is_good_for_one_principal_and_one_level(store: RedisStor
         SessionQuery(who, PUBLIC, "ä\ud800"),
     ):
         with pytest.raises(CursorError):
-            await store.listed(wrong)
+            await store.index.listed(wrong)
 
 
 async def test_a_listing_may_be_of_one_kind_or_of_late(store: RedisStore) -> None:
@@ -115,38 +115,38 @@ async def test_a_listing_may_be_of_one_kind_or_of_late(store: RedisStore) -> Non
         await begun(store, who, PUBLIC, 1_000),
         await begun(store, who, PUBLIC, 2_000, Lineage("p", 1, "r", 1, 2**50)),
     )
-    assert sids(await store.listed(SessionQuery(who, PUBLIC, kind=SessionKind.TASK))) == [task]
-    assert sids(await store.listed(SessionQuery(who, PUBLIC, kind=SessionKind.CHAT))) == [old]
-    assert sids(await store.listed(SessionQuery(who, PUBLIC, since=2_000))) == [task]
-    assert sids(await store.listed(SessionQuery(who, PUBLIC, since=1_000))) == [task, old]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC, kind=SessionKind.TASK))) == [task]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC, kind=SessionKind.CHAT))) == [old]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC, since=2_000))) == [task]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC, since=1_000))) == [task, old]
 
 
 async def test_a_session_is_listed_where_it_belongs_after_every_change(store: RedisStore) -> None:
     claim = await claimed(store, await begun(store, who := fresh()))
-    written = await store.record(claim, opening(claim))
-    assert claim.sid in sids(await store.listed(SessionQuery(who, PUBLIC)))
-    raised = await store.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
+    written = await store.sessions.record(claim, opening(claim))
+    assert claim.sid in sids(await store.index.listed(SessionQuery(who, PUBLIC)))
+    raised = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
     assert await _filed(store, claim.sid, who) == [str(SECRET)]
-    await store.commit(claim, ending(raised.seq, 1))
-    assert claim.sid not in sids(await store.listed(SessionQuery(who, PUBLIC)))
-    assert claim.sid in sids(await store.listed(SessionQuery(who, TOP)))
-    await store.reset(claim.sid, op=fresh(), actor="ann", audit=())
+    await store.sessions.commit(claim, ending(raised.seq, 1))
+    assert claim.sid not in sids(await store.index.listed(SessionQuery(who, PUBLIC)))
+    assert claim.sid in sids(await store.index.listed(SessionQuery(who, TOP)))
+    await store.sessions.reset(claim.sid, op=fresh(), actor="ann", audit=())
     assert await _filed(store, claim.sid, who) == ["PUBLIC"]
 
 
 async def test_a_session_that_exists_as_a_secret_stays_one_after_a_reset(store: RedisStore) -> None:
     who, sid = fresh(), fresh()
-    await store.accept(replace(item(sid, creation=SECRET), principal=who))
-    state = await store.reset(sid, op=fresh(), actor="ann", audit=())
+    await store.sessions.accept(replace(item(sid, creation=SECRET), principal=who))
+    state = await store.sessions.reset(sid, op=fresh(), actor="ann", audit=())
     assert (state.taint, state.visibility) == (PUBLIC, SECRET)
-    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == []
-    assert sids(await store.listed(SessionQuery(who, TOP))) == [sid]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC))) == []
+    assert sids(await store.index.listed(SessionQuery(who, TOP))) == [sid]
 
 
 async def test_what_another_process_did_is_found_out(store: RedisStore, other: RedisStore) -> None:
     claim, written = await started(store)
-    await store.commit(claim, replace(ending(written.seq, 1), events=(event(SECRET),)))
-    await other.accept(item(claim.sid, "d2"))
+    await store.sessions.commit(claim, replace(ending(written.seq, 1), events=(event(SECRET),)))
+    await other.sessions.accept(item(claim.sid, "d2"))
     assert await _filed(store, claim.sid) == [str(SECRET)]
 
 
@@ -155,7 +155,7 @@ async def test_what_is_refused_since_the_session_is_somebody_elses_is_not_listed
 ) -> None:
     claim, _ = await started(store)
     with pytest.raises(ForeignError):
-        await other.accept(replace(item(claim.sid, "d2"), principal="bob"))
+        await other.sessions.accept(replace(item(claim.sid, "d2"), principal="bob"))
     assert claim.sid not in await every(store, SessionQuery("bob", TOP))
     assert await _filed(store, claim.sid) == ["PUBLIC"]
 
@@ -163,7 +163,7 @@ async def test_what_is_refused_since_the_session_is_somebody_elses_is_not_listed
 async def test_a_write_that_is_refused_leaves_the_session_where_it_was(store: RedisStore) -> None:
     claim, written = await started(store)
     with pytest.raises(LeaseLostError):
-        await store.record(claim, Write(fresh(), written.seq + 1, events=(event(SECRET),)))
+        await store.sessions.record(claim, Write(fresh(), written.seq + 1, events=(event(SECRET),)))
     assert await _filed(store, claim.sid) == ["PUBLIC"]
 
 
@@ -175,17 +175,17 @@ async def test_wrong_hints_show_nothing_and_are_put_right_by_whoever_meets_them(
     await command(store, "HSET", keys(gone).state, "status", "archived")
     for sid in (high, low, foreign, "nothing"):
         await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
-    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == []
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC))) == []
     assert await command(store, "ZRANGE", list_key(who, "PUBLIC"), 0, -1) == []
-    assert sids(await store.listed(SessionQuery(who, TOP))) == [low, high]
-    assert sids(await store.listed(SessionQuery(stranger, PUBLIC))) == [foreign]
+    assert sids(await store.index.listed(SessionQuery(who, TOP))) == [low, high]
+    assert sids(await store.index.listed(SessionQuery(stranger, PUBLIC))) == [foreign]
 
 
 async def test_a_session_met_in_two_places_is_listed_once(store: RedisStore) -> None:
     who = fresh()
     sid = await begun(store, who, INTERNAL, 1_000)
     await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
-    assert sids(await store.listed(SessionQuery(who, INTERNAL))) == [sid]
+    assert sids(await store.index.listed(SessionQuery(who, INTERNAL))) == [sid]
     assert await _filed(store, sid, who) == ["INTERNAL"]
 
 
@@ -198,49 +198,49 @@ async def test_the_sweep_files_what_lost_its_hint(own: RedisStore) -> None:
     await command(own, "DEL", labels_key("ann"))
     await command(own, "SADD", labels_key("ann"), "PUBLIC")
     await command(own, "ZADD", list_key("ann", "PUBLIC"), 9_000, high)
-    await own.sweep()
+    await own.wake.sweep()
     assert await _filed(own, low) == ["PUBLIC"]
     assert await _filed(own, high) == [str(SECRET)]
     assert await _filed(own, newer) == [], "it is the newer program's to file"
 
 
 async def test_a_walk_over_nothing_files_nothing(own: RedisStore) -> None:
-    await own.sweep()
+    await own.wake.sweep()
     assert await command(own, "KEYS", "lg:list:*") == []
 
 
 async def test_a_claim_of_a_listed_session_changes_nothing_of_it(store: RedisStore) -> None:
     sid = await begun(store, who := fresh())
-    before = await store.listed(SessionQuery(who, PUBLIC))
+    before = await store.index.listed(SessionQuery(who, PUBLIC))
     await claimed(store, sid)
-    assert sids(await store.listed(SessionQuery(who, PUBLIC))) == sids(before) == [sid]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC))) == sids(before) == [sid]
 
 
 async def test_a_title_is_the_one_given_else_that_of_the_task(store: RedisStore) -> None:
     sid = await begun(store, who := fresh(), PUBLIC, lineage=Lineage("p", 1, "r", 1, 2**50, title="find it"))
-    (state,) = (await store.listed(SessionQuery(who, PUBLIC))).sessions
+    (state,) = (await store.index.listed(SessionQuery(who, PUBLIC))).sessions
     assert state.title == Title("find it", PUBLIC)
-    await store.name(sid, Title("a  title\n", SECRET))
-    (state,) = (await store.listed(SessionQuery(who, PUBLIC))).sessions
+    await store.sessions.name(sid, Title("a  title\n", SECRET))
+    (state,) = (await store.index.listed(SessionQuery(who, PUBLIC))).sessions
     assert state.title == Title("a  title\n", SECRET)
-    await store.name(sid, None)
+    await store.sessions.name(sid, None)
     with pytest.raises(NotFoundError):
-        await store.name(fresh(), None)
-    assert (await store.reset(sid, op=fresh(), actor="ann", audit=())).given_title is None
+        await store.sessions.name(fresh(), None)
+    assert (await store.sessions.reset(sid, op=fresh(), actor="ann", audit=())).given_title is None
 
 
 async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> None:
     sid = await begun(store, "ann", SECRET)
-    await store.accept(item(sid, "d2"))
-    assert [one.label for one in await store.waiting(sid)] == [SECRET, PUBLIC]
-    assert await store.waiting(fresh()) == ()
+    await store.sessions.accept(item(sid, "d2"))
+    assert [one.label for one in await store.sessions.waiting(sid)] == [SECRET, PUBLIC]
+    assert await store.sessions.waiting(fresh()) == ()
 
 
 async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore) -> None:
     broken, whole = await begun(store, "ann"), await begun(store, "ann")
     await command(store, "HSET", keys(broken).state, "taint", "COSMIC")
     await command(store, "ZREM", list_key("ann", "PUBLIC"), whole)
-    await store.sweep()
+    await store.wake.sweep()
     assert await _filed(store, whole) == ["PUBLIC"]
     shown = await every(store, SessionQuery("ann", PUBLIC, limit=200))
     assert whole in shown
@@ -254,14 +254,14 @@ async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore)
     await command(store, "HSET", keys(gone).state, "status", "archived")
     for _ in range(2):
         # Found where it was filed as active, and then where it belongs.
-        assert sids(await store.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
-        assert sids(await store.listed(SessionQuery(who, TOP))) == [kept]
+        assert sids(await store.index.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
+        assert sids(await store.index.listed(SessionQuery(who, TOP))) == [kept]
     assert await command(store, "ZRANGE", list_key(who, "INTERNAL"), 0, -1) == []
     assert await command(store, "ZRANGE", past_key(who, "INTERNAL"), 0, -1) == [gone.encode()]
-    assert sids(await store.listed(SessionQuery(who, PUBLIC, archived=True))) == [kept]
+    assert sids(await store.index.listed(SessionQuery(who, PUBLIC, archived=True))) == [kept]
     await command(store, "HSET", keys(gone).state, "status", "idle")
-    assert sids(await store.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
-    assert sids(await store.listed(SessionQuery(who, TOP))) == [gone, kept]
+    assert sids(await store.index.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
+    assert sids(await store.index.listed(SessionQuery(who, TOP))) == [gone, kept]
 
 
 PAGE = parse("PUBLIC~")
@@ -271,10 +271,10 @@ HIGH_PAGE = parse("CONFIDENTIAL~")
 async def turned(store: RedisStore, who: str, *labels: Label, lineage: Lineage | None = None) -> str:
     """Begin a session that reads what has these labels, one after another, and ends its turn; return its id."""
     claim = await claimed(store, await begun(store, who, lineage=lineage))
-    written = await store.record(claim, opening(claim))
+    written = await store.sessions.record(claim, opening(claim))
     for label in labels:
-        written = await store.record(claim, Write(fresh(), written.seq, events=(event(label),)))
-    await store.commit(claim, ending(written.seq, 1))
+        written = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(label),)))
+    await store.sessions.commit(claim, ending(written.seq, 1))
     return claim.sid
 
 
@@ -282,22 +282,22 @@ async def test_a_page_is_as_trusted_as_every_session_that_could_be_on_it(store: 
     who = fresh()
     await begun(store, who)
     await turned(store, who, SECRET)
-    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PUBLIC, "it rose while it was TRUSTED"
+    assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PUBLIC, "it rose while it was TRUSTED"
     sid = await turned(store, who, PAGE, HIGH_PAGE)
-    page = await store.listed(SessionQuery(who, PUBLIC))
+    page = await store.index.listed(SessionQuery(who, PUBLIC))
     assert sid not in sids(page)
     assert page.label == PAGE
     # Somebody cleared for none of what it was is told of none of it.
-    assert (await store.listed(SessionQuery(fresh(), PUBLIC))).label == PUBLIC
+    assert (await store.index.listed(SessionQuery(fresh(), PUBLIC))).label == PUBLIC
 
 
 async def test_one_that_nobody_below_could_see_while_untrusted_is_not_told_of(store: RedisStore) -> None:
     who = fresh()
     sid = await turned(store, who, SECRET, PAGE)
-    state = await store.state(sid)
+    state = await store.sessions.state(sid)
     assert state is not None
     assert state.turned == SECRET.join(PAGE)
-    assert (await store.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
+    assert (await store.index.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
 
 
 async def test_one_on_another_page_or_of_another_kind_counts(store: RedisStore) -> None:
@@ -309,7 +309,7 @@ async def test_one_on_another_page_or_of_another_kind_counts(store: RedisStore) 
         SessionQuery(who, PUBLIC, kind=SessionKind.TASK),
         SessionQuery(who, PUBLIC, since=2**44),
     ):
-        page = await store.listed(asked)
+        page = await store.index.listed(asked)
         assert all(state.visibility == PUBLIC for state in page.sessions)
         assert page.label == PAGE
 
@@ -318,41 +318,41 @@ async def test_a_reset_makes_a_list_trusted_again(store: RedisStore) -> None:
     who = fresh()
     for label in (PAGE, PAGE.join(INTERNAL)):
         sid = await turned(store, who, PAGE, label)
-        assert (await store.listed(SessionQuery(who, PUBLIC))).label == PAGE
-        state = await store.reset(sid, op=fresh(), actor="ann", audit=())
+        assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PAGE
+        state = await store.sessions.reset(sid, op=fresh(), actor="ann", audit=())
         assert state.turned is None
-    assert (await store.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
+    assert (await store.index.listed(SessionQuery(who, INTERNAL))).label == PUBLIC
     # One that UNTRUSTED data had begun is as it was.
     other = fresh()
-    await store.accept(replace(item(other, creation=PAGE), principal=who))
-    assert (await store.reset(other, op=fresh(), actor="ann", audit=())).turned == PAGE
+    await store.sessions.accept(replace(item(other, creation=PAGE), principal=who))
+    assert (await store.sessions.reset(other, op=fresh(), actor="ann", audit=())).turned == PAGE
 
 
 async def test_a_background_session_counts_until_it_had_to_end(store: RedisStore) -> None:
     who = fresh()
     tasks = [await turned(store, who, PAGE, HIGH_PAGE, lineage=Lineage("p", 1, "r", 1, 2**50)) for _ in range(10)]
-    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PAGE
-    past = wire.lineage(Lineage("p", 1, "r", 1, 1))
+    assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PAGE
+    past = codec.lineage(Lineage("p", 1, "r", 1, 1))
     for sid in tasks:
         await command(store, "HSET", keys(sid).state, "kin", past)
-    assert (await store.listed(SessionQuery(who, PUBLIC))).label == PUBLIC
+    assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PUBLIC
     assert await command(store, "ZCARD", turned_key(who, str(PAGE))) == 0
     # For those above it counts as long as it is not archived.
     asked = SessionQuery(who, parse("CONFIDENTIAL"), kind=SessionKind.CHAT)
-    assert (await store.listed(asked)).label == HIGH_PAGE
+    assert (await store.index.listed(asked)).label == HIGH_PAGE
     for sid in tasks:
         await command(store, "HSET", keys(sid).state, "status", "archived")
-    assert (await store.listed(asked)).label == PUBLIC
+    assert (await store.index.listed(asked)).label == PUBLIC
 
 
 async def test_the_sweep_notes_what_turned_and_what_nobody_can_read_counts(own: RedisStore) -> None:
     sid = await turned(own, "ann", PAGE, HIGH_PAGE)
     await command(own, "DEL", turned_key("ann", str(PAGE)))
     await command(own, "DEL", labels_key("ann"))
-    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC
-    await own.sweep()
-    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PAGE
+    assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC
+    await own.wake.sweep()
+    assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PAGE
     await command(own, "HSET", keys(sid).state, "v", 99)
-    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PAGE
+    assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PAGE
     await command(own, "DEL", keys(sid).state)
-    assert (await own.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC
+    assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC

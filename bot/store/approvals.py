@@ -1,0 +1,217 @@
+"""Questions to people in the store: approvals wherever they wait, copies that can be edited, and alternatives."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+from bot.core.errors import NotFoundError, SchemaError
+from bot.sessions.alternatives import Alternative, Wanted, Way
+from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
+from bot.sessions.audit import AuditRow
+from bot.sessions.deliveries import Delivery
+from bot.sessions.models import SessionState
+from bot.store import codec
+from bot.store.codec import clock_ms, dump, raw, reading, text
+from bot.store.connection import Arg, Reply
+from bot.store.schema import COPIES, OPEN, decode, encode, offer_key, session_keys
+from bot.store.scripts import Script
+from bot.store.shared import Shared
+from policy.labels import parse
+
+_PAGE = 500
+
+
+class RedisApprovals:
+    """The part of the port `SessionStore` that is about approvals."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def resolve(
+        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+    ) -> tuple[Approval, ...]:
+        """Answer pending approvals once, all in one step, and mark the session ready when none is left."""
+        keys = session_keys(sid)
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            names = [keys.state, keys.approvals, keys.audit]
+            ids = [len(approvals), *map(raw, approvals)]
+            return await self._shared.link.script(Script.RESOLVE, names, [state.value, raw(actor), *ids, *rows])
+
+        reply = await self._shared.chaining(sid, audit, run)
+        if reply[0] == b"none":
+            raise NotFoundError
+        _, ready, n, digest, *records = reply
+        self._shared.saw_head(sid, (int(n), text(digest)))
+        await self._shared.mark_ready(sid, ready)
+        named = list(zip(approvals, records, strict=True))
+        return codec.reading(lambda: tuple(codec.approval(sid, raw(name), record, 0) for name, record in named))
+
+    async def of(self, sid: str) -> tuple[Approval, ...]:
+        """Return the approvals of this generation; one past its time reads as EXPIRED."""
+        keys = session_keys(sid)
+        generation, flat, clock = await self._shared.link.commands(
+            ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
+        )
+        return approvals_of(sid, flat, codec.clock_ms(clock), int(generation or 0))
+
+    async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the pending approvals of all sessions, each with its session's record."""
+        found = list[tuple[SessionState, Approval]]()
+        cursor = b"0"
+        while True:
+            ((cursor, members), clock) = await self._shared.link.commands(
+                ("SSCAN", OPEN, cursor, "COUNT", _PAGE), ("TIME",)
+            )
+            found += await self._pending([text(member) for member in members], codec.clock_ms(clock))
+            if cursor == b"0":
+                # A scan may name a session twice.
+                return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
+
+    async def _pending(self, sids: Sequence[str], now: int) -> list[tuple[SessionState, Approval]]:
+        keys = [session_keys(sid) for sid in sids]
+        reads = [("HGETALL", key) for one in keys for key in (one.state, one.approvals)]
+        replies = await self._shared.link.commands(*reads) if reads else []
+        found = list[tuple[SessionState, Approval]]()
+        for sid, flat, asked in zip(sids, replies[::2], replies[1::2], strict=True):
+            if not flat or not asked:
+                continue
+            # A record that this program cannot read must not hide the questions of other sessions.
+            with suppress(SchemaError):
+                state = codec.reading(lambda sid=sid, flat=flat: codec.state(sid, flat))
+                every = approvals_of(sid, asked, now, state.generation)
+                found += [(state, approval) for approval in every if approval.state is ApprovalState.PENDING]
+        return found
+
+
+def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | None = None) -> tuple[Approval, ...]:
+    """Read the approvals of one generation, or of all that are kept; `now` is on the store's clock."""
+
+    def read() -> tuple[Approval, ...]:
+        every = (codec.approval(sid, name, record, now) for name, record in codec.pairs(flat).items())
+        return tuple(approval for approval in every if generation in {None, approval.generation})
+
+    return codec.reading(read)
+
+
+class RedisQuestionCopies:
+    """Implements the port `CopyStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def copies(self, sid: str = "") -> tuple[QuestionCopy, ...]:
+        """Return the copies of what is not to be decided any more."""
+        found, cursor = dict[QuestionCopy, None](), b"0"
+        while True:
+            scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
+            ((cursor, members),) = await self._shared.link.commands(scan)
+            found |= dict.fromkeys(map(_copy, members))
+            if cursor == b"0":
+                break
+        settled = await self._settled([copy for copy in found if copy.holder])
+        asked = [copy for copy in found if not copy.holder]
+        return (*settled, *await self._answered(asked))
+
+    async def _settled(self, told: list[QuestionCopy]) -> list[QuestionCopy]:
+        """Return the notices about items that are not held any more."""
+        if not told:
+            return []
+        held = await self._shared.link.commands(
+            *(("HEXISTS", session_keys(copy.holder).held, raw(copy.asked)) for copy in told)
+        )
+        return [copy for copy, there in zip(told, held, strict=True) if not there]
+
+    async def _answered(self, found: list[QuestionCopy]) -> list[QuestionCopy]:
+        """Return the copies of questions that are not asked any more."""
+        sids = list(dict.fromkeys(copy.sid for copy in found))
+        if not sids:
+            return []
+        *records, clock = await self._shared.link.commands(
+            *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
+        )
+        now = clock_ms(clock)
+        asking, readable = set[tuple[str, str]](), set[str]()
+        for one, flat in zip(sids, records, strict=True):
+            # What cannot be read now is closed when it can.
+            with suppress(SchemaError):
+                every = approvals_of(one, flat, now)
+                asking |= {(one, approval.asked_in) for approval in every if approval.state is ApprovalState.PENDING}
+                readable.add(one)
+        return [copy for copy in found if copy.sid in readable and (copy.sid, copy.asked) not in asking]
+
+    async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
+        """Return what was said there, and what became of what was asked."""
+        keys = session_keys(copy.sid)
+        record, flat, clock = await self._shared.link.commands(
+            ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
+        )
+        every = approvals_of(copy.sid, flat, clock_ms(clock))
+        asked = tuple(sorted((one for one in every if one.asked_in == copy.asked), key=lambda one: one.id))
+        if record is None:
+            return None, asked
+        fetched = await self._shared.fetch(keys, [codec.delivery_body(record)])
+        return reading(lambda: codec.delivery(copy.sid, raw(copy.key), record, fetched)[1]), asked
+
+    async def uncopied(self, copy: QuestionCopy) -> None:
+        """Forget a copy."""
+        await self._shared.link.commands(("SREM", COPIES, copy_member(copy)))
+
+
+def copy_member(copy: QuestionCopy) -> str:
+    """Return what stands for a copy in the set of all."""
+    return " ".join(map(encode, (copy.sid, copy.asked, copy.key, copy.holder)))
+
+
+def _copy(stored: bytes) -> QuestionCopy:
+    return QuestionCopy(*map(decode, text(stored).split(" ")))
+
+
+class RedisAlternatives:
+    """Implements the port `OfferStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def make_offer(self, offer: Alternative, life: int) -> None:
+        """Keep an offer for `life` milliseconds."""
+        await self._shared.link.script(Script.OFFER, [offer_key(offer.code)], ["make", _written(offer), life])
+
+    async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
+        """Return an offer and the way it was taken, None if there is no such offer."""
+        ((version, record, way),) = await self._shared.link.commands(("HMGET", offer_key(code), "v", "record", "way"))
+        if version is None:
+            return None
+        codec.check_version(version)
+        return codec.reading(lambda: (_read(code, record), None if way is None else Way(text(way))))
+
+    async def take_offer(self, code: str, way: Way) -> Way | None:
+        """Take an offer in a way, unless it was taken before; return the way it was taken first."""
+        reply = await self._shared.link.script(Script.OFFER, [offer_key(code)], ["take", way.value])
+        return None if reply[0] == b"none" else Way(text(reply[1]))
+
+
+def _written(offer: Alternative) -> bytes:
+    bound = [offer.wanted.value, offer.sid, offer.generation, offer.turn, offer.principal, offer.binding]
+    return dump([*bound, str(offer.label), str(offer.told), offer.private, offer.parent, list(offer.recipients)])
+
+
+def _read(code: str, record: bytes) -> Alternative:
+    wanted, sid, generation, turn, principal, binding, label, told, private, parent, recipients = cast(
+        "tuple[str, str, int, str, str, str, str, str, str, str, list[tuple[str, str]]]", json.loads(text(record))
+    )
+    return Alternative(
+        code=code,
+        wanted=Wanted(wanted),
+        sid=sid,
+        generation=generation,
+        turn=turn,
+        principal=principal,
+        binding=binding,
+        label=parse(label),
+        told=parse(told),
+        private=private,
+        parent=parent,
+        recipients=tuple((alias, meant) for alias, meant in recipients),
+    )

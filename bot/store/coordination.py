@@ -1,0 +1,415 @@
+"""How the processes of one store work beside one another: wake-ups, rights, counts, budgets, sessions in quarantine.
+
+Two hints wake: `lg:ready`, sessions to look at now, and `lg:open`, sessions that may have unfinished work. A sweep
+checks every session of `lg:open` and then walks a stretch of the whole store, going on where the last sweep stopped, so
+that it costs the same whatever the number of idle sessions, and a session both hints lost is found all the same. On
+that walk sessions are also filed where listings look for them. Sessions that may have dead letters are noted on both.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
+from typing import Final
+
+import anyio
+
+from bot.core.errors import SchemaError, StoreError
+from bot.sessions.audit import AuditRow
+from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.sessions.models import Doing, Quarantined
+from bot.store import codec
+from bot.store.codec import raw, text
+from bot.store.connection import Arg, Command, Reply
+from bot.store.schema import (
+    AUDIT,
+    AUDIT_CHAIN,
+    AUDIT_HEAD,
+    LETTERS,
+    OPEN,
+    PROCESS,
+    QUARANTINE,
+    READY,
+    SPENDING,
+    SPENT,
+    STATES,
+    audit_op,
+    count_key,
+    count_op,
+    decode,
+    encode,
+    right_key,
+    session_keys,
+    sid_of,
+    spending_op,
+)
+from bot.store.scripts import Script
+from bot.store.session_index import Filing
+from bot.store.shared import POLICY_ASKED, Shared
+
+_MOST: Final = 64
+
+
+_PAGE: Final = 500
+
+
+_BLOCK_SECONDS: Final = 5.0
+
+
+_NOTHING: Final = 0
+
+
+_NEEDS_SOMEBODY: Final = 2
+
+
+_NAME: Final = re.compile(r" name=(\S+)")
+
+
+class RedisWake:
+    """Implements the port `Wake`."""
+
+    def __init__(self, shared: Shared, filing: Filing) -> None:
+        self._shared = shared
+        self._filing = filing
+        self._sweep_cursor = b"0"
+        self._missing = frozenset[str]()
+
+    async def ready(self, *, wait: float) -> tuple[str, ...]:
+        """Return sessions marked ready, waiting up to `wait` seconds for the first."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        while True:
+            # In slices, so that a server that vanished is noticed; 0 would mean for ever.
+            slice_ = min(max(deadline - loop.time(), 0.001), _BLOCK_SECONDS)
+            command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", _MOST)
+            reply, policy = await self._shared.link.commands(command, POLICY_ASKED, block=slice_)
+            self._shared.saw_policy(policy)
+            if reply is not None:
+                return tuple(text(member) for member, _ in reply[1])
+            if loop.time() >= deadline:
+                return ()
+
+    async def again(self, sids: tuple[str, ...]) -> None:
+        """Mark sessions ready that `ready` returned and that this process leaves to another."""
+        if sids:
+            await self._shared.link.commands(*map(self._shared.ready_hint, sids))
+
+    async def others(self) -> bool:
+        """Say whether another process has the store open; one that cannot be asked is believed to be there."""
+        alive = await self._alive()
+        return self._shared.process not in alive or any(
+            name.startswith(PROCESS) for name in alive - {self._shared.process}
+        )
+
+    async def sweep(self, channels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Find sessions with work and no live lease, or with something to send; mark them ready, return them.
+
+        Only what is for these channels, none standing for all: the rest is left to who serves it.
+        """
+        served = tuple(map(encode, channels))
+        found: dict[str, None] = {}
+        gone = await self._gone()
+        cursor = b"0"
+        while True:
+            ((cursor, members),) = await self._shared.link.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
+            found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
+            if cursor == b"0":
+                break
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._shared.options.walk_seconds
+        for _ in range(0, self._shared.options.sweep_keys, _PAGE):
+            walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
+            ((self._sweep_cursor, states),) = await self._shared.link.commands(walk)
+            walked = [sid_of(key) for key in states]
+            found |= dict.fromkeys(await self._look(walked, gone, served))
+            await self._filing.refile(walked)
+            if self._sweep_cursor == b"0" or loop.time() > until:
+                break
+        return tuple(found)
+
+    async def _gone(self) -> Callable[[str], bool]:
+        """Return a test for processes that had no connection at this sweep and at the one before.
+
+        Their leases need not be waited for. Twice, so that a server's restart, after which everybody connects
+        anew, takes nobody's work away; and only if we see ourselves, as behind a proxy nobody would be seen.
+        """
+        alive = await self._alive()
+        missing = self._missing if self._shared.process in alive else frozenset[str]()
+        self._missing = frozenset[str]()
+
+        def gone(holder: str) -> bool:
+            process = holder.partition(".")[0]
+            if not process.startswith(PROCESS) or process in alive or self._shared.process not in alive:
+                return False
+            self._missing |= {process}
+            return process in missing
+
+        return gone
+
+    async def _alive(self) -> set[str]:
+        """Return the names of all who are connected to the store."""
+        (listing,) = await self._shared.link.commands(("CLIENT", "LIST"))
+        return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
+
+    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
+        """Put the hints about sessions right, and return those with something to do."""
+        ready, idle = await self._probed(sids, gone, served)
+        if idle:
+            # Only what has nothing is taken out: who looks for questions meanwhile finds the others.
+            taken = await self._shared.link.commands(*(("SREM", OPEN, raw(sid)) for sid in idle))
+            # What was accepted between look and removal would be in no hint.
+            again, _ = await self._probed([sid for sid, out in zip(idle, taken, strict=True) if out], gone, served)
+            ready += again
+        return ready
+
+    async def _probed(
+        self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """Probe sessions and add them to the hints they belong to; return those with something to do and with nothing.
+
+        What a process that is gone holds of them is freed.
+        """
+        if not sids:
+            return [], []
+        calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
+        still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
+        for sid, reply in zip(sids, await self._shared.link.scripts(Script.PROBE, calls), strict=True):
+            if reply is None:
+                # It stays where it is looked for; who works on it meets what is wrong.
+                still_open.append(sid)
+                continue
+            need = int(reply[2])
+            freed = [await self._take_from(sid, holder) for holder in map(text, reply[3:]) if gone(holder)]
+            if int(reply[1]):
+                dead.append(sid)
+            (idle if need == _NOTHING else still_open).append(sid)
+            if need == _NEEDS_SOMEBODY or any(freed):
+                ready.append(sid)
+        hints = list[Command]()
+        if still_open:
+            hints += [("SADD", OPEN, *map(raw, still_open)), *map(self._shared.ready_hint, ready)]
+        if dead:
+            hints.append(("SADD", LETTERS, *map(raw, dead)))
+        if hints:
+            await self._shared.link.commands(*hints)
+        return ready, idle
+
+    async def _take_from(self, sid: str, holder: str) -> bool:
+        """Free what a process that is gone holds of a session; return whether there is something to do now."""
+        keys = session_keys(sid)
+        names = [keys.state, keys.approvals, keys.outbox]
+        (reply,) = await self._shared.link.scripts(Script.RECLAIM_PROCESS, [(names, [raw(holder.partition(".")[0])])])
+        return reply is not None and bool(reply[1])
+
+
+_RENEWALS: Final = 3
+"""How often a lease is renewed within its life."""
+
+
+class RedisRights:
+    """Implements the port `Lease` of `channels.base`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
+        """Wait for a right, hold it while the block runs, and give it back."""
+        owner, pause = (
+            f"{self._shared.process}.{self._shared.ids.owner()}",
+            self._shared.options.right_ms / 1000 / _RENEWALS,
+        )
+        until = 0.0
+
+        async def renewed() -> bool:
+            nonlocal until
+            # The lease may end as early as that: it began when the store answered, and not when it was asked.
+            begun = self._shared.clock.monotonic()
+            with suppress(StoreError):
+                if await self._held(name, owner, self._shared.options.right_ms):
+                    until = begun + self._shared.options.right_ms / 1000
+                    return True
+            return False
+
+        async def renew() -> None:
+            while True:
+                await anyio.sleep(pause)
+                await renewed()
+
+        while True:
+            if await renewed():
+                break
+            await anyio.sleep(pause)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(renew)
+            try:
+                yield lambda: self._shared.clock.monotonic() < until
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True), suppress(StoreError):
+                    await self._held(name, owner, 0)
+
+    async def _held(self, name: str, owner: str, life: int) -> bool:
+        reply = await self._shared.link.script(Script.HOLD, [right_key(name)], [owner, life])
+        return reply[0] == b"ok"
+
+
+class RedisCounts:
+    """Implements the port `CountStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def count(self, name: str, life: int) -> int:
+        """Count one more."""
+        reply = await self._shared.link.script(
+            Script.COUNT, [count_op(name, self._shared.ids.op()), count_key(name)], [life]
+        )
+        return int(reply[1])
+
+    async def keep(self, name: str, life: int) -> None:
+        """Let a count go on, or forget it."""
+        key = count_key(name)
+        await self._shared.link.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
+
+
+_ACCOUNTS: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
+
+
+_NOBODY: Final = "-"
+
+
+class RedisBudgets:
+    """Implements the port `BudgetStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def reserve_tokens(
+        self, reservation: str, spender: Spender, tokens: int, budgets: Budgets, life: int
+    ) -> Shortage | None:
+        """Set tokens aside, unless a budget does not suffice."""
+        most = ("" if limit is None else limit for limit in (budgets.person, budgets.chat, budgets.all))
+        args: list[Arg] = ["reserve", raw(reservation), life, tokens, *_accounts(spender), *most]
+        reply = await self._shared.link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
+        return None if reply[0] == b"ok" else Shortage(Whose(text(reply[1])), Lack(text(reply[2])))
+
+    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
+        """Count what was used in the place of what was set aside."""
+        args: list[Arg] = ["settle", raw(reservation), tokens, int(complete), *_accounts(spender)]
+        await self._shared.link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
+
+    async def spent_today(self) -> tuple[Spent, ...]:
+        """Return what was used today, with what came back today and is not noted yet."""
+        flat, open_, clock = await self._shared.link.commands(("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",))
+        fields, now, found = codec.pairs(flat), codec.clock_ms(clock), dict[bytes, bytes]()
+        if fields:
+            codec.check_version(fields[b"v"])
+            if int(fields[b"day"]) >= now // DAY_MS:
+                found = {name: value for name, value in fields.items() if b" " in name}
+        for name in codec.reading(
+            lambda: [one for record in codec.pairs(open_).values() for one in _lapsed(record, now)]
+        ):
+            tokens, *_ = found.get(name, b"0").split()
+            found[name] = tokens + b" 0"
+        return codec.reading(lambda: tuple(_spent(name, value) for name, value in found.items()))
+
+
+def _lapsed(record: bytes, now: int) -> Iterator[bytes]:
+    """Yield the fields of the day that a reservation counts in which came back today, unsettled."""
+    version, until, _, *accounts, pool = record.split()
+    codec.check_version(version)
+    if int(until) < now and int(until) // DAY_MS == now // DAY_MS:
+        yield from (account + b" " + pool for account in accounts if account != _NOBODY.encode())
+
+
+def _accounts(spender: Spender) -> tuple[str, str, str]:
+    chat = f"c/{encode(spender.chat)}" if spender.chat else _NOBODY
+    return f"p/{encode(spender.person)}", chat, str(spender.label.secrecy)
+
+
+def _spent(name: bytes, value: bytes) -> Spent:
+    account, label = name.split(b" ")
+    kind, _, who = text(account).partition("/")
+    tokens, complete = value.split()
+    return Spent(_ACCOUNTS[kind], decode(who), codec.label(label), int(tokens), complete == b"1")
+
+
+FIRST_MS: Final = 2_000
+
+
+LONGEST_MS: Final = 3_600_000
+"""How long a session is left alone after its first failure, and at most."""
+
+
+class RedisQuarantine:
+    """Implements the port `QuarantineStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def add(
+        self, sid: str, doing: Doing, error: str, where: str, audit: tuple[AuditRow, ...]
+    ) -> tuple[Quarantined, bool]:
+        """Put a session in quarantine, or keep it there."""
+        names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
+        field = _field(sid, doing)
+        before: list[Arg] = [field, raw(error), raw(where), FIRST_MS, LONGEST_MS]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._shared.link.script(Script.QUARANTINE, names, [*before, *rows])
+
+        _, new, record, now, n, digest = await self._shared.chaining(AUDIT, audit, run)
+        self._shared.saw_head(AUDIT, (int(n), text(digest)))
+        return _decoded(field.encode(), record, int(now)), bool(new)
+
+    async def quarantined(self) -> tuple[Quarantined, ...]:
+        """Return all that are in quarantine; what another program put there and this one cannot read is left out."""
+        flat, clock = await self._shared.link.commands(("HGETALL", QUARANTINE), ("TIME",))
+        found, now = list[Quarantined](), codec.clock_ms(clock)
+        for field, record in codec.pairs(flat).items():
+            try:
+                found.append(_decoded(field, record, now))
+            except SchemaError:
+                continue
+        return tuple(sorted(found, key=lambda one: (one.since, one.sid, one.doing)))
+
+    async def unquarantine(self, sid: str, doing: Doing, audit: tuple[AuditRow, ...]) -> bool:
+        """Let a session out."""
+        names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
+
+        async def run(rows: list[Arg]) -> list[Reply]:
+            return await self._shared.link.script(Script.UNQUARANTINE, names, [_field(sid, doing), *rows])
+
+        reply = await self._shared.chaining(AUDIT, audit, run)
+        if reply[0] == b"none":
+            return False
+        self._shared.saw_head(AUDIT, (int(reply[1]), text(reply[2])))
+        if doing is Doing.WORK:
+            await self._shared.link.commands(self._shared.ready_hint(sid))
+        return True
+
+
+def _field(sid: str, doing: Doing) -> str:
+    return f"{encode(sid)}/{doing.value}"
+
+
+def _decoded(field: bytes, record: bytes, now: int) -> Quarantined:
+    return codec.reading(lambda: _read(field, record, now))
+
+
+def _read(field: bytes, record: bytes, now: int) -> Quarantined:
+    name, _, doing = text(field).partition("/")
+    kept = json.loads(text(record))
+    return Quarantined(
+        sid=decode(name),
+        doing=Doing(doing),
+        since=int(kept["since"]),
+        tries=int(kept["tries"]),
+        error=str(kept["error"]),
+        where=str(kept["where"]),
+        schema=int(kept["schema"]),
+        rest=max(0, int(kept["until"]) - now),
+    )

@@ -1,0 +1,275 @@
+"""The store's schema, written once: every key, its type, life, meaning and writer.
+
+All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
+`<sid>`, `<who>` (a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the
+encoding is injective.
+
+| key                     | type   | life                  | meaning                                       | written by        |
+|-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
+| `lg:{<sid>}:state`      | hash   | the session's         | the session's record, fields below            | every script      |
+| `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
+| `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop…|
+| `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop…|
+| `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → delivery   | write put settle… |
+| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
+| `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
+| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe keys of what is or was held, apart from `idem`, which others' readers can measure | receive decide_… |
+| `lg:{<sid>}:observed`   | stream | a day after the last  | texts of its chat that were not said to us    | observe reset     |
+| `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
+| `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
+| `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
+| `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
+| `lg:{audit}:chain`      | list   | for ever              | the chain for decisions outside a session     | audit_append      |
+| `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
+| `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
+| `lg:{audit}:policy`     | hash   | until the next        | in force: `v digest at process over`          | put_policy …      |
+| `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
+| `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
+| `lg:{audit}:quarantine` | hash  | until worked or released | session and what failed → record, JSON    | quarantine unquar…|
+| `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → its session, parent, pool, deadline | reserve free |
+| `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
+| `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
+| `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |
+| `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
+| `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
+| `lg:{budget}:day`       | hash   | until the next day's  | what was used of the day's budgets            | budget            |
+| `lg:{budget}:open`      | hash   | until settled or over | reservation → what is set aside, for whom     | budget            |
+| `lg:{budget}:op:<op>`   | string | 10 min                | as above                                      | budget            |
+| `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
+| `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace pause_delivery         |
+| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace pause_delivery         |
+| `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when; `w` `-`: nothing came in since a text, or another, was let through | pace pause_delivery |
+| `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
+| `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
+| `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
+| `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
+| `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
+| `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
+| `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
+| `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
+| `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
+| `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client    |
+
+Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
+`seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `turned` their join when it first was UNTRUSTED · `home` `who`
+address and principal · `born` `moved` times · `pos` last inbox position of the generation · `wait` waiting items ·
+`taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
+`on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
+stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
+dead letters ·
+`title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
+turn runs, absent for collect · `late` something of what waits came while a turn ran · `bits` what bounded answers may
+endorse since a person's last message, packed · `tries` how often it was claimed since something was written last ·
+`cut` from which event on a context is made, absent for all of the generation.
+
+A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
+form, times milliseconds on the store's clock. A newer `v` anywhere is refused.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+AUDIT: Final = "audit"
+"""Name of the chain for decisions outside a session; no session may bear it."""
+
+
+READY: Final = "lg:ready"
+
+
+OPEN: Final = "lg:open"
+
+
+RECENT: Final = "lg:recent"
+
+
+LETTERS: Final = "lg:dead"
+
+
+COPIES: Final = "lg:copies"
+
+
+STATES: Final = "lg:{*}:state"
+"""Pattern that finds every session's state."""
+
+
+PROCESS: Final = "p-"
+"""How a process's name begins: the name of its connections, of its lease owners up to a dot, and of its sender."""
+
+
+AUDIT_CHAIN: Final = "lg:{audit}:chain"
+
+
+AUDIT_HEAD: Final = "lg:{audit}:head"
+
+
+POLICY: Final = "lg:{audit}:policy"
+"""The policy in force for all processes, in the slot of the chain that tells who put it there."""
+
+
+OVERRIDES: Final = "lg:{audit}:overrides"
+"""What people changed about who may what and which chat is what."""
+
+
+PAIRINGS: Final = "lg:{audit}:pairings"
+
+
+QUARANTINE: Final = "lg:{audit}:quarantine"
+"""Sessions that cannot be worked, in the slot of the chain that tells of it."""
+
+
+VAULT: Final = "lg:{vault}:values"
+"""What adapters keep, by encoded name; no session's id is that short."""
+
+
+SPENT: Final = "lg:{budget}:day"
+
+
+SPENDING: Final = "lg:{budget}:open"
+"""What models were asked for today, and what is set aside for those that are asked now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """The keys of one session."""
+
+    state: str
+    log: str
+    inbox: str
+    idem: str
+    outbox: str
+    approvals: str
+    audit: str
+    held: str
+    held_ids: str
+    observed: str
+    observed_ids: str
+    prefix: str
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+    def body(self, ref: str) -> str:
+        """Return the key of a large body."""
+        return f"{self.prefix}body:{encode(ref)}"
+
+
+def session_keys(sid: str) -> SessionKeys:
+    """Return the keys of a session."""
+    prefix = f"lg:{{{encode(sid)}}}:"
+    names = (
+        "state",
+        "log",
+        "inbox",
+        "idem",
+        "outbox",
+        "approvals",
+        "audit",
+        "held",
+        "held-ids",
+        "observed",
+        "observed-ids",
+    )
+    return SessionKeys(*(prefix + name for name in names), prefix=prefix)
+
+
+def right_key(name: str) -> str:
+    """Return the key of a right that one process has at a time."""
+    return f"lg:right:{encode(name)}"
+
+
+def offer_key(code: str) -> str:
+    """Return the key of an offer."""
+    return f"lg:offer:{encode(code)}"
+
+
+def held_key(principal: str) -> str:
+    """Return the key of the principal's sessions that may hold something."""
+    return f"lg:held:{{{encode(principal)}}}"
+
+
+def count_key(name: str) -> str:
+    """Return the key of a count."""
+    return f"lg:{{count:{encode(name)}}}:n"
+
+
+def count_op(name: str, op: str) -> str:
+    """Return the key of the answer to one operation on a count."""
+    return f"lg:{{count:{encode(name)}}}:op:{encode(op)}"
+
+
+def slots_key(principal: str) -> str:
+    """Return the key of a principal's slots; no session's tag has a bare colon in it."""
+    return f"lg:{{live:{encode(principal)}}}:slots"
+
+
+@dataclass(frozen=True, slots=True)
+class PaceKeys:
+    """The keys of what is said at a place, and when."""
+
+    channel: str
+    place: str
+    gone: str
+
+
+def pace_keys(address: str) -> PaceKeys:
+    """Return the keys of the place that an address' text is in; no session's tag has a bare colon in it."""
+    channel, *rest = address.split(":")
+    prefix, place = f"lg:{{pace:{encode(channel)}}}:", encode(":".join(rest[:2]))
+    return PaceKeys(f"{prefix}all", f"{prefix}at:{place}", f"{prefix}gone:{place}")
+
+
+def turn_field(sid: str, key: str) -> str:
+    """Return the field of a place in which a delivery's turn there is kept."""
+    return f"w:{encode(sid)}/{encode(key)}"
+
+
+def audit_op(op: str) -> str:
+    """Return the key of the answer to one operation on the chain outside sessions."""
+    return f"lg:{{audit}}:op:{encode(op)}"
+
+
+def spending_op(op: str) -> str:
+    """Return the key of the answer to one operation on budgets."""
+    return f"lg:{{budget}}:op:{encode(op)}"
+
+
+def vault_op(op: str) -> str:
+    """Return the key of the answer to one operation on what adapters keep."""
+    return f"lg:{{vault}}:op:{encode(op)}"
+
+
+def labels_key(principal: str) -> str:
+    """Return the key of the labels under which a principal's sessions are listed."""
+    return f"lg:list:{{{encode(principal)}}}"
+
+
+def list_key(principal: str, label: str) -> str:
+    """Return the key of a principal's sessions that one label makes visible."""
+    return f"{labels_key(principal)}:{encode(label)}"
+
+
+def past_key(principal: str, label: str) -> str:
+    """Return the key of a principal's archived sessions that one label makes visible."""
+    return f"lg:past:{{{encode(principal)}}}:{encode(label)}"
+
+
+def turned_key(principal: str, label: str) -> str:
+    """Return the key of a principal's sessions that an UNTRUSTED label made visible, whatever became of them."""
+    return f"lg:turned:{{{encode(principal)}}}:{encode(label)}"
+
+
+def sid_of(state_key: bytes) -> str:
+    """Return the session a state key belongs to; the inverse of `session_keys(sid).state`."""
+    return decode(state_key.decode("ascii").removeprefix("lg:{").removesuffix("}:state"))
+
+
+def encode(text: str) -> str:
+    """Write any text in letters, digits, `_.-~` and `%`; different texts give different results, none empty."""
+    return quote_from_bytes(text.encode("utf-8", "surrogatepass"), safe="") or "%"
+
+
+def decode(text: str) -> str:
+    """Read what `encode` wrote."""
+    return "" if text == "%" else unquote_to_bytes(text).decode("utf-8", "surrogatepass")
