@@ -18,9 +18,10 @@ from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError,
 from bot.failures import Failure, Failures
 from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
-from bot.sessions.ports import SessionStore, Store
+from bot.sessions.ports import SessionStore
+from bot.sessions.store import Store
 from bot.tools.base import Tool
-from channels.base import Platform
+from channels.port import Platform
 from policy.labels import PUBLIC, Label
 
 

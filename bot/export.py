@@ -19,7 +19,7 @@ from bot.sessions import exports
 from bot.sessions.events import Visibility
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
 from bot.sessions.models import SessionState
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from bot.sessions.transcript import backwards, place
 from bot.tools.arguments import strings
 from policy import explain

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, cast
 from bot.access.labelling import CONFIGURED
 from bot.core.clock import Clock
 from bot.core.logs import OURS, in_session
-from channels.base import Vault, VaultError
+from channels.port import ChannelVault, VaultError
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -59,7 +59,7 @@ class Failure:
 class Failures(logging.Handler):
     """Takes failures from the log. `name` is this process's at the store."""
 
-    def __init__(self, vault: Callable[[], Vault], clock: Clock, name: str) -> None:
+    def __init__(self, vault: Callable[[], ChannelVault], clock: Clock, name: str) -> None:
         super().__init__(logging.WARNING)
         self._vault = vault
         self._clock = clock

@@ -29,7 +29,7 @@ from bot.gate.gate import Gate
 from bot.gate.requests import ReadyPolicy
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from policy.document.model import Document
 from policy.document.overrides import Change, Overrides, in_force
 from policy.lint import lint

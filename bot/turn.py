@@ -27,7 +27,7 @@ from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Claim, Turn, Usage, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import Tail
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 
 

@@ -12,15 +12,15 @@ import unicodedata
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
-from channels.base import AmbiguousSendError, Audience, ChannelError
-from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.messages import Address, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, Audience, ChannelError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 NAME: Final = "console"
 OWNER: Final = "owner"
-"""The chat, and the account, of whoever owns this installation."""
+"""The chat, and the account, of the owner of this installation."""
 
 REPEATED: Final = "(may have been shown before)"
 
@@ -38,7 +38,7 @@ _PLAIN: Final = re.compile(r"[\n\t\x20-\x7e]*\Z")
 class Console:
     """Shows what is said on one output stream.
 
-    `person` is the chat of whoever sits there: the owner, or somebody else's user name. `terminal` tells
+    `person` is the chat of the user at the keyboard: the owner, or another user's name. `terminal` tells
     that the stream is one, with status line and colours. `changed` is set whenever something was shown or
     signalled, for whoever waits for that. `before` runs before a text is shown, so that what led to it
     stands above it; `prompt` gives the line to show again after a text arrived while a person was typing.

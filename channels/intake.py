@@ -22,10 +22,31 @@ from urllib.parse import quote, unquote
 import anyio
 from anyio import current_time
 
-from channels.base import Lease, Trouble, Vault, VaultError
+from channels.port import ChannelVault, Lease, Trouble, VaultError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+
+
+class Lanes:
+    """Locks by name that are forgotten when nobody waits for them; who asks first is first."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncGenerator[None]:
+        """Wait for a lane, and hold it."""
+        lock, waiting = self._lanes.get(name, (asyncio.Lock(), 0))
+        self._lanes[name] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._lanes.pop(name)
+            if waiting > 1:
+                self._lanes[name] = (lock, waiting - 1)
+
 
 Json = Mapping[str, Any]
 
@@ -87,7 +108,7 @@ class Intake:
 
     def __init__(  # noqa: PLR0913 - what an adapter knows of its platform
         self,
-        vault: Vault,
+        vault: ChannelVault,
         prefix: str,
         work: Work,
         *,

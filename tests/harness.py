@@ -17,9 +17,9 @@ from bot.ingress.router import RouterReceipt
 from bot.sessions.events import Event
 from bot.sessions.models import SessionState, Status
 from bot.tools import catalogue
-from channels.base import Channel
 from channels.console import Console
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
+from channels.port import Channel
 from tests.servers import SERVERS
 
 HOME = Address("console", "owner")

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from bot.access.authorize import Caller
 from bot.sessions.delegation import Endorsed
 from bot.sessions.events import DeferredResult
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
 

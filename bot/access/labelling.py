@@ -11,8 +11,8 @@ from functools import reduce
 
 from bot.access import principals
 from bot.sessions.delegation import SESSION
-from channels.base import Audience, Reader, ReaderKind
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience, Reader, ReaderKind
 from policy.document.entries import Chat
 from policy.document.model import Document
 from policy.errors import LabelTextError, nearest

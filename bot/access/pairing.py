@@ -11,8 +11,8 @@ from typing import Final
 
 from bot.access.authorize import Ingress, Refusal
 from bot.core.ids import Ids, code_digest
-from bot.sessions.ports import Store
-from channels.message import How, Inbound
+from bot.sessions.store import Store
+from channels.messages import How, Inbound
 from policy.document.model import Document
 
 UNKNOWN_HERE: Final = "you are not known here"

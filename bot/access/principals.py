@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.sessions.delegation import SESSION
-from channels.message import Address
+from channels.messages import Address
 from policy.document.model import Document
 
 CONSOLE: Final = "console"

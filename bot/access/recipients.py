@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from bot.access import labelling, principals
 from bot.core.errors import RequestError
-from channels.message import Address
+from channels.messages import Address
 from policy.document.entries import Recipient
 from policy.document.model import Document
 from policy.labels import Label

@@ -8,7 +8,7 @@ for whom it was, and the other begins one of his own at the same address.
 
 from bot.core.ids import session_id
 from bot.sessions.ports import SessionStore
-from channels.message import Address
+from channels.messages import Address
 
 
 class SessionIds:

@@ -29,7 +29,7 @@ from bot.sessions.events import JsonObject, NewEvent, texts
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Status, YieldReason
 from bot.turn import OpenTurn
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 from policy.decision import Decision
 from policy.labels import Label
 from policy.request import Hook

@@ -24,7 +24,7 @@ from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem, NewObserved, Observed
 from bot.sessions.ports import ObservedStore
 from bot.turn import OpenTurn
-from channels.message import Address, How, Inbound
+from channels.messages import Address, How, Inbound
 from policy.labels import Label, join_all
 from policy.request import Hook, Role
 

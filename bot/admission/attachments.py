@@ -29,8 +29,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.events import JsonObject, objects, whole
 from bot.sessions.inbox import InboxItem
 from bot.tools.labelled_files import FileRoot, UnusableError
-from channels.base import Channel, ChannelError, FileSource, LargeFileError
-from channels.message import Attachment
+from channels.messages import Attachment
+from channels.port import Channel, ChannelError, FileSource, LargeFileError
 from policy.decision import Verdict
 from policy.request import Hook
 

@@ -11,16 +11,16 @@ from bot.commands.table import COMMANDS
 from bot.config.channels import ChannelsSettings, InstallSettings, SlackSettings, WebhookSettings
 from bot.core.clock import SystemClock
 from bot.core.errors import ConfigError
-from channels.base import Platform
+from channels.port import Platform
 from policy.document.model import Document
 from policy.request import Role
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from channels.base import Lease, Vault
-    from channels.slack.install import Installer
-    from channels.telegram.menu import Menu
+    from channels.port import ChannelVault, Lease
+    from channels.slack.oauth import SlackInstaller
+    from channels.telegram.menu import CommandMenu
     from channels.telegram.webhook import Webhook
 
 _PRIVATE: Final = frozenset({"pair", "continue"})
@@ -35,7 +35,7 @@ def platforms(
     environment: Mapping[str, str],
     *,
     lease: "Lease",
-    vault: "Callable[[], Vault]",
+    vault: "Callable[[], ChannelVault]",
     in_force: "Callable[[], Document]",
 ) -> tuple[Platform, ...]:
     """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
@@ -70,13 +70,13 @@ def platforms(
     return tuple(made)
 
 
-def menu() -> "Menu":
+def menu() -> "CommandMenu":
     """Return which commands are shown while people type; who may give one is decided when it is given."""
-    from channels.telegram.menu import Menu
+    from channels.telegram.menu import CommandMenu
 
     shown = [command for command in COMMANDS if command.name not in _HIDDEN]
     public = [command for command in shown if command.public]
-    return Menu(
+    return CommandMenu(
         tuple((command.name, command.help) for command in public),
         tuple((command.name, command.help) for command in public if command.name not in _PRIVATE),
         tuple((command.name, command.help) for command in shown),
@@ -89,7 +89,7 @@ def admins(policy: Document) -> frozenset[str]:
     return frozenset(account for person in people for account in person.accounts)
 
 
-def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "Vault") -> "Installer":
+def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "ChannelVault") -> "SlackInstaller":
     """Return what installs the bot in further Slack workspaces.
 
     Raises ConfigError: it is not configured, or its secret is not in the environment.
@@ -105,7 +105,7 @@ def slack_manifest(settings: ChannelsSettings) -> dict[str, "JsonValue"]:
 
     Raises ConfigError: it does not say where Slack is to call.
     """
-    from channels.slack.manifest import manifest
+    from channels.slack.setup import manifest
 
     slack = settings.slack
     if slack is None:
@@ -130,10 +130,10 @@ def _observes(policy: Document, channel: str) -> bool:
     return any((policy.channel(channel).observe, *chats))
 
 
-def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Lease", vault: "Vault") -> Platform:
+def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Lease", vault: "ChannelVault") -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
-    from channels.slack.requests import Listening
+    from channels.slack.transport import RequestEndpoint
 
     http, install = settings.http, settings.install
     token = environment.get(settings.token, "").strip() if install else _token(environment, settings.token)
@@ -141,7 +141,7 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Leas
         token,
         _token(environment, settings.app_token)
         if http is None
-        else Listening(http.host, http.port, _token(environment, http.secret)),
+        else RequestEndpoint(http.host, http.port, _token(environment, http.secret)),
         lease=lease,
         vault=vault,
         now_ms=SystemClock().wall_ms,
@@ -153,14 +153,14 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Leas
 
 
 def _installer(
-    slack: SlackSettings, settings: InstallSettings, environment: Mapping[str, str], vault: "Vault"
-) -> "Installer":
+    slack: SlackSettings, settings: InstallSettings, environment: Mapping[str, str], vault: "ChannelVault"
+) -> "SlackInstaller":
     from channels.slack.clients import SERVER
-    from channels.slack.install import Installer, OAuth
+    from channels.slack.oauth import OAuth, SlackInstaller
 
     secret = _token(environment, settings.client_secret)
     oauth = OAuth(settings.client_id, secret, settings.url, settings.host, settings.port)
-    return Installer(oauth, vault, slack.base_url or SERVER)
+    return SlackInstaller(oauth, vault, slack.base_url or SERVER)
 
 
 def _webhook(environment: Mapping[str, str], settings: WebhookSettings) -> "Webhook":

@@ -60,8 +60,8 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
-from channels.base import Answer, Audience, Channel, Platform, Vault
-from channels.message import Address, Inbound, Membership, Moved
+from channels.messages import Address, Inbound, Membership, Moved
+from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 
 if TYPE_CHECKING:
     from bot.admission.transcription import Transcriber
@@ -153,7 +153,7 @@ class App:
             endorsed_bits=limits.endorsed_bits,
         )
 
-    def vault(self) -> Vault:
+    def vault(self) -> ChannelVault:
         """Return what adapters keep things in, encrypted."""
         return self.store.vault(self._secrets.vault)
 

@@ -20,9 +20,9 @@ from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import SESSION
 from bot.sessions.events import JsonObject
 from bot.sessions.models import SessionState
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from bot.sessions.visibility import LONGEST_ID
-from channels.message import Address
+from channels.messages import Address
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, join_all, parse
 

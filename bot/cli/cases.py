@@ -17,7 +17,7 @@ from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import OperatorError
 from bot.tools.arguments import strings
-from channels.message import Address
+from channels.messages import Address
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts

@@ -24,7 +24,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SessionState
 from channels.console import Console
-from channels.message import Inbound
+from channels.messages import Inbound
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from channels.console import NAME, OWNER
-from channels.message import Address
+from channels.messages import Address
 
 
 def person(data_dir: Path) -> str:

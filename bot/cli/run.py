@@ -18,7 +18,7 @@ from bot.cli.reloading import reloading
 from bot.cli.roles import ProcessRole
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreGoneError
-from channels.base import ListenError
+from channels.port import ListenError
 
 if TYPE_CHECKING:
     from bot.app.app import App

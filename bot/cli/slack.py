@@ -9,7 +9,7 @@ from bot.config.model import Config
 from bot.core.errors import StoreError
 from bot.core.ids import new_key
 from bot.sessions.audit import AuditRow
-from channels.base import VaultError
+from channels.port import VaultError
 
 
 def manifest(config: Config) -> None:

@@ -21,12 +21,10 @@ from bot.export import Exporter
 from bot.gate.gate import Gate
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Claim, SessionState, Status
-from bot.sessions.ports import (
-    Store,
-)
+from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
-from channels.message import Address, Button
+from channels.messages import Address, Button
 from policy import explain
 from policy.decision import Decision, Remedy
 from policy.errors import LabelTextError

@@ -12,7 +12,7 @@ from bot.core.ids import letter_id
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import Label, join_all
 
 _MINUTE: Final = 60_000

@@ -15,7 +15,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, JsonObject
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.transcript import backwards
-from channels.message import Address
+from channels.messages import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
 from policy.labels import PUBLIC, Label

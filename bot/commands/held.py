@@ -10,7 +10,7 @@ from bot.delivery.holding import buttons
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import PendingMessage
 from bot.sessions.models import SessionState, Status
-from channels.message import Button
+from channels.messages import Button
 from policy.labels import Label, join_all
 from policy.request import Role
 

@@ -17,7 +17,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.transcript import backwards
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 
 TAKEN: Final = "this was answered already, in another way"
 NO_SUCH_WAY: Final = "this cannot be had in that way"

@@ -12,7 +12,7 @@ from bot.access import labelling
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
 from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
-from channels.message import Address, Button
+from channels.messages import Address, Button
 from policy.document.entries import Chat
 from policy.document.model import Document
 from policy.document.overrides import Change, ChatPlace, Placing

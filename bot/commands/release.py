@@ -23,7 +23,7 @@ from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.releases import Release
 from bot.sessions.transcript import backwards, place
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy import explain
 from policy.decision import Verdict
 from policy.labels import PUBLIC

@@ -21,7 +21,7 @@ from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.transcript import backwards
 from bot.tools.sessions import describe
 from bot.worker.finish import constant
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.decision import Verdict
 from policy.document.overrides import ChatPlace
 from policy.labels import PUBLIC, Label

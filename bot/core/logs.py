@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from bot.core.errors import LockgateError, causes
-from channels.base import ChannelError
+from channels.port import ChannelError
 
 if TYPE_CHECKING:
     from structlog.typing import Processor

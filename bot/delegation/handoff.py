@@ -15,11 +15,11 @@ from bot.access import labelling
 from bot.access.authors import named
 from bot.core.errors import BusyError
 from bot.delegation import structured_result
-from bot.sessions.delegation import LATE, Arrival, Charge, Endorsed, Parcel
+from bot.sessions.delegation import LATE, Arrival, Charge, Endorsed, Parcel, origin_of
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.models import SessionState
-from bot.sessions.ports import Store, origin_of
-from channels.message import Address, OutboundKind
+from bot.sessions.store import Store
+from channels.messages import Address, OutboundKind
 from policy.labels import Integrity
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.inbox import ItemOutcome, ItemStatus
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from bot.sessions.visibility import look
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:

@@ -32,11 +32,12 @@ from bot.sessions.delegation import (
     NewSlot,
     Reservation,
     Slot,
+    origin_of,
 )
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import Store, origin_of
-from channels.message import Address
+from bot.sessions.store import Store
+from channels.messages import Address
 from policy.labels import Integrity, Label
 
 _RUN: Final = 16

@@ -26,7 +26,7 @@ from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import Event, EventType
 from bot.sessions.ports import AlternativeStore
-from channels.message import Address, Button, OutboundKind
+from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label, join_all

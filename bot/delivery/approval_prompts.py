@@ -10,7 +10,7 @@ from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
 from bot.sessions.delegation import Lineage
 from bot.sessions.events import texts
-from channels.message import Address, Button
+from channels.messages import Address, Button
 from policy import explain
 from policy.document.model import Document
 from policy.fixed import OUTCOME

@@ -17,8 +17,8 @@ from bot.gate.gate import Gate
 from bot.gate.requests import MAY_GO_ON
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.models import SessionState
-from bot.sessions.ports import Store
-from channels.message import Address, Button, OutboundKind
+from bot.sessions.store import Store
+from channels.messages import Address, Button, OutboundKind
 from policy.labels import Label
 from policy.request import Hook
 

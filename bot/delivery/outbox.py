@@ -36,10 +36,10 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
 from bot.sessions.events import EventType
-from bot.sessions.ports import Store
 from bot.sessions.releases import Release
-from channels.base import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
-from channels.message import Address, Button, Outbound, OutboundKind, Signal
+from bot.sessions.store import Store
+from channels.messages import Address, Button, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
 from policy.decision import Decision
 from policy.labels import PUBLIC, Label, Level
 from policy.request import Destination, Hook

@@ -10,8 +10,8 @@ from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
 from bot.sessions.deliveries import SendSlot
 from bot.sessions.ports import AuditStore
-from channels.base import BusyChannelError, Channel, ChannelError
-from channels.message import Outbound
+from channels.messages import Outbound
+from channels.port import BusyChannelError, Channel, ChannelError
 from policy.decision import Verdict
 from policy.request import Hook
 

@@ -18,8 +18,8 @@ from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.ports import Store
-from channels.message import Address, OutboundKind
+from bot.sessions.store import Store
+from channels.messages import Address, OutboundKind
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -15,8 +15,8 @@ import anyio
 
 from bot.sessions.deliveries import EVERYWHERE, DeliveryPause, Rate, SendSlot
 from bot.sessions.ports import RateLimitStore
-from channels.base import BusyChannelError
-from channels.message import Address
+from channels.messages import Address
+from channels.port import BusyChannelError
 
 PATIENCE: Final = 2.0
 DEAD_MS: Final = 60 * 60 * 1000

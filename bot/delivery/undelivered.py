@@ -18,7 +18,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import DEAD, OURS, Delivery, DeliveryState, NewDelivery
 from bot.sessions.ports import OutboxStore
 from bot.turn import OpenTurn
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook
 

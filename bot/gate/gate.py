@@ -27,7 +27,7 @@ from bot.sessions.events import DeferredResult
 from bot.tools.arguments import strings
 from bot.tools.base import CallFacts, Result, Tool, ToolContext
 from bot.tools.references import HOLD, notice
-from channels.message import Address
+from channels.messages import Address
 from policy.decision import Decision, Verdict
 from policy.labels import Label
 from policy.request import Effect, Hook, ToolFacts

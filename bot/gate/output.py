@@ -10,7 +10,7 @@ from bot.gate.requests import RequestGate, seen, together
 from bot.gate.results import OutputDecision
 from bot.sessions.deliveries import OURS, Delivery
 from bot.sessions.releases import Release
-from channels.message import Address, Button
+from channels.messages import Address, Button
 from policy.decision import Decision, RuleOutcome, Verdict, combined
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook, Request, Role

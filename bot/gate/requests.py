@@ -22,8 +22,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import OURS
 from bot.tools.base import CallFacts, Tool
-from channels.base import Audience, ChannelError
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience, ChannelError
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
@@ -75,7 +75,7 @@ def together(texts: Iterable[str]) -> str:
 
 
 def _views(text: str) -> tuple[str, ...]:
-    from channels.shown import views  # noqa: PLC0415 - the parser takes 40 ms to load, and only content rules need it
+    from channels.rich_text import views  # noqa: PLC0415 - the parser takes 40 ms to load, and only content rules need it
 
     return views(text)
 

@@ -15,7 +15,7 @@ from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.ingress.new_chats import HOUR_MS, admins
 from bot.sessions.ports import CountStore
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
 
 MOST: Final = 4
 """How many messages of a bot are answered in a chat in which no person writes."""

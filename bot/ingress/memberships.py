@@ -8,8 +8,8 @@ from bot.ingress.new_chats import NewChats
 from bot.policy_state import ChangeBase, Changing, PolicyReloader
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports import AuditStore
-from channels.base import Reader
-from channels.message import Membership, Moved
+from channels.messages import Membership, Moved
+from channels.port import Reader
 from policy.document.overrides import Change, ChatPlace, Placing
 
 

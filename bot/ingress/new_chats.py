@@ -18,7 +18,7 @@ from bot.delivery.alternatives import private_chats
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.sessions.ports import CountStore
-from channels.message import Address, Button, Membership
+from channels.messages import Address, Button, Membership
 from policy.document.model import Document
 from policy.labels import Level
 from policy.request import Role

@@ -41,8 +41,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Doing
 from bot.sessions.ports import AuditStore, SessionStore
-from channels.base import Answer
-from channels.message import Address, How, Inbound
+from channels.messages import Address, How, Inbound
+from channels.port import Answer
 from policy.labels import PUBLIC
 from policy.request import Role
 

@@ -3,9 +3,12 @@
 Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from pydantic import JsonValue
 
 from bot.sessions.events import JsonObject
 from policy.labels import PUBLIC, Label
@@ -234,3 +237,8 @@ class PendingMessage:
     label: Label
     body: JsonObject
     at: int
+
+
+def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
+    """Return bounded answers as the origin of a message tells them."""
+    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]

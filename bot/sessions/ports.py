@@ -5,16 +5,14 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
-
-from pydantic import JsonValue
 
 from bot.sessions.alternatives import Alternative, Way
 from bot.sessions.approvals import Answered, Approval, ApprovalState, PairingRequest, QuestionCopy
 from bot.sessions.audit import AuditRecord, AuditRow, PolicyHead
 from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
-from bot.sessions.delegation import Arrival, Caps, Charge, Endorsed, NewSlot, Parcel, PendingMessage, Reservation, Slot
+from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.events import Event
 from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
@@ -374,11 +372,6 @@ class AccessStore(Protocol):
         ...
 
 
-def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
-    """Return bounded answers as the origin of a message tells them."""
-    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]
-
-
 class DelegationStore(Protocol):
     """What sessions ask of the store about one another."""
 
@@ -557,93 +550,4 @@ class BudgetStore(Protocol):
 
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today. Raises StoreError."""
-        ...
-
-
-class Store(Protocol):
-    """The store: its parts, each by its port."""
-
-    @property
-    def sessions(self) -> SessionStore:
-        """Its part for sessions."""
-        ...
-
-    @property
-    def index(self) -> SessionIndex:
-        """Its part for index."""
-        ...
-
-    @property
-    def queue(self) -> QueueStore:
-        """Its part for queue."""
-        ...
-
-    @property
-    def approvals(self) -> ApprovalStore:
-        """Its part for approvals."""
-        ...
-
-    @property
-    def wake(self) -> Wake:
-        """Its part for wake."""
-        ...
-
-    @property
-    def outbox(self) -> OutboxStore:
-        """Its part for outbox."""
-        ...
-
-    @property
-    def audit(self) -> AuditStore:
-        """Its part for audit."""
-        ...
-
-    @property
-    def policy(self) -> PolicyStore:
-        """Its part for policy."""
-        ...
-
-    @property
-    def access(self) -> AccessStore:
-        """Its part for access."""
-        ...
-
-    @property
-    def delegation(self) -> DelegationStore:
-        """Its part for delegation."""
-        ...
-
-    @property
-    def observed(self) -> ObservedStore:
-        """Its part for observed."""
-        ...
-
-    @property
-    def rate_limits(self) -> RateLimitStore:
-        """Its part for rate limits."""
-        ...
-
-    @property
-    def alternatives(self) -> AlternativeStore:
-        """Its part for alternatives."""
-        ...
-
-    @property
-    def question_copies(self) -> QuestionCopyStore:
-        """Its part for question copies."""
-        ...
-
-    @property
-    def counts(self) -> CountStore:
-        """Its part for counts."""
-        ...
-
-    @property
-    def quarantine(self) -> QuarantineStore:
-        """Its part for quarantine."""
-        ...
-
-    @property
-    def budgets(self) -> BudgetStore:
-        """Its part for budgets."""
         ...

@@ -209,7 +209,7 @@ _RENEWALS: Final = 3
 
 
 class RedisRights:
-    """Implements the port `Lease` of `channels.base`."""
+    """Implements the port `Lease` of `channels.port`."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

@@ -17,7 +17,7 @@ from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_k
 from bot.store.scripts import Script
 from bot.store.sessions import channel_of
 from bot.store.shared import POLICY_ASKED, Shared
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 
 _PAGE: Final = 500
 

@@ -18,7 +18,7 @@ from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
 from bot.store.shared import Shared
-from channels.base import VaultError
+from channels.port import VaultError
 
 if TYPE_CHECKING:
     from bot.store.vault import Vault
@@ -29,7 +29,7 @@ from bot.store.scripts import Script
 
 
 class RedisStore:
-    """Implements `Store` of `bot.sessions.ports`, each of its parts on one connection. Made by `open_store`."""
+    """Implements `Store` of `bot.sessions.store`, each of its parts on one connection. Made by `open_store`."""
 
     def __init__(
         self,

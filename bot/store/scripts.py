@@ -16,7 +16,7 @@ from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import OURS, RISEN, RISEN_KEY
 from bot.sessions.models import MOVES, SCHEMA
 from bot.store.schema import encode
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 from policy.labels import Level
 
 

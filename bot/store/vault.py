@@ -18,7 +18,7 @@ from bot.store import codec
 from bot.store.connection import Link
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts import Script
-from channels.base import VaultError
+from channels.port import VaultError
 
 _PAGE: Final = 1000
 _AS_BEFORE: Final = -1
@@ -26,7 +26,7 @@ _AS_BEFORE: Final = -1
 
 
 class Vault:
-    """Implements the port `Vault` of `channels.base`. `keys` have 32 bytes each; the first is the newest."""
+    """Implements the port `ChannelVault` of `channels.port`. `keys` have 32 bytes each; the first is the newest."""
 
     def __init__(self, link: Link, ids: Ids, keys: Sequence[bytes]) -> None:
         self._link = link

@@ -15,7 +15,7 @@ from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary, Usage
-from channels.message import Address
+from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 from policy.request import Effect, Role

@@ -4,7 +4,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime

@@ -5,7 +5,7 @@ from pydantic import Field
 from bot.access import labelling, recipients
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 from policy.request import Effect
 

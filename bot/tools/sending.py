@@ -16,7 +16,7 @@ from bot.sessions.ports import SessionStore
 from bot.sessions.visibility import look
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
 from bot.tools.sessions import NONE
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 from policy.request import Effect
 

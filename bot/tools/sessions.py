@@ -13,10 +13,11 @@ from bot.access import labelling
 from bot.core.errors import CursorError
 from bot.delegation import receipts
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
-from bot.sessions.ports import SessionIndex, SessionStore, Store
+from bot.sessions.ports import SessionIndex, SessionStore
+from bot.sessions.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
 

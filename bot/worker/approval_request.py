@@ -26,7 +26,7 @@ from bot.sessions.events import NewEvent
 from bot.sessions.models import Status
 from bot.sessions.ports import origin_of
 from bot.turn import OpenTurn
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.fixed import OUTCOME
 from policy.labels import join_all

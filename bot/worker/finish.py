@@ -32,7 +32,7 @@ from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import LastTurn, Status, YieldReason
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook, Role

@@ -40,7 +40,7 @@ from bot.sessions.ports import SessionStore, Wake
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
-from channels.message import Address, Signal
+from channels.messages import Address, Signal
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Slack: listens, over sockets or by requests, and speaks.
 
-Everything that is told passes `door` and `wire`, everything that is said passes `speak`. No error carries a sentence of
-Slack's, and no log a token.
+Everything that is told passes `transport` and `events`, everything that is said passes `sender`. No error carries a
+sentence of Slack's, and no log a token.
 """
 
 import json
@@ -14,23 +14,35 @@ from typing import Any, Final
 
 from slack_bolt.response import BoltResponse
 
-from channels.base import Audience, Began, ChannelError, GoneError, Lease, Receive, Trouble, Vault, VaultError, untold
-from channels.intake import Intake, Json, Kept
-from channels.lanes import Lanes
-from channels.message import Address, Attachment, Event, Moved, Outbound, Signal
-from channels.slack import checks, files, wire
-from channels.slack.clients import SERVER, Clients, Workspace
-from channels.slack.crowd import Crowd
-from channels.slack.door import Door
-from channels.slack.failures import FAILURES
-from channels.slack.install import Installer
-from channels.slack.installed import Installations
-from channels.slack.once import Once
-from channels.slack.place import NAME
-from channels.slack.requests import Endpoint, Listening
-from channels.slack.sockets import Sockets
-from channels.slack.speak import Speaker
-from channels.slack.timing import Timing
+from channels.intake import Intake, Json, Kept, Lanes
+from channels.messages import Address, Attachment, Event, Moved, Outbound, Signal
+from channels.port import (
+    Audience,
+    Began,
+    ChannelError,
+    ChannelVault,
+    GoneError,
+    Lease,
+    Receive,
+    Trouble,
+    VaultError,
+    untold,
+)
+from channels.slack import events, setup, web_api
+from channels.slack.clients import SERVER, Clients, Installations, Workspace
+from channels.slack.errors import FAILURES
+from channels.slack.events import NAME
+from channels.slack.oauth import SlackInstaller
+from channels.slack.readers import SlackReaders
+from channels.slack.sender import SlackSender
+from channels.slack.transport import (
+    EventDeduplicator,
+    EventGateway,
+    RequestEndpoint,
+    RequestListener,
+    SlackTiming,
+    SocketMode,
+)
 
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
@@ -57,18 +69,18 @@ class Slack:
     def __init__(  # noqa: PLR0913 - made in the composition root from what is configured
         self,
         token: str,
-        listen: str | Listening,
+        listen: str | RequestEndpoint,
         *,
         lease: Lease,
-        vault: Vault,
+        vault: ChannelVault,
         now_ms: Callable[[], int],
-        installer: Installer | None = None,
+        installer: SlackInstaller | None = None,
         commands: Iterable[str] = (),
         bots: Iterable[str] = (),
         server: str = SERVER,
-        timing: Timing | None = None,
+        timing: SlackTiming | None = None,
     ) -> None:
-        self._timing = timing or Timing()
+        self._timing = timing or SlackTiming()
         installed = None if installer is None else installer.installations
         self._installed = installed
         self._installing = nullcontext if installer is None else installer.listening
@@ -77,7 +89,7 @@ class Slack:
         self._commands = frozenset(commands)
         self._bots = frozenset(bots)
         self._now_ms = now_ms
-        self._once = Once(vault, self._timing.patience)
+        self._deduplicator = EventDeduplicator(vault, self._timing.patience)
         self._lease = lease
         self._intake = Intake(
             vault,
@@ -90,10 +102,10 @@ class Slack:
         self._numbers = count()
         self._there: dict[str, Workspace] = {}
         self._answering = Lanes()
-        self._crowd = Crowd(self._clients, self._timing.readers)
-        self._speaker = Speaker(self._clients, self._commands, pace=self._timing.pace)
-        self._sockets = Sockets(self._clients, listen, self._timing) if isinstance(listen, str) else None
-        self._listening = listen if isinstance(listen, Listening) else None
+        self._readers = SlackReaders(self._clients, self._timing.readers)
+        self._sender = SlackSender(self._clients, self._commands, pace=self._timing.pace)
+        self._sockets = SocketMode(self._clients, listen, self._timing) if isinstance(listen, str) else None
+        self._listening = listen if isinstance(listen, RequestEndpoint) else None
         self._receive: Receive | None = None
         self._unread = 0
 
@@ -102,14 +114,14 @@ class Slack:
 
         `began` is told once, when Slack greeted on a socket, or when its requests can come.
 
-        Raises OSError: the address for Slack's requests, or for whoever installs the bot, cannot be listened at.
+        Raises OSError: the address for Slack's requests, or for people who install the bot, cannot be listened at.
         """
         self._receive = receive
-        door = Door(self._clients, self._take)
+        gateway = EventGateway(self._clients, self._take)
 
         async def opened(envelope: dict[str, Any]) -> dict[str, Any] | None:
             try:
-                response = await door.came(envelope.get("payload") or {}, {}, socket=True)
+                response = await gateway.came(envelope.get("payload") or {}, {}, socket=True)
             except ValueError:
                 # It would come again, and be understood no better.
                 self._unread += 1
@@ -119,14 +131,14 @@ class Slack:
             return json.loads(response.body) if response.body.startswith("{") else {}
 
         async def requested(body: str, headers: Mapping[str, str]) -> BoltResponse:
-            return await door.came(body, headers, socket=False)
+            return await gateway.came(body, headers, socket=False)
 
         try:
-            async with self._once.running(), self._intake.running(self._lease), self._installing():
+            async with self._deduplicator.running(), self._intake.running(self._lease), self._installing():
                 if self._sockets is not None:
                     await self._sockets.run(opened, began)
                 if self._listening is not None:
-                    await Endpoint(self._listening, self._timing.call).run(requested, began)
+                    await RequestListener(self._listening, self._timing.call).run(requested, began)
         finally:
             self._receive = None
 
@@ -139,35 +151,35 @@ class Slack:
 
         Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
         """
-        return await self._speaker.send(outbound)
+        return await self._sender.send(outbound)
 
     async def preview(self, outbound: Outbound) -> None:
         """Show a text as far as it is written.
 
         Raises ChannelError: it was not shown.
         """
-        await self._speaker.preview(outbound)
+        await self._sender.preview(outbound)
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show in a thread what is going on; the end takes back what is left of a preview."""
-        await self._speaker.signal(address, signal)
+        await self._sender.signal(address, signal)
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes.
 
         Raises LargeFileError: it is larger. ChannelError: it cannot be had.
         """
-        return await files.fetch(self._clients, attachment, most, _FETCHED_CALLS * self._timing.call)
+        return await web_api.fetch_file(self._clients, attachment, most, _FETCHED_CALLS * self._timing.call)
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads at the address, as far as Slack tells."""
-        return await self._crowd.audience(address)
+        return await self._readers.audience(address)
 
     async def troubles(self) -> tuple[Trouble, ...]:
         """Ask Slack what is wrong, and add what listening met with."""
         found = list[Trouble]()
         if self._token:
-            found += await checks.troubles(self._clients.made(self._token), self._now_ms)
+            found += await setup.troubles(self._clients.made(self._token), self._now_ms)
         if self._installed is not None:
             found += await self._elsewhere(self._installed)
         if self._sockets is not None:
@@ -182,21 +194,21 @@ class Slack:
         try:
             there = {team: await installed.of(team) for team in await installed.teams()}
         except VaultError:
-            return [checks.UNREADABLE]
+            return [setup.UNREADABLE]
         if not there and not self._token:
-            return [checks.NOBODY]
+            return [setup.NOBODY]
         found = list[Trouble]()
         for team, one in there.items():
             if one is not None:
-                asked = await checks.troubles(self._clients.made(one.token), self._now_ms)
+                asked = await setup.troubles(self._clients.made(one.token), self._now_ms)
                 found += (replace(each, problem=f"in workspace {team} {each.problem}", names=True) for each in asked)
         return found
 
-    async def _take(self, body: wire.Json, there: Workspace) -> None:
+    async def _take(self, body: events.Json, there: Workspace) -> None:
         """Hand on what came; when this returns it is kept."""
         self._there[there.team] = there
         order = f"{self._now_ms():015d}-{next(self._numbers):09d}"
-        await self._intake.take(f"{there.team}/{wire.lane(body)}", order, {"team": there.team, "body": body})
+        await self._intake.take(f"{there.team}/{events.lane(body)}", order, {"team": there.team, "body": body})
 
     async def _taken_in(self, told: Json, kept: Kept) -> None:
         """Have the application take in what a workspace told, and say what it has to say of it."""
@@ -206,10 +218,10 @@ class Slack:
         except GoneError:
             # It was parked, and nobody there has the bot any more.
             return
-        me = wire.Identity(there.team, there.user, self._commands, self._bots)
+        me = events.SlackIdentity(there.team, there.user, self._commands, self._bots)
         try:
-            events = wire.events(body, me)
-            self._crowd.forget(there.team, wire.touched(body))
+            found = events.events(body, me)
+            self._readers.forget(there.team, events.touched(body))
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again, and be understood no better.
             _LOGGER.warning(
@@ -219,19 +231,19 @@ class Slack:
             return
         if self._receive is None:
             raise ChannelError("nobody listens any more")
-        answers = [(event, await self._once.hand(event, self._receive)) for event in events]
+        answers = [(event, await self._deduplicator.hand(event, self._receive)) for event in found]
         kept()
         for event, answer in answers:
             if answer is not None:
                 # One person's are said in order, and keep nobody else's waiting.
                 async with self._answering.of(_person(event)):
                     await answer()
-        if body.get("type") == "block_actions" and not events:
+        if body.get("type") == "block_actions" and not found:
             await self._refuse(body, there)
 
-    async def _refuse(self, body: wire.Json, there: Workspace) -> None:
-        """Tell whoever pressed a button that nothing offered, and nobody else."""
-        where: wire.Json = body.get("channel") or {}
+    async def _refuse(self, body: events.Json, there: Workspace) -> None:
+        """Tell the user who pressed a button that nothing offered, and no other user."""
+        where: events.Json = body.get("channel") or {}
         if where:
             with suppress(*FAILURES):
                 await there.client.chat_postEphemeral(channel=where["id"], user=body["user"]["id"], text=UNKNOWN_BUTTON)
@@ -239,8 +251,8 @@ class Slack:
 
 def _is_command(told: Json) -> bool:
     """Say whether something is a command, which is no part of what a session takes in by its order."""
-    body: wire.Json = told["body"]
-    event: wire.Json = body.get("event") or {}
+    body: events.Json = told["body"]
+    event: events.Json = body.get("event") or {}
     typed = str(event.get("text", "")).lstrip()
     return "command" in body or body.get("type") == "block_actions" or typed.startswith("!")
 

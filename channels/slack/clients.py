@@ -1,20 +1,90 @@
-"""The clients that speak for the bot, one for each workspace it is installed in.
+"""The workspaces that the bot is installed in: the token that each gave it, and the client that speaks there.
+
+A workspace's id is its own in all of Slack, so it alone finds an installation; the organisation it belongs to is kept
+beside. Tokens are kept in the vault and come out of it to make a client with, and go nowhere else: they are in headers
+and in the addresses of sockets, which the libraries log, so `logger` takes them out.
 
 No client repeats a call by itself: what was said may have been said although its answer was lost.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+import json
+import logging
+import re
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.base import ChannelError, GoneError
-from channels.slack.failures import FAILURES, code, failure, told
-from channels.slack.installed import Installation, Installations
-from channels.slack.logs import logger
+from channels.port import ChannelError, ChannelVault, GoneError
+from channels.slack.errors import FAILURES, code, failure, told
+
+_SECRET: Final = re.compile(r"\b(?:xox[a-z]|xoxe\.xox[a-z]|xapp)-[\w.-]+|(?<=ticket=)[\w-]+|(?<=/response/)\S+")
+_HOOK: Final = re.compile(r"(?<=hooks\.slack\.com/)[^\s\"']+")
+
+
+def logger() -> logging.Logger:
+    """Return the logger for everything of the libraries: warnings only, and no token where it may log more."""
+    made = logging.getLogger("slack")
+    if made.level == logging.NOTSET:
+        made.setLevel(logging.WARNING)
+    if not any(isinstance(one, _Redaction) for one in made.filters):
+        made.addFilter(_Redaction())
+    return made
+
+
+class _Redaction(logging.Filter):
+    """Takes tokens out of what is logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let everything pass, without its tokens and without what the libraries say of an error."""
+        told = _HOOK.sub("<hook>", _SECRET.sub("<token>", record.getMessage()))
+        record.msg, record.args, record.exc_info = told, None, None
+        return True
+
+
+_PREFIX: Final = "slack/installed/"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A workspace with the bot in it: `bot` is the bot's account there, `enterprise` the organisation if it has one."""
+
+    team: str
+    token: str = field(repr=False)
+    bot: str
+    enterprise: str = ""
+
+
+class Installations:
+    """The installations of all workspaces. Every method raises VaultError."""
+
+    def __init__(self, vault: ChannelVault) -> None:
+        self._vault = vault
+
+    async def of(self, team: str) -> Installation | None:
+        """Return a workspace's installation, None if it has none."""
+        kept = await self._vault.get(_PREFIX + team)
+        return None if kept is None else Installation(**json.loads(kept))
+
+    async def keep(self, installation: Installation) -> None:
+        """Keep an installation, in place of an earlier one of that workspace."""
+        await self._vault.put(_PREFIX + installation.team, _written(installation))
+
+    async def forget(self, installation: Installation) -> None:
+        """Forget an installation, unless another took its place meanwhile."""
+        await self._vault.swap(_PREFIX + installation.team, _written(installation), None)
+
+    async def teams(self) -> tuple[str, ...]:
+        """Return the workspaces that have one."""
+        return tuple(name.removeprefix(_PREFIX) for name in await self._vault.names(_PREFIX))
+
+
+def _written(installation: Installation) -> bytes:
+    return json.dumps(asdict(installation), sort_keys=True).encode()
+
 
 SERVER: Final = "https://slack.com/api/"
 
@@ -101,7 +171,7 @@ class Clients:
     async def taken_off(self, team: str) -> None:
         """Forget a workspace of which Slack told that the bot was taken off it, if its token counts no more.
 
-        That is told late at times, and again, when somebody may have installed anew.
+        That is told late at times, and again, when the workspace may have installed it anew.
         Raises ChannelError: nobody can tell now, so Slack must tell it again.
         """
         if self._home is not None and self._home.team == team:

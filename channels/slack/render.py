@@ -1,22 +1,48 @@
-"""What a model wrote, as messages for Slack: `rich_text` blocks, each message with a plain text beside them.
+"""What a model wrote, as messages for Slack: `rich_text` blocks, each message with a plain text beside them. Pure.
 
 Slack's `markdown` block would take the model's text as it is, and with it Slack's own marks for mentions and its
 guessing of links. In `rich_text` a mention or a link is an element of its own kind, and everything else is text that
 nothing is read into: what these functions do not make, a model cannot write. A table is preformatted text, as
 Slack's table block is one to a message and has limits of its own. The plain text is for notifications, screen
 readers, and for another try where Slack refuses the blocks. Callers send it with `QUIET`, so that Slack neither
-fetches addresses nor makes mentions of names. How Markdown is read is `channels.markdown`'s matter.
+fetches addresses nor makes mentions of names. `compose` makes what is sent of an outbound text: messages, or a file
+under a first line, and buttons.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from channels.leaves import Leaf, Shape, Span, clean, linked, unlinked
-from channels.markdown import parsed
-from channels.slack.limits import ACTIONS, BLOCKS, INDENT, LINK, PARTS, TEXT, size, visible
+from channels.messages import Button, Outbound, OutboundKind
+from channels.rich_text import Leaf, Shape, Span, clean, is_visible, linked, parsed, unlinked, utf16_units
+
+LONGEST_TEXT: Final = 4_000
+"""Of `text`, escaped, in UTF-16 units: what `chat.update` takes; `chat.postMessage` takes 40,000 and advises this."""
+
+LONGEST_BLOCKS: Final = 12_000
+"""Of all blocks of a message as JSON, in UTF-16 units: `msg_blocks_too_long` comes a little above that."""
+
+LONGEST_ACTIONS: Final = 2_000
+"""Of the blocks with buttons, as JSON in UTF-16 units: what is above them leaves them free in `LONGEST_BLOCKS`."""
+
+LONGEST_LABEL: Final = 75
+"""Of a button's label, in characters."""
+
+MOST_BLOCKS: Final = 50
+"""Of blocks in one message."""
+
+LONGEST_LINK: Final = 3_000
+"""Of one address that is a link, in characters."""
+
+MOST_PARTS: Final = 10
+"""Of messages that an answer may be shown as; a longer one is easier to read as a file."""
+
+DEEPEST_INDENT: Final = 8
+"""Of levels that a list may be indented by."""
+
 
 QUIET: Final[Mapping[str, Any]] = MappingProxyType(
     {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
@@ -34,7 +60,7 @@ _STYLES: Final = ("bold", "italic", "strike", "code")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlackPart:
     """One message: its blocks, and the text that stands for them."""
 
     blocks: tuple[_Json, ...]
@@ -45,7 +71,7 @@ class Part:
 class Rendered:
     """The messages in order, none if nothing is visible; `as_file` tells that they are too many to read as such."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SlackPart, ...]
     as_file: bool
 
 
@@ -61,8 +87,8 @@ def render(markdown: str, *, links: bool, verbatim: bool = False) -> Rendered:
             if not made[-1].takes(piece):
                 made.append(_Message(links=links))
             made[-1].add(piece)
-    parts = tuple(message.part() for message in made if visible(message.text))
-    return Rendered(parts, as_file=len(parts) > PARTS)
+    parts = tuple(message.part() for message in made if is_visible(message.text))
+    return Rendered(parts, as_file=len(parts) > MOST_PARTS)
 
 
 def escaped(text: str) -> str:
@@ -103,8 +129,8 @@ class _Message:
         if not self.text:
             return True
         return (
-            self.used + _weight(piece.leaf) <= BLOCKS - ACTIONS
-            and self.length + self._measured(self._added(piece)) <= TEXT
+            self.used + _weight(piece.leaf) <= LONGEST_BLOCKS - LONGEST_ACTIONS
+            and self.length + self._measured(self._added(piece)) <= LONGEST_TEXT
         )
 
     def add(self, piece: _Piece) -> None:
@@ -126,11 +152,11 @@ class _Message:
         else:
             self.elements.append(_framed(_kind(leaf), elements, leaf))
 
-    def part(self) -> Part:
+    def part(self) -> SlackPart:
         """Return it as it is sent."""
         text = self.text.strip("\n")
         block: _Json = {"type": "rich_text", "elements": self.elements}
-        return Part((block,), text if self.links else preformatted(text))
+        return SlackPart((block,), text if self.links else preformatted(text))
 
     def _open(self, piece: _Piece) -> tuple[list[_Json] | None, str]:
         """Return the elements that a piece goes on with, if it does, and what stands between."""
@@ -148,7 +174,7 @@ class _Message:
 
     def _item(self, leaf: Leaf, elements: list[_Json]) -> None:
         style = "bullet" if leaf.number is None else "ordered"
-        indent = min(leaf.depth - 1, INDENT)
+        indent = min(leaf.depth - 1, DEEPEST_INDENT)
         section = {"type": "rich_text_section", "elements": elements}
         last = self.elements[-1] if self.elements else {}
         like = (last.get("type"), last.get("style"), last.get("indent"), bool(last.get("border")))
@@ -179,7 +205,7 @@ class _Message:
 
     def _measured(self, added: str) -> int:
         # Two ticks may also meet where this is joined to the rest.
-        return size(added) if self.links else size(_unclosing(added)) + 1
+        return utf16_units(added) if self.links else utf16_units(_unclosing(added)) + 1
 
 
 def _drawn(leaf: Leaf) -> Leaf:
@@ -210,7 +236,7 @@ def _slices(spans: tuple[Span, ...]) -> Iterator[tuple[Span, ...]]:
     for span in spans:
         left = span
         while left.text:
-            cost = _FRAME // 4 + size(left.link) // 4
+            cost = _FRAME // 4 + utf16_units(left.link) // 4
             if held and room < cost + min(len(left.text), _FRAME):
                 yield tuple(held)
                 held, room = [], _SLICE
@@ -235,7 +261,7 @@ def _cut(text: str, most: int) -> int:
 def _element(span: Span) -> _Json:
     style = {name: True for name in _STYLES if getattr(span, name)}
     made: _Json = {"type": "text", "text": span.text}
-    if span.link and size(span.link) <= LINK:
+    if span.link and utf16_units(span.link) <= LONGEST_LINK:
         made = {"type": "link", "url": span.link, "text": span.text}
     return made | ({"style": style} if style else {})
 
@@ -253,4 +279,123 @@ def _framed(kind: str, elements: list[_Json], leaf: Leaf) -> _Json:
 def _weight(leaf: Leaf) -> int:
     """Return the most that a leaf adds to the blocks; one that opens an item may open a list, too."""
     frame = 2 * _FRAME if leaf.bullet or leaf.number is not None else _FRAME
-    return frame + sum(2 + size(json.dumps(_element(span), ensure_ascii=False)) for span in leaf.spans)
+    return frame + sum(2 + utf16_units(json.dumps(_element(span), ensure_ascii=False)) for span in leaf.spans)
+
+
+REPEATED: Final = "(may have been shown before)"
+EMPTY: Final = "(nothing to show)"
+FILE: Final = "answer.md"
+LEFT_OUT: Final = f"(the rest is left out: this workspace does not take the file {FILE})"
+"""What ends a text that was to be a file and is longer than what can be shown instead."""
+
+ACTION: Final = "lockgate.command"
+"""What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
+
+_TOLD: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER})
+"""What holds nothing but the program's own words."""
+_LONGEST: Final = MOST_PARTS * LONGEST_TEXT
+"""Of the characters that can be shown as messages at all."""
+_MOST: Final = 2 * MOST_PARTS
+"""As how many messages a text is shown, at most, whose file is refused."""
+_LEAD: Final = 200
+_COMMAND: Final = re.compile(r"(?<![\w/.~-])/(\w+)(?![\w/-]|\.\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class SlackMessage:
+    """One message: its blocks, the text that stands for them, and the text to send instead if Slack refuses them."""
+
+    blocks: tuple[dict[str, Any], ...]
+    text: str
+    plain: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlackMessages:
+    """Messages in order, buttons below the last; with `file`, the single one is what stands above it."""
+
+    sheets: tuple[SlackMessage, ...]
+    file: bytes = b""
+
+
+def compose(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages:
+    """Return the messages; rendering a long text takes a while.
+
+    In what the program tells, `commands` are written as they are typed on Slack, which takes what begins with a slash
+    for a command of its own. What it asks is shown as it is: it may hold what others wrote.
+    """
+    text, mark, said, fitting = _whole(outbound, commands)
+    verbatim = outbound.kind.verbatim
+    rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
+    if rendered is None or rendered.as_file:
+        lead = render(f"{mark}{_first_line(said)}", links=outbound.links, verbatim=verbatim).parts
+        return SlackMessages(_sheets(lead[:1], fitting), clean(text).encode())
+    return SlackMessages(_sheets(rendered.parts, fitting))
+
+
+def spelled(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages:
+    """Return the messages of a text whose file is refused: all of it, or its beginning and that the rest is left out.
+
+    Rendering it takes a while.
+    """
+    text, _, _, fitting = _whole(outbound, commands)
+    begun = text[: (_MOST + 1) * LONGEST_TEXT]
+    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim or len(begun) > _LONGEST).parts
+    if len(parts) > _MOST or begun != text:
+        parts = (*parts[:_MOST], *render(LEFT_OUT, links=True).parts)
+    return SlackMessages(_sheets(parts, fitting))
+
+
+def _whole(outbound: Outbound, commands: Collection[str]) -> tuple[str, str, str, list[Button]]:
+    """Return the text with what is written around it, its mark, what is said, and the buttons that can be pressed."""
+    fitting, others = _sorted(outbound.buttons)
+    mark = f"{REPEATED}\n\n" if outbound.repeated else ""
+    said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
+    return f"{mark}{said}{_typed(others)}", mark, said, fitting
+
+
+def _sheets(parts: tuple[SlackPart, ...], buttons: list[Button]) -> tuple[SlackMessage, ...]:
+    *before, last = parts or render(EMPTY, links=True).parts
+    ended = SlackMessage(last.blocks + _actions(buttons), last.text, last.text + escaped(_typed(buttons)))
+    return (*(SlackMessage(part.blocks, part.text, part.text) for part in before), ended)
+
+
+def _first_line(text: str) -> str:
+    line = next((line for line in text[:_LONGEST].splitlines() if is_visible(clean(line))), "")
+    return line if len(line) <= _LEAD else f"{line[:_LEAD]}…"
+
+
+def _sorted(buttons: tuple[Button, ...]) -> tuple[list[Button], list[Button]]:
+    """Return the buttons that can be pressed, and those that have no room and are written below the text."""
+    fitting, others = list[Button](), list[Button]()
+    for button in buttons:
+        whole = clean(button.command) == button.command and is_visible(clean(button.label))
+        room = utf16_units(json.dumps(_actions([*fitting, button]), ensure_ascii=False)) <= LONGEST_ACTIONS
+        (fitting if whole and room else others).append(button)
+    return fitting, others
+
+
+def _actions(buttons: list[Button]) -> tuple[dict[str, Any], ...]:
+    keys = [
+        {
+            "type": "button",
+            "action_id": f"{ACTION}.{number}",
+            "text": {"type": "plain_text", "text": clean(button.label)[:LONGEST_LABEL], "emoji": False},
+            "value": button.command,
+        }
+        for number, button in enumerate(buttons)
+    ]
+    return ({"type": "actions", "elements": keys},) if keys else ()
+
+
+def _typed(buttons: list[Button]) -> str:
+    commands = [(button.label, re.sub(r"^/", "!", button.command)) for button in buttons]
+    return "".join(f"\n\n{label}: `{command}`" for label, command in commands)
+
+
+def _spelled(text: str, commands: Collection[str]) -> str:
+    return _COMMAND.sub(lambda found: f"!{found[1]}" if found[1] in commands else found[0], text)
+
+
+CUT: Final = _sheets(render("(too long to be shown here)", links=True).parts, [])[0]
+"""What stands below something that can only be begun where it is shown."""

@@ -1,7 +1,7 @@
 """Telegram: listens, by polling or by a webhook, and speaks.
 
-Everything that is told passes `wire`, everything that is said passes `speak`. The token is in the addresses that are
-called, so the libraries that log those are kept quiet, and no error carries a sentence of theirs.
+`updates` reads all that is told, and `sender` says all that is said. The token is in the addresses that are called, so
+the libraries that log those are kept quiet, and no error carries a sentence of theirs.
 """
 
 import logging
@@ -15,39 +15,33 @@ from urllib.parse import urlsplit
 import anyio
 from telegram.error import BadRequest, InvalidToken, RetryAfter, TelegramError
 
-from channels.base import (
+from channels.http import download, skewed
+from channels.intake import Intake, Kept, Lanes
+from channels.messages import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
+from channels.port import (
     Answer,
     Audience,
     Began,
     ChannelError,
+    ChannelVault,
     LargeFileError,
     Lease,
     ListenError,
     Receive,
     Trouble,
-    Vault,
     VaultError,
     untold,
 )
-from channels.download import download
-from channels.intake import Intake, Kept
-from channels.lanes import Lanes
-from channels.message import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
-from channels.skew import skewed
-from channels.telegram import poll, wire
-from channels.telegram.calls import Calls, UnreadableError
-from channels.telegram.crowd import Crowd
-from channels.telegram.failures import MovedError, failure, seconds
-from channels.telegram.logs import quiet
-from channels.telegram.menu import Menu, show
-from channels.telegram.moves import Moves
-from channels.telegram.poll import Poll, Timing
-from channels.telegram.presses import Presses
-from channels.telegram.registration import Registration, refused
-from channels.telegram.requests import Requests
-from channels.telegram.seen import Seen
-from channels.telegram.speak import Speaker
-from channels.telegram.webhook import Endpoint, Webhook
+from channels.telegram import polling, updates
+from channels.telegram.buttons import ButtonPresses
+from channels.telegram.client import BotApi, BotApiRequests, UnreadableError, quiet
+from channels.telegram.errors import MovedError, failure, seconds
+from channels.telegram.menu import CommandMenu, show_menus
+from channels.telegram.migration import GroupMigrations
+from channels.telegram.polling import Poller, TelegramTiming
+from channels.telegram.readers import SeenReaders, TelegramReaders
+from channels.telegram.sender import TelegramSender
+from channels.telegram.webhook import Webhook, WebhookListener, WebhookRegistration, refused
 
 if TYPE_CHECKING:
     from telegram import User
@@ -56,7 +50,7 @@ SERVER: Final = "https://api.telegram.org"
 UNKNOWN_BUTTON: Final = "This button does nothing any more."
 
 _LOGGER: Final = logging.getLogger(__name__)
-_NO_MENU: Final = Menu()
+_NO_MENU: Final = CommandMenu()
 _CONNECTIONS: Final = 64
 _HANDED_OUT: Final = 20_000_000
 """Bytes of the largest file that Telegram hands out."""
@@ -74,7 +68,7 @@ class Telegram:
     is. `now_ms` is the time in milliseconds since 1970.
     """
 
-    name = wire.NAME
+    name = updates.NAME
     marks_repeats = True
     previews = True
 
@@ -82,9 +76,9 @@ class Telegram:
         self,
         token: str,
         lease: Lease,
-        vault: Vault,
+        vault: ChannelVault,
         *,
-        menu: Menu = _NO_MENU,
+        menu: CommandMenu = _NO_MENU,
         admins: Callable[[], frozenset[str]] = frozenset,
         webhook: Webhook | None = None,
         observes: Callable[[], bool] = bool,
@@ -92,47 +86,47 @@ class Telegram:
         bots: Iterable[str] = (),
         server: str = SERVER,
         now_ms: Callable[[], int],
-        timing: Timing | None = None,
+        timing: TelegramTiming | None = None,
     ) -> None:
         # Else the library warns at every wait that it will tell its length in another way some day.
         os.environ.setdefault("PTB_TIMEDELTA", "true")
         quiet()
-        self._timing = timing or Timing()
-        self._request, self._polling = (Requests(most, self._timing.call, self._heard) for most in (_CONNECTIONS, 1))
+        self._timing = timing or TelegramTiming()
+        self._request, self._polling = (
+            BotApiRequests(most, self._timing.call, self._heard) for most in (_CONNECTIONS, 1)
+        )
         self._now_ms, self._skew = now_ms, tuple[Trouble, ...]()
-        api = server.rstrip("/")
-        self._bot = Calls(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
-        own = token.partition(":")[0]
-        self._menu, self._vault = menu.fitting(), vault
-        self._admins, self._shown_to = admins, frozenset[str]()
-        self._me = wire.Identity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
-        self._crowd = Crowd(self._bot, self.account, self._timing.readers, Seen(vault, own))
-        self._moves = Moves(self._bot, vault, own)
-        self._speaker = Speaker(self._bot, self._timing.typing)
-        self._presses = Presses(self._bot, self._timing.press)
-        self._webhook = webhook
-        self._lease = lease
-        here = f"{wire.NAME}/{own}"
-        self._registration = hooks = Registration(self._bot, vault, lease, here, self._timing)
-        self._poll = Poll(self._bot.base_url, self._polling, lease, here, self._timing, unhook=hooks.take_off)
+        api, own = server.rstrip("/"), token.partition(":")[0]
+        self._bot = BotApi(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
+        self._menu, self._vault, self._admins = menu.fitting(), vault, admins
+        self._shown_to = frozenset[str]()
+        self._me = updates.TelegramIdentity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
+        self._readers = TelegramReaders(self._bot, self.account, self._timing.readers, SeenReaders(vault, own))
+        self._migrations = GroupMigrations(self._bot, vault, own)
+        self._sender = TelegramSender(self._bot, self._timing.typing)
+        self._presses = ButtonPresses(self._bot, self._timing.press)
+        self._webhook, self._lease = webhook, lease
+        here = f"{updates.NAME}/{own}"
+        self._registration = hooks = WebhookRegistration(self._bot, vault, lease, name=here, timing=self._timing)
+        base, unhook = self._bot.base_url, hooks.take_off
+        self._poll = Poller(base, self._polling, lease=lease, right=here, timing=self._timing, unhook=unhook)
         self._intake = Intake(
             vault,
             hooks.right,
             self._take,
-            beside=lambda update: wire.commands(update, self._me),
+            beside=lambda update: updates.commands(update, self._me),
             pause=self._timing.pause,
             longest=self._timing.longest,
             patience=None if webhook else self._timing.patience,
         )
-        self._answering = Lanes()
+        self._answering, self._unread = Lanes(), 0
         self._observes, self._chats = observes, chats
         self._receive: Receive | None = None
-        self._unread = 0
 
     @property
     def account(self) -> str:
         """The bot's own account."""
-        return f"{wire.NAME}:{self._me.id}"
+        return f"{updates.NAME}:{self._me.id}"
 
     async def serve(self, receive: Receive, began: Began = untold) -> None:
         """Listen until cancelled.
@@ -155,7 +149,7 @@ class Telegram:
 
     async def _by_webhook(self, webhook: Webhook, began: Began) -> None:
         """Listen by a webhook: bound before Telegram is told, taken off where it cannot begin and nobody else does."""
-        endpoint = Endpoint(webhook, self._timing.call, lambda: bool(self._me.username))
+        endpoint = WebhookListener(webhook, self._timing.call, lambda: bool(self._me.username))
         try:
             async with self._intake.running(self._lease), endpoint.open(self._came):
                 await self._answered(self._learn)
@@ -199,32 +193,32 @@ class Telegram:
         if outbound.press and await self._presses.tell(outbound):
             return ""
         try:
-            return await self._speaker.send(replace(outbound, address=self._moves.now(outbound.address)))
+            return await self._sender.send(replace(outbound, address=self._migrations.now(outbound.address)))
         except MovedError as error:
             # Of it nothing was said.
             if not await self._has_moved(outbound.address.chat, error.chat):
                 raise
-        return await self._speaker.send(replace(outbound, address=self._moves.now(outbound.address)))
+        return await self._sender.send(replace(outbound, address=self._migrations.now(outbound.address)))
 
     async def preview(self, outbound: Outbound) -> None:
         """Show a text as far as it is written.
 
         Raises ChannelError: it was not shown.
         """
-        await self._speaker.preview(replace(outbound, address=self._moves.now(outbound.address)))
+        await self._sender.preview(replace(outbound, address=self._migrations.now(outbound.address)))
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show that the bot is typing; the end takes back what is left of a preview."""
-        await self._speaker.signal(self._moves.now(address), signal)
+        await self._sender.signal(self._migrations.now(address), signal)
 
     async def audience(self, address: Address) -> Audience:
         """Tell who reads at the address, as far as Telegram tells."""
         try:
-            return await self._crowd.audience(self._moves.now(address))
+            return await self._readers.audience(self._migrations.now(address))
         except MovedError as error:
             with suppress(VaultError):
                 await self._has_moved(address.chat, error.chat)
-            return await self._crowd.audience(self._moves.now(address))
+            return await self._readers.audience(self._migrations.now(address))
 
     async def troubles(self) -> tuple[Trouble, ...]:
         """Ask Telegram what is wrong, and add what polling met with."""
@@ -233,7 +227,7 @@ class Telegram:
             me = await self._bot.get_me()
             hook = await self._bot.get_webhook_info()
         except InvalidToken:
-            found.append(poll.NOT_ACCEPTED)
+            found.append(polling.NOT_ACCEPTED)
         except TelegramError:
             found.append(Trouble("Telegram cannot be reached", "look at the network of this machine"))
         else:
@@ -255,7 +249,7 @@ class Telegram:
         found = list[Trouble]()
         with suppress(VaultError):
             for chat in sorted(self._chats()):
-                first = (await self._moves.first(Address(wire.NAME, chat), settled=False)).chat
+                first = (await self._migrations.first(Address(updates.NAME, chat), settled=False)).chat
                 if first != chat:
                     told = f"the policy names the group {chat}, which goes on as {first} here since it became another"
                     found.append(Trouble(told, f"write `{first}` in its place in config.yaml", names=True))
@@ -281,7 +275,7 @@ class Telegram:
             try:
                 return await call()
             except VaultError as error:
-                _LOGGER.warning(unanswered, extra={"subject": poll.SUBJECT, "cause": str(error)})
+                _LOGGER.warning(unanswered, extra={"subject": polling.SUBJECT, "cause": str(error)})
             except TelegramError as error:
                 if self._webhook is not None and (reason := refused(error)) is not None:
                     raise reason from None
@@ -303,25 +297,25 @@ class Telegram:
     async def _show_menus(self) -> None:
         """Show the menus to whom they are meant for by now."""
         self._shown_to = self._admins()
-        await show(self._bot, self._menu, self._shown_to, self._vault, self._me.id)
+        await show_menus(self._bot, self._menu, self._shown_to, vault=self._vault, own=self._me.id)
 
-    async def _came(self, update: wire.Json) -> None:
+    async def _came(self, update: updates.Json) -> None:
         """Hand on one update; when this returns it is kept."""
-        await self._intake.take(wire.lane(update), f"{update['update_id']:020d}", update)
+        await self._intake.take(updates.lane(update), f"{update['update_id']:020d}", update)
 
-    async def _take(self, update: wire.Json, kept: Kept) -> None:
+    async def _take(self, update: updates.Json, kept: Kept) -> None:
         """Have the application take in one update, and say what it has to say of it."""
         try:
-            told, met = wire.events(update, self._me), wire.met(update)
+            told, met = updates.events(update, self._me), updates.met(update)
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again for ever, and nothing after it.
             _LOGGER.warning(
-                "an update could not be understood, it is left out", extra={"subject": poll.SUBJECT}, exc_info=True
+                "an update could not be understood, it is left out", extra={"subject": polling.SUBJECT}, exc_info=True
             )
             self._unread += 1
             return
         if met is not None:
-            await self._crowd.note(met)
+            await self._readers.note(met)
         query = update.get("callback_query")
         async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
             answers = [(event, await self._hand_on(event)) for event in told]
@@ -334,34 +328,38 @@ class Telegram:
         if query is not None and not told:
             await self._presses.refuse(query["id"], UNKNOWN_BUTTON)
         if self._admins() != self._shown_to:
-            # Somebody was made an admin, or is none any more, by this or before it.
+            # An account was made an admin, or is none any more, by this or before it.
             await self._show_menus()
 
     def _log_failed(self, event: str, error: TelegramError) -> None:
         """Log a call that failed, in no words of the library's, which may hold the token."""
-        facts = {"subject": poll.SUBJECT, "cause": str(failure(error)), "address": urlsplit(self._bot.base_url).netloc}
+        facts = {
+            "subject": polling.SUBJECT,
+            "cause": str(failure(error)),
+            "address": urlsplit(self._bot.base_url).netloc,
+        }
         _LOGGER.warning(event, extra={**facts, "kind": type(error).__name__})
 
     async def _hand_on(self, event: Event) -> Answer | None:
         if isinstance(event, Moved):
-            if not await self._moves.confirmed(event.address.chat, event.to.chat):
+            if not await self._migrations.confirmed(event.address.chat, event.to.chat):
                 return None
-            await self._crowd.moved(event.address.chat, event.to.chat)
+            await self._readers.moved(event.address.chat, event.to.chat)
         else:
-            address = await self._moves.first(event.address, settled=isinstance(event, Inbound))
+            address = await self._migrations.first(event.address, settled=isinstance(event, Inbound))
             event = replace(event, address=address)
         return None if self._receive is None else await self._receive(event)
 
     async def _has_moved(self, old: str, new: str) -> bool:
         """Take note of what Telegram answered, that a group has another id; return whether it counts."""
-        if not await self._moves.learn(old, new):
+        if not await self._migrations.learn(old, new):
             return False
-        event = wire.moved(old, new)
-        await self._crowd.moved(old, new)
+        event = updates.moved(old, new)
+        await self._readers.moved(old, new)
         if self._receive is not None:
-            # Telegram tells it by an update too; whoever keeps this may be away just now.
+            # Telegram tells it by an update too; the application may not be able to keep it just now.
             try:
                 await self._receive(event)
             except Exception:
-                _LOGGER.warning(poll.NOT_KEPT, extra={"subject": poll.SUBJECT}, exc_info=True)
+                _LOGGER.warning(polling.NOT_KEPT, extra={"subject": polling.SUBJECT}, exc_info=True)
         return True

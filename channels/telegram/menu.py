@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from telegram import BotCommand, BotCommandScopeAllGroupChats, BotCommandScopeChat
 from telegram.error import TelegramError
 
-from channels.base import Vault, VaultError
-from channels.telegram import wire
+from channels.port import ChannelVault, VaultError
+from channels.telegram import updates
 
 if TYPE_CHECKING:
     from telegram import Bot
@@ -29,31 +29,31 @@ Commands = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Menu:
+class CommandMenu:
     """What is shown to everybody, in groups, and to admins in private."""
 
     everybody: Commands = ()
     groups: Commands = ()
     all: Commands = ()
 
-    def fitting(self) -> "Menu":
+    def fitting(self) -> "CommandMenu":
         """Return it with the names alone that Telegram takes."""
         everybody, groups, every = (
             tuple((name, told) for name, told in commands if _COMMAND.fullmatch(name))
             for commands in (self.everybody, self.groups, self.all)
         )
-        return Menu(everybody, groups, every)
+        return CommandMenu(everybody, groups, every)
 
 
-async def show(bot: "Bot", menu: Menu, admins: Iterable[str], vault: Vault, own: str) -> None:
+async def show_menus(bot: "Bot", menu: CommandMenu, admins: Iterable[str], *, vault: ChannelVault, own: str) -> None:
     """Have Telegram show the menus; `admins` are the accounts of admins.
 
     What cannot be shown is left: without a menu everything can still be typed.
     """
-    name = f"{wire.NAME}/{own}/menus"
-    chats = {account.partition(":")[2] for account in admins if account.startswith(f"{wire.NAME}:")}
+    name = f"{updates.NAME}/{own}/menus"
+    chats = {account.partition(":")[2] for account in admins if account.startswith(f"{updates.NAME}:")}
     chats = {chat for chat in chats if chat.isdecimal()}
-    # What fails for one says nothing of the others: somebody who never spoke to the bot has no chat with it.
+    # What fails for one says nothing of the others: a user who never spoke to the bot has no chat with it.
     with suppress(TelegramError):
         await bot.set_my_commands(_entries(menu.everybody))
         await bot.set_my_commands(_entries(menu.groups), BotCommandScopeAllGroupChats())

@@ -1,23 +1,214 @@
-"""The Markdown of an answer, as messages for Telegram.
+"""The Markdown of an answer, as messages for Telegram: pure functions, which know neither readers nor how to send.
 
-`render` makes parts that fit into one message each: a text and the entities that format it, by offsets in UTF-16 code
-units. Entities are cut with the text, so a code block or a quotation goes on in the next part. What Telegram would make
-clickable by itself is shown as code where it should not be: addresses with odd schemes and calls to everybody always,
-and whatever can be clicked when the answer may hold no links. Pure functions; who reads the messages, and how they are
-sent, is not known here.
+Telegram counts in UTF-16 code units, after formatting is taken out of the text. `page` makes a page of styled text, as
+it runs down before it is cut into messages. `render` makes parts that fit into one message each: a text and the
+entities that format it, by offsets. Entities are cut with the text, so a code block or a quotation goes on in the next
+part. What Telegram would make clickable by itself is shown as code where it should not be: addresses with odd schemes
+and calls to everybody always, and all that can be clicked when the answer may hold no links. `compose` makes what is
+sent of an outbound text: parts, or a file under a first line, and buttons.
 """
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 
-from channels.markdown import parsed
-from channels.telegram import limits
-from channels.telegram.markup import CODE, Run, Style, page, split_at
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-LONGEST_SOURCE: Final = limits.PARTS * limits.TEXT
+from channels.messages import Button, Outbound
+from channels.rich_text import UNASSIGNED, Leaf, Shape, Span, is_visible, labelled, parsed, same, utf16_units
+
+LONGEST_TEXT: Final = 4096
+"""The longest text of a message, in UTF-16 code units after entities are parsed."""
+MOST_ENTITIES: Final = 100
+"""The most entities of one message."""
+MOST_PARTS: Final = 10
+"""The most messages one answer is split into before it is better sent as a file."""
+
+_ASTRAL: Final = 0x10000
+_LOOK_BACK: Final = 64
+_JOINER: Final = "\u200d"
+_FLAGS: Final = range(0x1F1E6, 0x1F200)
+_EXTENDS: Final = (
+    range(0xFE00, 0xFE10),  # variation selectors
+    range(0x1F3FB, 0x1F400),  # skin tones
+    range(0xE0020, 0xE0080),  # tags, as in the flags of regions
+)
+# Lone surrogates cannot be encoded, and Telegram takes the other characters out itself: counting them would be wrong,
+# and the ones that turn the direction of writing would let an answer show something other than what it says.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_REMOVED: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028-\u202e\u2066-\u2069{UNASSIGNED}]")
+
+
+def offsets(text: str) -> Sequence[int]:
+    """Return the place of every character in UTF-16 code units, and the length of the whole as the last."""
+    return tuple(accumulate((2 if ord(character) >= _ASTRAL else 1 for character in text), initial=0))
+
+
+def clean(text: str) -> str:
+    """Return the text without the characters that Telegram takes out, and with line ends of one kind.
+
+    Those that are not assigned and show as nothing go, too.
+    """
+    ended = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _REMOVED.sub("", _SURROGATES.sub("\ufffd", ended))
+
+
+def cut(text: str, start: int, end: int) -> int:
+    """Return where to end a part that begins at `start` and may reach `end`, both as places of characters.
+
+    A paragraph's end is better than a line's, that than a word's, and any of them than the middle of a word; each
+    only in the second half, so that a text never needs more than twice the parts. A character of several code points
+    (a flag, an emoji with a skin tone, a letter with accents) stays whole, unless it is longer than any real one.
+    The result is greater than `start`.
+    """
+    if end >= len(text):
+        return len(text)
+    half = start + (end - start + 1) // 2
+    for gap in ("\n\n", "\n", " "):
+        found = text.rfind(gap, half, end + 1)
+        if found > start:
+            return found
+    for place in range(end, max(start, end - _LOOK_BACK), -1):
+        if not _within_character(text, place):
+            return place
+    return end
+
+
+def _within_character(text: str, place: int) -> bool:
+    after, before = text[place], text[place - 1]
+    if _JOINER in {before, after} or unicodedata.category(after).startswith("M"):
+        return True
+    if ord(after) in _FLAGS and ord(before) in _FLAGS:
+        first = place
+        while first > max(0, place - _LOOK_BACK) and ord(text[first - 1]) in _FLAGS:
+            first -= 1
+        return (place - first) % 2 == 1
+    return any(ord(after) in extends for extends in _EXTENDS)
+
+
+_DEEPEST: Final = 6
+_INDENT: Final = "  "
+_RULE: Final = "———"
+# What Telegram takes for the address of a link; it refuses the whole message for one that it does not.
+_HOST: Final = re.compile(r"(?:[a-z0-9-]+\.)+(?:[a-z]{2,}|xn--[a-z0-9-]+)|(?:\d{1,3}\.){3}\d{1,3}")
+_LONGEST_ADDRESS: Final = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """One way a text is shown: the type of a Telegram entity, and the address or language that some have."""
+
+    kind: str
+    url: str = ""
+    language: str = ""
+
+
+CODE: Final = Style("code")
+_QUOTE: Final = Style("blockquote")
+_BOLD: Final = Style("bold")
+_LOOKS: Final[Mapping[str, Style]] = MappingProxyType(
+    {"bold": _BOLD, "italic": Style("italic"), "strike": Style("strikethrough"), "code": CODE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A text, and the styles of all of it."""
+
+    text: str
+    styles: tuple[Style, ...] = ()
+
+
+def page(leaves: Iterable[Leaf], *, links: bool) -> list[Run]:
+    """Return the text of leaves, with its styles.
+
+    Without `links`, an address is written out behind its label instead of being put under it.
+    """
+    runs = list[Run]()
+    last: Leaf | None = None
+    for leaf in leaves:
+        around = (_QUOTE,) if leaf.quoted else ()
+        if last is not None:
+            runs.append(Run("\n" if leaf.near else "\n\n", around if leaf.quote == last.quote else ()))
+        runs.append(Run(_lead(leaf), around))
+        runs += (Run(run.text, (*around, *run.styles)) for run in _drawn(leaf, links=links))
+        last = leaf
+    return runs
+
+
+def can_be_linked(url: str) -> bool:
+    """Tell whether an address may be put under a text: of the web alone, and such as Telegram accepts."""
+    try:
+        parts = urlsplit(url)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    plain = "@" not in parts.netloc and url.isascii() and len(url) <= _LONGEST_ADDRESS
+    return parts.scheme in {"http", "https"} and bool(_HOST.fullmatch(parts.hostname or "")) and port_is_valid and plain
+
+
+def split_at(runs: list[Run], spans: Iterator[tuple[int, int]], style: Style) -> Iterator[Run]:
+    """Yield the same text with these spans of characters, sorted and apart, in one more style."""
+    begin, end = next(spans, (-1, -1))
+    place = 0
+    for run in runs:
+        last = place + len(run.text)
+        while place < last:
+            while begin >= 0 and end <= place:
+                begin, end = next(spans, (-1, -1))
+            if begin <= place < end:
+                stop, styles = min(end, last), (*run.styles, style)
+            else:
+                stop, styles = min(begin, last) if begin > place else last, run.styles
+            yield Run(run.text[len(run.text) - (last - place) : len(run.text) - (last - stop)], styles)
+            place = stop
+
+
+def _lead(leaf: Leaf) -> str:
+    """Return what stands before a leaf on its line: its indent, and the marker of an item."""
+    depth = min(leaf.depth, _DEEPEST)
+    if leaf.bullet or leaf.number is not None:
+        marker = "•" if leaf.bullet else f"{leaf.number}."
+        return _INDENT * (depth - 1) + (f"{marker} " if leaf.spans else marker)
+    return "" if leaf.shape is Shape.CODE else _INDENT * depth
+
+
+def _drawn(leaf: Leaf, *, links: bool) -> Iterator[Run]:
+    match leaf.shape:
+        case Shape.RULE:
+            yield Run(_RULE)
+        case Shape.CODE:
+            yield Run(leaf.text, (Style("pre", language=leaf.language),))
+        case shape:
+            styles = (_BOLD,) if shape is Shape.HEADING else ()
+            line = "\n" + _INDENT * min(leaf.depth, _DEEPEST)
+            for run in _inline(leaf.spans, links=links):
+                yield Run(run.text.replace("\n", line), (*styles, *run.styles))
+
+
+def _inline(spans: Iterable[Span], *, links: bool) -> Iterator[Run]:
+    for link, label, held in labelled(spans):
+        if link and links and can_be_linked(link):
+            # Telegram has no code within a link; the link is what cannot be seen otherwise.
+            under = Style("text_link", url=link)
+            yield from (Run(span.text, (*_looks(span, "code"), under)) for span in held)
+        else:
+            yield from (Run(span.text, _looks(span)) for span in held)
+            if link and not same(link, label):
+                yield from (Run(" ("), Run(link, (CODE,)), Run(")"))
+
+
+def _looks(span: Span, but: str = "") -> tuple[Style, ...]:
+    return tuple(style for name, style in _LOOKS.items() if name != but and getattr(span, name))
+
+
+LONGEST_SOURCE: Final = MOST_PARTS * LONGEST_TEXT
 """The longest source, in characters, that is read as Markdown; what is longer is better a file and is shown as it is.
 
 It bounds the time a hostile source can take: 35 µs of CPU a character were measured for the worst of them (`![`), so a
@@ -46,7 +237,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TelegramPart:
     """One message: its text, the entities in order, and the text to send instead if Telegram refuses them.
 
     `plain` names the addresses of links where there is room; it fits into one message, and holds nothing that can be
@@ -62,7 +253,7 @@ class Part:
 class Rendering:
     """The parts, none where there is nothing to see, and whether there are so many that a file is better."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TelegramPart, ...]
     as_file: bool
 
 
@@ -80,15 +271,15 @@ def render(source: str, *, links: bool, verbatim: bool = False) -> Rendering:
 
     `links` tells whether anything in them may be clicked; without it, addresses are shown as code.
     """
-    text = limits.clean(source)
+    text = clean(source)
     read_runs = [Run(text)] if verbatim or len(text) > LONGEST_SOURCE else page(parsed(text), links=links)
     # `&#8238;` becomes a character only when it is read
-    runs = [Run(limits.clean(run.text), run.styles) for run in read_runs]
+    runs = [Run(clean(run.text), run.styles) for run in read_runs]
     shown = "".join(run.text for run in runs)
     dead = list(_dead(shown, links=links))
     spans = _spans(split_at(runs, iter(dead), CODE))
     parts = tuple(_parts(shown, spans, links=links))
-    return Rendering(parts, as_file=len(parts) > limits.PARTS or len(text) > LONGEST_SOURCE)
+    return Rendering(parts, as_file=len(parts) > MOST_PARTS or len(text) > LONGEST_SOURCE)
 
 
 def _dead(text: str, *, links: bool) -> Iterator[tuple[int, int]]:
@@ -129,23 +320,23 @@ def _spans(runs: Iterator[Run]) -> list[_Span]:
     return sorted(spans, key=lambda span: (span.begin, -span.end, span.style.kind != "blockquote"))
 
 
-def _parts(text: str, spans: list[_Span], *, links: bool) -> Iterator[Part]:
-    units = limits.offsets(text)
+def _parts(text: str, spans: list[_Span], *, links: bool) -> Iterator[TelegramPart]:
+    units = offsets(text)
     begins = [span.begin for span in spans]
     carried: list[_Span] = []
     start = 0
     while (start := _skipped(text, start)) < len(text):
         carried = [span for span in carried if span.end > start]
         first = bisect_left(begins, start)
-        end = bisect_right(units, units[start] + limits.TEXT) - 1
-        last = first + limits.ENTITIES - len(carried)
+        end = bisect_right(units, units[start] + LONGEST_TEXT) - 1
+        last = first + MOST_ENTITIES - len(carried)
         if last < len(spans):
             end = min(end, spans[last].begin)
-        stop = limits.cut(text, start, end)
+        stop = cut(text, start, end)
         within = carried + spans[first : bisect_left(begins, stop)]
         stop = _before_code(within, start, stop, units)
         made = _part(text[start:stop], start, [span for span in within if span.begin < stop], links=links)
-        if limits.visible(made.text):
+        if is_visible(made.text):
             yield made
         carried = [span for span in within if span.begin < stop < span.end]
         start = stop
@@ -164,14 +355,14 @@ def _before_code(within: list[_Span], start: int, stop: int, units: Sequence[int
     """Return a place to cut that leaves a code block whole, if that fits into the next part."""
     for span in within:
         broken = span.style.kind == "pre" and span.begin < stop < span.end
-        if broken and span.begin - start > (stop - start) // 4 and units[span.end] - units[span.begin] <= limits.TEXT:
+        if broken and span.begin - start > (stop - start) // 4 and units[span.end] - units[span.begin] <= LONGEST_TEXT:
             return span.begin
     return stop
 
 
-def _part(text: str, start: int, within: list[_Span], *, links: bool) -> Part:
+def _part(text: str, start: int, within: list[_Span], *, links: bool) -> TelegramPart:
     shown = text.rstrip()
-    units = limits.offsets(shown)
+    units = offsets(shown)
     spans: list[_Span] = []
     for span in within:
         begin, end = max(0, span.begin - start), min(len(shown), span.end - start)
@@ -183,7 +374,7 @@ def _part(text: str, start: int, within: list[_Span], *, links: bool) -> Part:
         )
         for span in spans
     )
-    return Part(shown, entities, _plain(shown, spans, links=links))
+    return TelegramPart(shown, entities, _plain(shown, spans, links=links))
 
 
 def _plain(text: str, spans: list[_Span], *, links: bool) -> str:
@@ -199,4 +390,83 @@ def _plain(text: str, spans: list[_Span], *, links: bool) -> str:
             pieces += (dead[place : span.end], f" ({span.style.url})")
             place = span.end
     addressed = "".join((*pieces, dead[place:]))
-    return addressed if limits.units(addressed) <= limits.TEXT else dead
+    return addressed if utf16_units(addressed) <= LONGEST_TEXT else dead
+
+
+REPEATED: Final = "(may have been shown before)"
+EMPTY: Final = "(nothing to show)"
+FILE: Final = "answer.md"
+
+LEFT_OUT: Final = f"(the rest is left out: this chat does not take the file {FILE})"
+"""What ends a text that was to be a file and is longer than what can be shown instead."""
+
+_SPELLED: Final = 2 * MOST_PARTS
+"""As how many messages a text is shown, at most, whose file is refused."""
+
+_DATA: Final = 64
+_LABEL: Final = 64
+_BUTTONS: Final = 100
+_ROW: Final = 2
+_LEAD: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramMessages:
+    """Parts in order; with `file`, the single part is what stands above it. The keyboard is for the last."""
+
+    parts: tuple[TelegramPart, ...]
+    file: bytes = b""
+    keyboard: InlineKeyboardMarkup | None = None
+
+
+def compose(outbound: Outbound) -> TelegramMessages:
+    """Return the messages; rendering a long text takes a while."""
+    text, mark, keyboard = _whole(outbound)
+    verbatim = outbound.kind.verbatim
+    rendering = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= LONGEST_SOURCE else None
+    if rendering is None or rendering.as_file:
+        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts
+        return TelegramMessages(lead[:1] or _empty(), clean(text).encode(), keyboard)
+    return TelegramMessages(rendering.parts or _empty(), keyboard=keyboard)
+
+
+def spelled(outbound: Outbound) -> TelegramMessages:
+    """Return the messages of a text whose file is refused: all of it, or its beginning and that the rest is left out.
+
+    Rendering it takes a while.
+    """
+    text, _, keyboard = _whole(outbound)
+    begun = text[: (_SPELLED + 1) * LONGEST_TEXT]
+    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim).parts
+    if len(parts) > _SPELLED or begun != text:
+        parts = (*parts[:_SPELLED], TelegramPart(LEFT_OUT, (), LEFT_OUT))
+    return TelegramMessages(parts, keyboard=keyboard)
+
+
+def _whole(outbound: Outbound) -> tuple[str, str, InlineKeyboardMarkup | None]:
+    """Return the text with what is written around it, its mark, and the buttons that can be pressed."""
+    fitting = tuple(button for button in outbound.buttons if _fits(button))[:_BUTTONS]
+    others = [button for button in outbound.buttons if button not in fitting]
+    mark = f"{REPEATED}\n\n" if outbound.repeated else ""
+    typed = "".join(f"\n\n{button.label}: `{button.command}`" for button in others)
+    return f"{mark}{outbound.text}{typed}", mark, _keyboard(fitting) if fitting else None
+
+
+def _empty() -> tuple[TelegramPart, ...]:
+    return (TelegramPart(EMPTY, (), EMPTY),)
+
+
+def _first_line(text: str) -> str:
+    line = next((line for line in text[:LONGEST_SOURCE].splitlines() if is_visible(line)), "")
+    return line if len(line) <= _LEAD else f"{line[:_LEAD]}…"
+
+
+def _fits(button: Button) -> bool:
+    """Tell whether a button can carry its command; one that cannot is written below the text."""
+    command = clean(button.command)
+    return command == button.command and len(command.encode()) <= _DATA and is_visible(button.label)
+
+
+def _keyboard(buttons: tuple[Button, ...]) -> InlineKeyboardMarkup:
+    keys = [InlineKeyboardButton(clean(button.label)[:_LABEL], callback_data=button.command) for button in buttons]
+    return InlineKeyboardMarkup([keys[place : place + _ROW] for place in range(0, len(keys), _ROW)])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from channels.message import Outbound
+from channels.messages import Outbound
 from policy.labels import PUBLIC
 from tests.adversary.disguises import normal
 from tests.adversary.disguises import seen as shown

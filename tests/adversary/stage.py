@@ -35,8 +35,8 @@ from bot.store.options import StoreOptions
 from bot.store.schema import READY
 from bot.tools import catalogue
 from bot.worker.lease import LeaseKeeper
-from channels.base import Audience, Channel
-from channels.message import Address, Attachment, Inbound, Outbound, Signal
+from channels.messages import Address, Attachment, Inbound, Outbound, Signal
+from channels.port import Audience, Channel
 from tests.adversary.mind import Adversary, Trace, route
 from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
 from tests.adversary.sinks import Effect, Sink

@@ -19,7 +19,7 @@ from bot.history.event_log import told_to
 from bot.sessions.events import Event
 from bot.sessions.models import SessionState
 from bot.sessions.transcript import place
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.adversary.stage import Seen, Stage
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import top
 from tests.adversary.disguises import DISGUISES
 from tests.adversary.plans import THINK, TYPE, WAIT, Alphabet, Script, Step

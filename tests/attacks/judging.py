@@ -10,7 +10,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType, JsonObject, Visibility
 from bot.sessions.inbox import ItemStatus
 from bot.tools import catalogue
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, join_all
 from tests.attacks.attack import Then
 from tests.attacks.stage import Stage

@@ -29,7 +29,7 @@ from bot.sessions.models import SessionState, Status, Write
 from bot.store.schema import session_keys
 from bot.tools import catalogue
 from channels.console import Console
-from channels.message import Address, Attachment, Inbound, Outbound
+from channels.messages import Address, Attachment, Inbound, Outbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets

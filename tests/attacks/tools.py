@@ -14,7 +14,7 @@ from bot.agent.offline import OfflineModel
 from bot.app.extensions import Extensions
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import CONTENT, Arguments, CallFacts, Result, ToolContext
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.attacks.attack import GivenTool

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.app.app import App
-from channels.message import Address, Inbound, Outbound
+from channels.messages import Address, Inbound, Outbound
 from tests.bench.measure import Row, at_most, ratio_at_most
 from tests.bench.rig import Mouth, bench
 

@@ -18,7 +18,7 @@ from bot.app.app import App
 from bot.sessions.delegation import SESSION, Errand
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.events import EventType
-from channels.message import Address, Inbound, OutboundKind
+from channels.messages import Address, Inbound, OutboundKind
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.rig import bench

@@ -14,7 +14,7 @@ from bot.core.ids import Ids
 from bot.sessions.events import EventType, JsonObject, NewEvent, Visibility
 from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most
 from tests.bench.rig import ANSWER, Bench, bench

@@ -21,7 +21,7 @@ from redis import Redis
 
 from bot.store import codec
 from bot.store.schema import SessionKeys, session_keys
-from channels.message import Address
+from channels.messages import Address
 from tests.bench.measure import Row, at_most
 from tests.bench.rig import Bench, bench
 

@@ -32,8 +32,8 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
-from channels.base import Audience
-from channels.message import Address, Inbound, Outbound, Signal
+from channels.messages import Address, Inbound, Outbound, Signal
+from channels.port import Audience
 from tests.sim.slack import Slack
 
 READ: Final = "read the two files"

@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 import phonenumbers
 import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
-from channels.markdown import parsed
-from channels.shown import views
+from channels.rich_text import parsed, views
 from policy.redaction.patterns import BUILT_IN
 from policy.redaction.redactor import Redactor
 from tests.bench.measure import Row, by_turns, ratio_at_most

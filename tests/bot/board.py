@@ -3,8 +3,8 @@
 import itertools
 from dataclasses import dataclass, field
 
-from channels.base import Audience, ChannelError
-from channels.message import Address, Outbound, Signal
+from channels.messages import Address, Outbound, Signal
+from channels.port import Audience, ChannelError
 
 
 @dataclass

@@ -42,8 +42,8 @@ from bot.tools import catalogue
 from bot.tools.base import CONTENT, Arguments, CallFacts, Content, Result, Tool, ToolContext
 from bot.tools.labelled_files import FileRoot
 from bot.turn import OpenTurn
-from channels.base import Audience
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience
 from policy.decision import Decision, Verdict
 from policy.document.model import Document, load
 from policy.labels import PUBLIC, Label, parse, top

@@ -12,8 +12,8 @@ from pathlib import Path
 from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.ingress.router import RouterReceipt
-from channels.base import Audience
-from channels.message import Address, Inbound, Outbound, Signal
+from channels.messages import Address, Inbound, Outbound, Signal
+from channels.port import Audience
 from tests.bot.kit import policy
 from tests.harness import Person, running
 

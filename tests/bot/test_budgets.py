@@ -23,7 +23,7 @@ from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.models import Usage, YieldReason
 from bot.store.schema import SPENDING, SPENT
 from bot.worker.finish import DENIED_HERE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.admission.courier import OGG, configured, sending
 from tests.bot.kit import Scripted, eventually, parts, policy, standing

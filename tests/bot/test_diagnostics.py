@@ -19,7 +19,7 @@ from bot.config.load import load_config
 from bot.diagnostics import model, tools
 from bot.tools.catalogue import NAMES
 from channels.console import Console
-from channels.slack.manifest import SCOPES
+from channels.slack.setup import SCOPES
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 from tests.bot.kit import HOME, TOP, Probe

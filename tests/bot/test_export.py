@@ -11,7 +11,7 @@ from bot.access.decision_context import DecisionContext
 from bot.commands import exports as command
 from bot.commands.sessions import NOTHING_SAID
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport, sealed, verified
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
 from tests.bot.kit import bang, policy

@@ -26,7 +26,7 @@ from tests.harness import running
 pytestmark = pytest.mark.anyio
 
 CONFIG = policy(models={"offline": {"clearance": "top"}})
-POLLING = logging.getLogger("channels.telegram.poll")
+POLLING = logging.getLogger("channels.telegram.polling")
 SERVING = logging.getLogger("bot.mcp.connection")
 REFUSED = ModelHTTPError(401, "m", "hunter2")
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot.gate.requests import NOT_KNOWN
 from bot.sessions.events import Event, EventType, JsonObject
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, eventually, parts, proposed
 from tests.harness import Person, running

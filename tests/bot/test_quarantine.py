@@ -25,7 +25,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.models import Doing, Quarantined
 from bot.store.schema import RECENT, session_keys
 from bot.tools import catalogue
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
 from tests.harness import Person, running

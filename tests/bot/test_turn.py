@@ -15,7 +15,7 @@ from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.ports import Store
+from bot.sessions.store import Store
 from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from channels.base import Channel, ChannelError, VaultError
-from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.messages import Address, Outbound, OutboundKind, Signal
+from channels.port import Channel, ChannelError, VaultError
 
 pytestmark = pytest.mark.anyio
 

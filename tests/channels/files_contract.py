@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from channels.base import ChannelError, FileSource, LargeFileError
-from channels.message import Attachment
+from channels.messages import Attachment
+from channels.port import ChannelError, FileSource, LargeFileError
 from tests.channels.contract import Stage
 
 pytestmark = pytest.mark.anyio

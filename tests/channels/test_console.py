@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.base import AmbiguousSendError, Audience, ChannelError
 from channels.console import Console, visible
-from channels.message import Address, Button, Outbound, OutboundKind, Signal
+from channels.messages import Address, Button, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, Audience, ChannelError
 from tests.channels.contract import ChannelContract, Stage
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.base import VaultError
 from channels.intake import MOST, Intake, Json, Kept
+from channels.port import VaultError
 from tests.channels.contract import Kept as Vault
 from tests.channels.contract import Leases, until
 

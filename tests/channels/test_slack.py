@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from channels.base import ChannelError
-from channels.message import Outbound
+from channels.messages import Outbound
+from channels.port import ChannelError
 from tests.channels.contract import ChannelContract, Stage
 from tests.channels.slack.kit import SlackStage, staged
 

@@ -9,8 +9,8 @@ import pytest
 
 from bot.access.labelling import CONFIGURED
 from bot.diagnostics import channel
-from channels.base import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
-from channels.message import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
+from channels.messages import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
 from tests.channels.contract import ChannelContract, Stage, until
 from tests.channels.telegram.kit import FAST, TelegramStage, at, staged
 from tests.sim.telegram_state import BOT_ID, TOKEN
@@ -351,42 +351,6 @@ async def test_what_is_for_one_is_ephemeral_where_the_server_knows_how() -> None
         assert [shown.text for shown in group.shows] == ["psst"]
         await played.channel.send(says(at(group, recipient=played.alice.id), "psst", "k2"))
         assert played.alice.private.said == ["psst"]
-
-
-# --- previews
-
-
-async def test_a_preview_is_edited_and_the_answer_stands_in_its_place(played: TelegramStage) -> None:
-    for text in ("one", "one", "one two"):
-        await played.channel.preview(says(played.home, text))
-    assert len(played.server.asked("editMessageText")) == 1
-    await played.channel.send(says(played.home, "one **two** three"))
-    (shown,) = played.alice.private.shows
-    assert shown.versions == ["one", "one two", "one two three"]
-    assert shown.marked("bold") == ["two"]
-    await played.channel.signal(played.home, Signal.DONE)
-    assert played.alice.private.said == ["one two three"]
-
-
-async def test_an_answer_that_is_as_its_preview_stays(played: TelegramStage) -> None:
-    await played.channel.preview(says(played.home, "same"))
-    await played.channel.send(says(played.home, "same"))
-    assert played.alice.private.said == ["same"]
-
-
-@pytest.mark.parametrize("ends", ["done", "empty", "deleted"])
-async def test_what_is_left_of_a_preview_is_taken_back(played: TelegramStage, ends: str) -> None:
-    await played.channel.preview(says(played.home, "half"))
-    match ends:
-        case "done":
-            await played.channel.signal(played.home, Signal.DONE)
-        case "empty":
-            await played.channel.preview(says(played.home, ""))
-        case _:
-            played.alice.private.shows[0].deleted = True
-    assert played.alice.private.said == []
-    await played.channel.send(says(played.home, "whole"))
-    assert played.alice.private.said == ["whole"]
 
 
 # --- who reads

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.base import AmbiguousSendError, ChannelError
-from channels.message import Address, Attachment, Inbound, Outbound, Signal
+from channels.messages import Address, Attachment, Inbound, Outbound, Signal
+from channels.port import AmbiguousSendError, ChannelError
 from tests.channels.contract import until
 from tests.channels.slack.kit import SlackStage
 from tests.channels.slack.kit import at as slack_at

@@ -26,7 +26,7 @@ from bot.sessions.models import SessionState, Status
 from bot.store.schema import STATES, sid_of
 from bot.store.scripts import Script, load_scripts
 from channels.console import Console
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
 from policy.labels import PUBLIC, join_all
 from tests.bot.kit import bang
 from tests.chaos.tap import Tap, Trap, tapped

@@ -19,7 +19,7 @@ from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
 from bot.store.schema import session_keys
 from channels.console import REPEATED, Console
-from channels.message import Inbound
+from channels.messages import Inbound
 from policy.labels import PUBLIC, join_all, parse
 from tests.chaos.worker import parts, settings, write_settings
 from tests.harness import HOME

@@ -23,7 +23,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.models import Status
 from bot.tools import catalogue
-from channels.telegram.letter import REPEATED
+from channels.telegram.render import REPEATED
 from tests.journeys.machine import Machine, Process
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_people import Person as OnSlack

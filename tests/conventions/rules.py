@@ -21,6 +21,7 @@ from tests.conventions.data import (
     Reserved,
     Site,
 )
+from tests.conventions.shape import named_arguments, one_meaning, rooms, shallow
 from tests.conventions.source import Finding, Module, read
 
 Rule = Callable[[tuple[Module, ...]], Iterator[Finding]]
@@ -268,6 +269,10 @@ RULES: Final[Mapping[str, Rule]] = {
         no_assert,
         no_globals,
         pure_policy,
+        rooms,
+        one_meaning,
+        shallow,
+        named_arguments,
     )
 }
 

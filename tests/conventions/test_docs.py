@@ -21,7 +21,7 @@ from bot.commands.table import COMMANDS
 from bot.config.load import load_config
 from bot.core.errors import ConfigError
 from bot.tools.catalogue import ARGUMENTS, NAMES
-from channels.slack.manifest import COMMAND as ON_SLACK
+from channels.slack.setup import COMMAND as ON_SLACK
 from tests.conventions.documents import (
     PAGES,
     ROOT,

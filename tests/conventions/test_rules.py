@@ -49,11 +49,7 @@ def test_the_thresholds_are_those_of_the_house_style() -> None:
         ("bot/gate*", 100),
         ("bot/access/labelling.py", 100),
         ("bot/access/authorize.py", 100),
-        ("channels/leaves.py", 100),
-        ("channels/markdown.py", 100),
+        ("channels/rich_text.py", 100),
         ("channels/*/render.py", 100),
-        ("channels/*/limits.py", 100),
-        ("channels/leaves.py", 100),
-        ("channels/telegram/markup.py", 100),
         ("*", 90),
     }

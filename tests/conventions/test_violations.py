@@ -98,12 +98,12 @@ FORBIDDEN = [
 ]
 HAND_WRITTEN = [
     *(
-        Import("channels-know-nobody", "channels.base", name)
+        Import("channels-know-nobody", "channels.port", name)
         for name in ("bot.core.errors", "policy.labels", "redis.asyncio")
     ),
-    Import("channels-layers", "channels.console", "channels.telegram.wire"),
-    Import("channels-layers", "channels.telegram.wire", "channels.slack.wire"),
-    Import("channels-layers", "channels.base", "channels.console"),
+    Import("channels-layers", "channels.console", "channels.telegram.updates"),
+    Import("channels-layers", "channels.telegram.updates", "channels.slack.events"),
+    Import("channels-layers", "channels.port", "channels.console"),
     Import("channels-console", "bot.delivery.outbox", "channels.console"),
     Import("channels-adapters", "bot.cli.chat", "channels.telegram.adapter"),
     Import("policy-engine", "bot.app.app", "policy.engine"),
@@ -125,7 +125,7 @@ HAND_WRITTEN = [
     Import("bot-layers", "bot.worker.worker", "bot.app.app"),
     Import("no-cycles", "bot.turn", "bot.diagnostics", (("bot.diagnostics", "import bot.turn"),)),
     Import("no-cycles", "policy.errors", "policy.labels", (("policy.labels", "import policy.errors"),)),
-    Import("no-cycles", "channels.message", "channels.base", (("channels.base", "import channels.message"),)),
+    Import("no-cycles", "channels.messages", "channels.port", (("channels.port", "import channels.messages"),)),
 ]
 
 
@@ -243,6 +243,12 @@ BREACHES = [
     Breach("pure_policy", "policy.planted", "import webbrowser"),
     Breach("pure_policy", "policy.planted", "open('x')"),
     Breach("pure_policy", "policy.planted", "async def wait(): ..."),
+    Breach("one_meaning", "bot.planted", "class Document: ..."),
+    Breach("shallow", "bot.planted", "class A: ...\nclass B(A): ...\nclass C(B): ...\nclass D(C): ..."),
+    Breach("shallow", "bot.planted", "class A: ...\nclass B: ...\nclass C: ...\nclass D(A, B, C): ..."),
+    Breach("named_arguments", "bot.planted", "def f(a, b, c, d, e): ..."),
+    Breach("named_arguments", "bot.planted", "class A:\n    def f(self, a, b, c, d, e): ..."),
+    Breach("named_arguments", "bot.planted", "from typing import Any\ndef f(**change: Any): ..."),
 ]
 
 

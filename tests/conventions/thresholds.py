@@ -46,11 +46,8 @@ THRESHOLDS: Final = (
     Threshold("bot/gate*", 100),
     Threshold("bot/access/labelling.py", 100),
     Threshold("bot/access/authorize.py", 100),
-    Threshold("channels/leaves.py", 100),
-    Threshold("channels/markdown.py", 100),
+    Threshold("channels/rich_text.py", 100),
     Threshold("channels/*/render.py", 100),
-    Threshold("channels/*/limits.py", 100),
-    Threshold("channels/telegram/markup.py", 100),
     Threshold("*", 90),
 )
 

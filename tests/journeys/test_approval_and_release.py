@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import bang, policy
 from tests.harness import Person, running
 from tests.journeys.machine import Machine

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from bot.store.opening import open_store
-from channels.slack.manifest import SCOPES
+from channels.slack.setup import SCOPES
 from tests.journeys import test_telegram
 from tests.journeys.machine import Machine, policy
 from tests.journeys.test_telegram import PATIENCE, call

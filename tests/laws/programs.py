@@ -49,7 +49,7 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
 from bot.store.schema import READY, session_keys
 from bot.worker.lease import LeaseKeeper
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from policy.request import Role
 from tests.bot.kit import parts, policy

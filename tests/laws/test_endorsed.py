@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from bot.delegation.structured_result import millibits
 from bot.sessions.delegation import FieldKind, ResultField
 from bot.sessions.events import EventType
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import bang, eventually, note, policy
 from tests.harness import Person, running
 

@@ -15,7 +15,7 @@ from bot.agent.models import UNUSABLE
 from bot.config.mcp import McpServerSettings
 from bot.mcp.tool import Ask, McpResult, McpTool
 from bot.tools.base import CallFacts, Result
-from channels.message import Address
+from channels.messages import Address
 from policy.request import Effect, Hook
 from tests.bot.kit import Probe, bang, note, parts, policy
 from tests.harness import Person, running

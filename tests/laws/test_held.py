@@ -17,7 +17,7 @@ from pydantic_ai.settings import ModelSettings
 
 from bot.core.ids import receipt_id
 from bot.tools.base import CallFacts, Result, ToolContext
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
 from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, TextArguments, eventually, parts, policy, proposed

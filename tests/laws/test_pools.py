@@ -29,7 +29,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.models import Usage, Write
 from bot.store.schema import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
 from tests.bot.kit import NOW, policy, scene, standing

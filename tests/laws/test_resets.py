@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bot.access.authorize import Caller, Ingress
 from bot.commands import table
 from bot.sessions.transcript import place
-from channels.message import Address
+from channels.messages import Address
 from policy.request import Role
 from tests.adversary.views import Names
 from tests.bot.kit import policy

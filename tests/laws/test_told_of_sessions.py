@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.tools.sending import OVER, UNTRUSTED_TARGET
 from bot.tools.sessions import NONE
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import bang, eventually, policy
 from tests.harness import Person, running
 

@@ -31,7 +31,7 @@ from bot.sessions.events import NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title, Write
 from bot.store.schema import slots_key
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
 from tests.bot.kit import NOW, policy, standing, unrecorded

@@ -8,7 +8,7 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.schema import VAULT, encode
-from channels.base import VaultError
+from channels.port import VaultError
 from tests.store.world import KEY, command, fresh, kill, pid_of
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
 from bot.sessions.models import Status, YieldReason
 from bot.tools.message import Message
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
 from policy.decision import Verdict
 from policy.document.model import Document
 from policy.labels import PUBLIC

@@ -15,7 +15,7 @@ from bot.history.folds import Folds
 from bot.sessions.approvals import Approval
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.models import Summary
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Others, Role
 from tests.bot.kit import DIRTY, INTERNAL, Scripted, bang, document, parts, proposed, standing

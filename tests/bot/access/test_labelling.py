@@ -1,8 +1,8 @@
 import pytest
 
 from bot.access import labelling
-from channels.base import Audience, Reader, ReaderKind
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience, Reader, ReaderKind
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role

@@ -15,7 +15,7 @@ from bot.sessions.delegation import Child, Errand
 from bot.tools.base import Result, ToolContext
 from bot.tools.message import Message
 from bot.tools.spawning import SessionsSpawn
-from channels.message import Address
+from channels.messages import Address
 from policy.document.model import Document
 from tests.bot.delivery.test_alternatives import ASKING, HOUSE, KEEPER, QUESTION, VAULT, offered
 from tests.bot.kit import (

@@ -11,7 +11,7 @@ from bot.ingress.router import Routed
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
 from bot.sessions.models import Status
 from bot.store.schema import PAIRINGS
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
 from policy.labels import PUBLIC, parse
 from policy.request import Role
 from tests.bot.kit import policy

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.access import principals, recipients
-from channels.message import Address
+from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 from tests.bot.board import Board

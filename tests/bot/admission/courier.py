@@ -12,8 +12,8 @@ from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.sessions.events import Event, EventType, JsonObject, objects
 from bot.tools.labelled_files import AbsentError, FileLocation
-from channels.base import Audience, ChannelError, LargeFileError
-from channels.message import Address, Attachment, Inbound, Outbound, Signal
+from channels.messages import Address, Attachment, Inbound, Outbound, Signal
+from channels.port import Audience, ChannelError, LargeFileError
 from tests.bot.kit import policy
 from tests.harness import Person, running
 

@@ -14,7 +14,7 @@ from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError
 from bot.worker.finish import WENT_WRONG
 from bot.worker.worker import ATTEMPTS
-from channels.message import Attachment, Inbound
+from channels.messages import Attachment, Inbound
 from policy.labels import join_all, parse
 from tests.bot.admission.courier import HOUSE, PNG, Courier, Sender, configured, sending
 from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret

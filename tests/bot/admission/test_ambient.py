@@ -11,7 +11,7 @@ from bot.ingress.router import Routed
 from bot.sessions.events import Event, EventType
 from bot.store.schema import session_keys
 from bot.store.sessions import LIFE_MS
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
 from policy.labels import parse
 from tests.bot.clock import Clock
 from tests.bot.kit import INTERNAL, Scripted, eventually, parts, with_secret

@@ -10,8 +10,8 @@ import pytest
 from pydantic_ai.messages import BinaryContent, UserPromptPart
 
 from bot.app.extensions import Extensions
-from channels.base import Platform
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Platform
 from tests.bot.admission.courier import OGG, PNG
 from tests.bot.kit import Scripted, parts, policy
 from tests.channels.slack.kit import staged as slack_staged

@@ -11,7 +11,7 @@ from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
 from bot.store.schema import OVERRIDES, POLICY
-from channels.message import Address
+from channels.messages import Address
 from policy.document.overrides import Change, ChatPlace, Overrides, Placing
 from policy.document.overrides import Person as Changed
 from policy.labels import PUBLIC, parse

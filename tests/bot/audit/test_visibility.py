@@ -19,7 +19,7 @@ from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import NewEvent, Write
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.ingress.test_bot_loop_guard import side

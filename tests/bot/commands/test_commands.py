@@ -17,7 +17,7 @@ from bot.sessions.events import EventType
 from bot.sessions.models import Title
 from bot.sessions.transcript import backwards
 from bot.tools.sessions import ONLY
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Role
 from tests.bot.clock import Clock

@@ -14,8 +14,8 @@ from pydantic_ai.messages import ToolCallPart
 from bot.core.errors import StoreError
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
-from channels.message import Address, Attachment
+from channels.messages import Address, Attachment
+from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.telegram.webhook import Webhook
 from tests.bot.board import Board
 from tests.bot.kit import Probe, Scripted, parts, policy

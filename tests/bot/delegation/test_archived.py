@@ -9,7 +9,7 @@ from bot.commands.table import COMMANDS
 from bot.core.errors import ArchivedError
 from bot.sessions.models import Status
 from bot.tools.sending import OVER
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
 from tests.store.world import command, keys

@@ -12,7 +12,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
 from bot.sessions.models import SessionState, Status, YieldReason
 from bot.tools.base import CallFacts
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results
 from tests.bot.rooms import TEAM, Rooms, talking, team
 from tests.harness import Person, running

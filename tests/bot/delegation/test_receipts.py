@@ -21,7 +21,7 @@ from bot.sessions.models import Write
 from bot.sessions.transcript import place
 from bot.store.schema import session_keys
 from bot.tools.sessions import ALONE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.delivery.test_sending import POLICY, READS, at, hears, send
 from tests.bot.kit import CONFIDENTIAL, bang, eventually, policy

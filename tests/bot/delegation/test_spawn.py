@@ -21,7 +21,7 @@ from bot.store.schema import slots_key
 from bot.tools.base import CallFacts, Result, ToolContext
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker.worker import TOO_LATE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import (
     CONFIDENTIAL,

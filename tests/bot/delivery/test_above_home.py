@@ -12,7 +12,7 @@ from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
 from bot.tools.base import ToolContext
 from bot.worker.finish import DENIED_HERE
-from channels.message import Address, Signal
+from channels.messages import Address, Signal
 from policy.labels import PUBLIC, Label, Level, parse
 from tests.bot.kit import Probe, TextArguments, bang, document, eventually, parts
 from tests.bot.rooms import CHATS, TEAM, talking, team

@@ -10,8 +10,8 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from bot.agent.models import UNUSABLE
-from channels.base import Audience, GoneError
-from channels.message import Address, Outbound
+from channels.messages import Address, Outbound
+from channels.port import Audience, GoneError
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, Scripted, eventually, parts, policy
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms

@@ -17,8 +17,8 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType, NewEvent
 from bot.sessions.models import Status, Turn, Write
 from bot.worker.finish import DENIED_HERE
-from channels.base import Audience
-from channels.message import Address, How, OutboundKind
+from channels.messages import Address, How, OutboundKind
+from channels.port import Audience
 from policy.labels import parse
 from tests.bot.kit import INTERNAL, bang, eventually, results, standing, unanswered
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, People, Rooms, talking, team

@@ -8,7 +8,7 @@ from bot.commands.base import ASKS_NOBODY
 from bot.delivery import approval_prompts
 from bot.delivery.approval_prompts import OTHERS_DO
 from bot.sessions.approvals import Approval, ApprovalState
-from channels.message import Address
+from channels.messages import Address
 from policy.explain import people
 from policy.labels import PUBLIC
 from policy.request import Role

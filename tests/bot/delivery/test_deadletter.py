@@ -10,8 +10,8 @@ from bot.commands import table
 from bot.commands.base import Reply
 from bot.core.errors import NotFoundError
 from bot.sessions.deliveries import DeliveryState
-from channels.base import ChannelError
-from channels.message import Address
+from channels.messages import Address
+from channels.port import ChannelError
 from policy.labels import PUBLIC, Label
 from policy.request import Role
 from tests.bot.delivery.test_outbox import Wire, commit, opened, states

@@ -7,8 +7,8 @@ import pytest
 
 from bot.core.errors import ElsewhereError
 from bot.sessions.deliveries import RISEN, Delivery
-from channels.base import Audience
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience
 from policy.labels import Label
 from tests.bot.kit import INTERNAL, bang, document, eventually, gate, policy
 from tests.bot.rooms import Rooms

@@ -11,7 +11,7 @@ from bot.core.errors import ArchivedError
 from bot.delivery.question_updates import NOT_HELD
 from bot.sessions.delegation import PendingMessage
 from bot.sessions.deliveries import DeliveryState
-from channels.message import Address, How, Outbound
+from channels.messages import Address, How, Outbound
 from tests.bot.board import Board
 from tests.bot.kit import bang, eventually, policy
 from tests.bot.rooms import TEAM, talking, team

@@ -9,7 +9,7 @@ from bot.access import principals
 from bot.delivery.outbox import NOT_THEIRS
 from bot.gate.requests import NOT_KNOWN
 from bot.sessions.deliveries import DeliveryState
-from channels.message import Address, Outbound
+from channels.messages import Address, Outbound
 from tests.bot.board import Board
 from tests.bot.kit import bang, document, eventually, policy, standing
 from tests.harness import Person, running

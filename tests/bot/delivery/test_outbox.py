@@ -20,8 +20,8 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Write
 from bot.tools import catalogue
-from channels.base import AmbiguousSendError, Audience, ChannelError
-from channels.message import Address, Outbound, OutboundKind, Signal
+from channels.messages import Address, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, Audience, ChannelError
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, eventually, policy, standing
 from tests.harness import Person, running

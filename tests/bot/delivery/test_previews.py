@@ -11,7 +11,7 @@ import pytest
 
 from bot.app.app import App
 from bot.delivery.previews import PACE_SECONDS
-from channels.base import ChannelError
+from channels.port import ChannelError
 from policy.labels import Label
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, standing

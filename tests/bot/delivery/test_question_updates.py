@@ -8,8 +8,8 @@ import pytest
 from bot.delivery.question_updates import GONE, LONGEST, outcome
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from channels.base import AmbiguousSendError, ChannelError, GoneError
-from channels.message import Address, Inbound, Outbound
+from channels.messages import Address, Inbound, Outbound
+from channels.port import AmbiguousSendError, ChannelError, GoneError
 from policy.labels import PUBLIC
 from tests.bot.board import Board
 from tests.bot.kit import bang, policy

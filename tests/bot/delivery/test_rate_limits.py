@@ -13,8 +13,8 @@ from bot.delivery.outbox import Outbox
 from bot.delivery.rate_limits import BACK_OFF, RATES, Patience, RateLimits, Rates
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, Rate, SendSlot, question_key
 from bot.sessions.inbox import NewItem
-from channels.base import BusyChannelError, ChannelError, GoneError
-from channels.message import Address, OutboundKind
+from channels.messages import Address, OutboundKind
+from channels.port import BusyChannelError, ChannelError, GoneError
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.kit import policy, standing

@@ -19,7 +19,7 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.models import Write
 from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import bang, eventually, parts, policy, results
 from tests.harness import Person, running

@@ -8,8 +8,8 @@ import pytest
 
 from bot.delivery.undelivered import GONE, REFUSED
 from bot.sessions.deliveries import OURS, DeliveryState, NewDelivery
-from channels.base import AmbiguousSendError, ChannelError, GoneError
-from channels.message import Address, Outbound, OutboundKind
+from channels.messages import Address, Outbound, OutboundKind
+from channels.port import AmbiguousSendError, ChannelError, GoneError
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, bang, eventually
 from tests.bot.rooms import CHATS, PEOPLE, TEAM, People, Rooms, talking, team

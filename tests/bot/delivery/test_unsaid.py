@@ -13,8 +13,8 @@ from bot.app.app import App
 from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.sessions.deliveries import DeliveryState
 from bot.tools.base import ToolContext
-from channels.base import Audience
-from channels.message import Address, Outbound
+from channels.messages import Address, Outbound
+from channels.port import Audience
 from tests.bot.clock import Hurried
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.delivery.test_rate_limits import CHANNEL, FAST, HERE, THERE, fates, outbox, put

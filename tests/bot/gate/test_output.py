@@ -18,9 +18,9 @@ from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.message import Message
-from channels.base import Audience
-from channels.markdown import parsed
-from channels.message import Address, Button
+from channels.messages import Address, Button
+from channels.port import Audience
+from channels.rich_text import parsed
 from policy.decision import Remedy, Verdict
 from policy.explain import shown
 from policy.labels import PUBLIC, Label

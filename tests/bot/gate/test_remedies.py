@@ -13,8 +13,8 @@ from bot.access.principals import of_chat
 from bot.sessions.events import EventType
 from bot.tools.base import CallFacts
 from bot.tools.sending import ABOVE_TARGET, UNLESS_PARENT_ROSE
-from channels.base import Audience, Reader, ReaderKind
-from channels.message import Address
+from channels.messages import Address
+from channels.port import Audience, Reader, ReaderKind
 from policy.decision import Remedy, Verdict
 from policy.document.model import Document
 from policy.labels import Label, parse

@@ -13,8 +13,8 @@ from bot.cli.view import View
 from bot.commands import table
 from bot.tools.message import Message
 from bot.worker.finish import NOT_FOR_THEM
-from channels.base import Audience
-from channels.message import Address, Membership, OutboundKind
+from channels.messages import Address, Membership, OutboundKind
+from channels.port import Audience
 from policy.decision import Remedy, Verdict
 from tests.bot.kit import (
     CONFIDENTIAL,

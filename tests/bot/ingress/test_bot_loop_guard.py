@@ -15,8 +15,8 @@ from bot.core.errors import ConfigError
 from bot.ingress.bot_loop_guard import HOUR_MS, MOST
 from bot.ingress.router import Routed
 from bot.sessions.events import EventType
-from channels.base import Reader, ReaderKind
-from channels.message import Address, Inbound
+from channels.messages import Address, Inbound
+from channels.port import Reader, ReaderKind
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import INTERNAL, eventually, policy
 from tests.bot.rooms import PEOPLE, Rooms

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.message import Address, Membership, Moved
+from channels.messages import Address, Membership, Moved
 from tests.bot.kit import INTERNAL, policy
 from tests.bot.rooms import Rooms
 from tests.harness import running

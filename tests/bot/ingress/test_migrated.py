@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.sessions.events import EventType
-from channels.message import Inbound
+from channels.messages import Inbound
 from tests.bot.kit import policy
 from tests.channels.telegram.kit import at, staged
 from tests.harness import Person, running

@@ -8,8 +8,8 @@ import pytest
 
 from bot.commands import table
 from bot.ingress.new_chats import MOST, admins
-from channels.base import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
-from channels.message import Address, How, Inbound, Membership, Outbound
+from channels.messages import Address, How, Inbound, Membership, Outbound
+from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from tests.bot.board import Board
 from tests.bot.kit import document, policy
 from tests.harness import running

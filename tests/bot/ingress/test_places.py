@@ -6,7 +6,7 @@ import pytest
 
 from bot.commands import places
 from bot.delivery.outbox import WITHHELD_REPLY
-from channels.message import Address, How, Inbound
+from channels.messages import Address, How, Inbound
 from policy.document.overrides import ChatPlace
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import policy

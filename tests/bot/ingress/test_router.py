@@ -9,7 +9,7 @@ from bot.app.app import open_app
 from bot.ingress.router import FLOODED, NOT_SERVING, Routed
 from bot.sessions.events import EventType
 from bot.sessions.models import Title
-from channels.message import Address, How, Inbound
+from channels.messages import Address, How, Inbound
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
 from tests.bot.rooms import Rooms, talking

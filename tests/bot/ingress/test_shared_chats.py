@@ -10,7 +10,7 @@ from bot.ingress.router import NOT_CLASSIFIED, Routed
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.worker.finish import DENIED_HERE
-from channels.message import Address, How
+from channels.messages import Address, How
 from policy.labels import parse
 from tests.bot.kit import CONFIDENTIAL, bang, eventually
 from tests.bot.rooms import CHATS, PEOPLE, TEAM, talking, team

@@ -12,8 +12,8 @@ import pytest
 from bot.app.app import App
 from bot.sessions.audit import AuditRecord
 from bot.sessions.events import EventType
-from channels.base import ReaderKind
-from channels.message import Button, Outbound
+from channels.messages import Button, Outbound
+from channels.port import ReaderKind
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, eventually, policy
 from tests.channels.contract import until

@@ -10,7 +10,7 @@ import pytest
 from bot.sessions.events import EventType
 from bot.tools.history import HistoryArguments, SessionsHistory
 from bot.tools.sessions import NONE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import Label, parse
 from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, scene
 from tests.harness import Person, running

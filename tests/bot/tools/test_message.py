@@ -8,7 +8,7 @@ from bot.access import principals
 from bot.access.recipients import UNKNOWN_THERE
 from bot.tools.base import RefusedCallError
 from bot.tools.message import Message, MessageArguments
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import (
     CONFIDENTIAL,

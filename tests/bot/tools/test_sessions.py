@@ -12,7 +12,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title
 from bot.store.schema import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, scene
 from tests.harness import Person, running

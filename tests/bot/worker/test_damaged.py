@@ -15,7 +15,7 @@ import pytest
 from bot.app.app import App
 from bot.diagnostics import channel
 from bot.store.schema import session_keys
-from channels.message import Address
+from channels.messages import Address
 from tests.bot.kit import eventually, policy
 from tests.channels.contract import until
 from tests.channels.slack.kit import SlackStage

@@ -14,7 +14,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType, Visibility
 from bot.sessions.models import Status, YieldReason
 from bot.worker.lease import LeaseKeeper
-from channels.message import OutboundKind
+from channels.messages import OutboundKind
 from policy.labels import PUBLIC
 from tests.bot.kit import HOME, Scripted, bang, by_hand, parts, policy
 from tests.harness import running

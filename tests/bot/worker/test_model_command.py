@@ -11,7 +11,7 @@ from bot.app.extensions import Extensions
 from bot.commands import table
 from bot.commands.base import Reply
 from bot.commands.model import NOT_BEGUN, NOT_HERE
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import HOME, INTERNAL, TOP, Scripted

@@ -19,7 +19,7 @@ from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status, Turn, Write, YieldReason
 from bot.tools.base import CallFacts, Result, ToolContext
 from bot.worker.worker import STOPPED
-from channels.message import Address
+from channels.messages import Address
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
 from tests.bot.kit import (

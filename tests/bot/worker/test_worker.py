@@ -18,7 +18,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.models import Status, Turn, Write, YieldReason
 from bot.tools.base import CallFacts, Result, ToolContext
 from bot.worker.worker import ATTEMPTS, STOPPED
-from channels.message import Address, Signal
+from channels.messages import Address, Signal
 from policy.labels import PUBLIC, join_all, parse
 from policy.request import Effect
 from tests.bot.board import Board

@@ -6,17 +6,16 @@ from typing import Any
 
 import anyio
 
-from channels.message import Address, Event
+from channels.messages import Address, Event
 from channels.slack.adapter import Slack
-from channels.slack.requests import Listening
-from channels.slack.timing import Timing
+from channels.slack.transport import RequestEndpoint, SlackTiming
 from tests.channels.contract import Kept, Leases, Stage
 from tests.sim.slack import Slack as Server
 from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_state import Channel
 
-FAST = Timing(call=3, pause=0.01, longest=0.05, ping=4, quiet=30, readers=30, pace=0, sockets=1)
+FAST = SlackTiming(call=3, pause=0.01, longest=0.05, ping=4, quiet=30, readers=30, pace=0, sockets=1)
 COMMANDS = ("status", "approve", "stop", "help")
 
 
@@ -39,7 +38,7 @@ class SlackStage(Stage):
         self.refusals = 0
         self.pauses: list[float] = []
 
-    def another(self, *, token: str = "", listen: str | Listening = "", **settings: Any) -> Slack:  # noqa: ANN401
+    def another(self, *, token: str = "", listen: str | RequestEndpoint = "", **settings: Any) -> Slack:  # noqa: ANN401
         more: dict[str, Any] = {"timing": FAST, "commands": COMMANDS, "vault": self.vault, "lease": self.leases}
         more |= settings
         more |= {"now_ms": lambda: int(1000 * (self.server.state.now() + self.skew))}

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 import pytest
 
-from channels.base import ChannelError, FileSource, GoneError, LargeFileError
-from channels.message import Attachment, Inbound
-from channels.slack.files import attached, is_slacks
+from channels.messages import Attachment, Inbound
+from channels.port import ChannelError, FileSource, GoneError, LargeFileError
+from channels.slack.events import attached
+from channels.slack.web_api import is_slacks
 from tests.channels.contract import until
 from tests.channels.files_contract import FilesContract, FileStage
 from tests.channels.slack.kit import SlackStage, staged

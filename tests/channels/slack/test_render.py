@@ -9,17 +9,36 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from channels.slack import limits
-from channels.slack.render import QUIET, Part, Rendered, escaped, preformatted, render
-from tests.channels.hostile import REPEATED
+from channels.messages import Address, Button, Outbound, OutboundKind
+from channels.rich_text import utf16_units
+from channels.slack.render import (
+    ACTION,
+    EMPTY,
+    LONGEST_BLOCKS,
+    LONGEST_LINK,
+    LONGEST_TEXT,
+    MOST_BLOCKS,
+    MOST_PARTS,
+    QUIET,
+    REPEATED,
+    Rendered,
+    SlackPart,
+    compose,
+    escaped,
+    preformatted,
+    render,
+)
+from tests.channels.hostile import REPEATED as BOMBS
 from tests.channels.steps import steps
+from tests.sim.slack_blocks import check_message, clickable, notified
+from tests.sim.slack_blocks import shown as words
 
 MARKDOWN = st.lists(
-    st.one_of(st.sampled_from([*REPEATED, "word ", "\n\n", "- ", "2. ", "> "]), st.text(max_size=8)), max_size=60
+    st.one_of(st.sampled_from([*BOMBS, "word ", "\n\n", "- ", "2. ", "> "]), st.text(max_size=8)), max_size=60
 ).flatmap(lambda bits: st.tuples(st.just("".join(bits)), st.sampled_from([1, 1, 5, 60])).map(lambda of: of[0] * of[1]))
 
 
-def nodes(part: Part) -> Iterator[dict[str, Any]]:
+def nodes(part: SlackPart) -> Iterator[dict[str, Any]]:
     """Yield every element of the blocks."""
     waiting: list[dict[str, Any]] = list(part.blocks)
     while waiting:
@@ -45,15 +64,15 @@ def letters(text: str) -> list[str]:
 def test_every_part_is_within_limits(markdown: str, links: bool) -> None:  # noqa: FBT001 - Hypothesis passes it
     rendered = render(markdown, links=links)
     for part in rendered.parts:
-        assert len(part.blocks) <= limits.BLOCK_COUNT
-        assert limits.size(json.dumps(part.blocks, ensure_ascii=False)) <= limits.BLOCKS
-        assert 0 < limits.size(part.text) <= limits.TEXT
+        assert len(part.blocks) <= MOST_BLOCKS
+        assert utf16_units(json.dumps(part.blocks, ensure_ascii=False)) <= LONGEST_BLOCKS
+        assert 0 < utf16_units(part.text) <= LONGEST_TEXT
         part.text.encode()
         for node in nodes(part):
             assert node.get("text", "x")
             assert node.get("elements", ["x"])
-            assert len(node.get("url", "")) <= limits.LINK
-    assert rendered.as_file == (len(rendered.parts) > limits.PARTS)
+            assert len(node.get("url", "")) <= LONGEST_LINK
+    assert rendered.as_file == (len(rendered.parts) > MOST_PARTS)
 
 
 @given(MARKDOWN, st.booleans())
@@ -138,7 +157,7 @@ def test_looks_and_links_are_elements() -> None:
 
 
 def test_an_address_too_long_for_a_link_is_text() -> None:
-    (part,) = render("https://a.b/" + "c" * limits.LINK, links=True).parts
+    (part,) = render("https://a.b/" + "c" * LONGEST_LINK, links=True).parts
     assert [node["type"] for node in nodes(part)] == ["rich_text", "rich_text_section", "text"]
 
 
@@ -190,7 +209,7 @@ def test_a_paragraph_that_fits_one_message_is_not_cut() -> None:
 def test_a_word_longer_than_a_message_is_cut_between_characters() -> None:
     rendered = render("😀" * 4_100, links=True)
     assert shown(rendered) == "😀" * 4_100
-    assert all(limits.size(part.text) <= limits.TEXT for part in rendered.parts)
+    assert all(utf16_units(part.text) <= LONGEST_TEXT for part in rendered.parts)
 
 
 def test_long_code_is_opened_again_in_the_next_part() -> None:
@@ -235,3 +254,86 @@ def test_nothing_visible_is_no_message() -> None:
 def test_texts_without_blocks() -> None:
     assert escaped("a & <b> @c") == "a &amp; &lt;b&gt; @\u2060c"
     assert preformatted("a ```` b") == "```\na `\u200b``\u200b` b\n```"
+
+
+HOME = Address("slack", "D1", "T1")
+BUTTONS = st.lists(
+    st.builds(Button, st.text(max_size=90), st.one_of(st.just("/a"), st.text(max_size=9), st.just("/" + "b" * 999))),
+    max_size=30,
+)
+
+
+def says(text: str, **more: object) -> Outbound:
+    return Outbound(HOME, text, "k", **more)  # pyright: ignore[reportArgumentType] - fields of it
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(BOMBS), st.text(max_size=8)), max_size=40),
+    st.sampled_from([1, 40]),
+    BUTTONS,
+    st.sampled_from(OutboundKind),
+    st.booleans(),
+)
+def test_every_message_is_what_slack_takes(
+    bits: list[str],
+    times: int,
+    buttons: list[Button],
+    kind: OutboundKind,
+    links: bool,  # noqa: FBT001 - drawn by Hypothesis
+) -> None:
+    letter = compose(says("".join(bits) * times, buttons=tuple(buttons), kind=kind, links=links))
+    assert letter.sheets
+    for sheet in letter.sheets:
+        blocks = check_message(list(sheet.blocks))
+        assert utf16_units(json.dumps(blocks, ensure_ascii=False)) <= LONGEST_BLOCKS
+        assert 0 < utf16_units(sheet.text) <= LONGEST_TEXT
+        for body in ({"blocks": blocks}, {"text": sheet.text}, {"text": sheet.plain}):
+            assert notified(body) == set()
+            assert links or clickable(body) == set()
+    pressed = [key for block in letter.sheets[-1].blocks[1:] for key in block["elements"]]
+    assert [key["action_id"] for key in pressed] == [f"{ACTION}.{number}" for number in range(len(pressed))]
+    assert {key["value"] for key in pressed} <= {button.command for button in buttons}
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "\u200b", " \n"])
+def test_nothing_to_see_is_said_to_be_nothing(text: str) -> None:
+    (sheet,) = compose(says(text)).sheets
+    assert sheet.text == EMPTY
+
+
+def test_what_is_repeated_is_marked_also_above_a_file() -> None:
+    assert REPEATED in compose(says("x", repeated=True)).sheets[0].text
+    letter = compose(says("x\n" * 50_000, repeated=True))
+    assert REPEATED in letter.sheets[0].text
+    assert letter.file.startswith(REPEATED.encode())
+
+
+def test_the_line_above_the_file_of_a_question_is_as_it_is_written() -> None:
+    letter = compose(says("send **~~all~~** of it\n" + "x " * 60_000, kind=OutboundKind.QUESTION))
+    assert ("send **~~all~~** of it" in letter.sheets[0].text, bool(letter.file)) == (True, True)
+
+
+def test_a_first_line_is_cut() -> None:
+    assert "x" * 200 + "…" in compose(says("x" * 60_000)).sheets[0].text
+
+
+def test_a_button_that_cannot_be_pressed_is_written_below() -> None:
+    buttons = (Button("", "/a"), Button("Dark", "/b\u202e"), Button("<!here>", "/c"))
+    letter = compose(says("x", buttons=buttons))
+    assert [key["value"] for key in letter.sheets[0].blocks[1]["elements"]] == ["/c"]
+    assert ": !a\n\nDark: !b" in letter.sheets[0].text
+    assert "here" not in letter.sheets[0].text
+    assert letter.sheets[0].plain.endswith("&lt;!here&gt;: `!c`")
+
+
+def test_what_the_program_tells_names_commands_as_they_are_typed_on_slack() -> None:
+    told = "/help [COMMAND]  list\nsee `/why`, or /why. But /etc/why, /why.txt, a/why, //why and /other are none"
+    meant = told.replace("/help", "!help").replace("`/why`, or /why.", "`!why`, or !why.")
+    for kind, shown in (
+        (OutboundKind.NOTICE, meant),
+        (OutboundKind.OFFER, meant),
+        (OutboundKind.QUESTION, told),
+        (OutboundKind.ANSWER, told),
+    ):
+        (sheet,) = compose(says(told, kind=kind), frozenset({"help", "why"})).sheets
+        assert words({"blocks": sheet.blocks}).strip() == shown.replace("`", "" if kind is OutboundKind.ANSWER else "`")

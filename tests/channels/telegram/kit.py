@@ -7,16 +7,16 @@ from typing import Any
 
 import anyio
 
-from channels.base import Receive
-from channels.message import Address, Event
+from channels.messages import Address, Event
+from channels.port import Receive
 from channels.telegram.adapter import Telegram
-from channels.telegram.poll import Timing
+from channels.telegram.polling import TelegramTiming
 from tests.channels.contract import Kept, Leases, Stage
 from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
 
-FAST = Timing(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1, free=0.2)
+FAST = TelegramTiming(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1, free=0.2)
 
 
 class TelegramStage(Stage):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import ChannelError, FileSource, LargeFileError
-from channels.message import Attachment
-from channels.telegram.files import attached
+from channels.messages import Attachment
+from channels.port import ChannelError, FileSource, LargeFileError
+from channels.telegram.updates import attached
 from tests.channels.files_contract import FilesContract, FileStage
 from tests.channels.telegram.kit import TelegramStage, staged
 from tests.sim.telegram import Telegram as Server

@@ -9,9 +9,110 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.telegram import limits
-from channels.telegram.markup import can_be_linked
-from channels.telegram.render import LONGEST_SOURCE, Part, Rendering, render
+from channels.messages import Address, Outbound, OutboundKind
+from channels.rich_text import is_visible, utf16_units
+from channels.telegram.render import (
+    LONGEST_SOURCE,
+    LONGEST_TEXT,
+    MOST_ENTITIES,
+    Rendering,
+    TelegramPart,
+    can_be_linked,
+    clean,
+    compose,
+    cut,
+    offsets,
+    render,
+)
+
+
+@given(st.text())
+def test_units_are_those_of_utf_16(text: str) -> None:
+    expected = len(text.encode("utf-16-le")) // 2
+
+    assert utf16_units(text) == expected
+    assert offsets(text)[-1] == expected
+    assert len(offsets(text)) == len(text) + 1
+
+
+def test_offsets_count_a_pair_as_two() -> None:
+    assert offsets("a😀b") == (0, 1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "given,cleaned",
+    [
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("a\x00b\x1f\x7f", "ab"),
+        ("tab\tstays\nline", "tab\tstays\nline"),
+        ("left\u202eright\u2066x", "leftrightx"),
+        ("half \ud83d pair", "half \ufffd pair"),
+        ("1\u20652\ufff83\U000e01f0", "123"),
+    ],
+)
+def test_clean_takes_out_what_telegram_takes_out(given: str, cleaned: str) -> None:
+    assert clean(given) == cleaned
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u200b", "\u00a0\u200d"])
+def test_nothing_to_see(text: str) -> None:
+    assert not is_visible(text)
+
+
+def test_something_to_see() -> None:
+    assert is_visible(" \n.")
+
+
+@pytest.mark.parametrize(
+    "text,end,expected",
+    [
+        ("one two", 7, 7),  # it all fits
+        ("aaaaaaa\n\nbb\ncc dd", 14, 7),  # a paragraph before a line
+        ("aa aa\nbb cc", 9, 5),  # a line before a word
+        ("aaaaa bbbbb", 9, 5),  # a word
+        ("a bbbbbbbbbbbbb", 10, 10),  # no gap in the second half
+        ("aaa\n\nbbbbbbbbbbbb", 12, 12),  # a paragraph in the first half is too early
+    ],
+)
+def test_cut_prefers_the_larger_gap(text: str, end: int, expected: int) -> None:
+    assert cut(text, 0, end) == expected
+
+
+@pytest.mark.parametrize(
+    "character",
+    [
+        "👨\u200d👩\u200d👧",  # joined
+        "👍🏽",  # with a skin tone
+        "e\u0301\u0323",  # with accents
+        "❤\ufe0f",  # with a variation selector
+        "🏴\U000e0067\U000e0062\U000e007f",  # a region's flag
+    ],
+)
+def test_cut_keeps_a_character_whole(character: str) -> None:
+    text = "x" * 20 + character + "y" * 20
+    for end in range(20, 20 + len(character) + 1):
+        assert cut(text, 0, end) in {20, 20 + len(character)}
+
+
+def test_cut_keeps_flags_whole() -> None:
+    text = "🇩🇪" * 40
+
+    assert all(cut(text, 0, end) % 2 == 0 for end in range(2, 60))
+
+
+def test_cut_gives_up_on_a_character_without_end() -> None:
+    text = "a" + "\u0301" * 500
+
+    assert cut(text, 0, 300) == 300
+
+
+@given(st.text(alphabet="ab \n\u0301\u200d🇩😀", min_size=2), st.data())
+def test_cut_goes_forward(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+
+    assert start < cut(text, start, end) <= end
+
 
 MARKS = (
     *("*", "**", "_", "__", "~~", "`", "``", "```", "\n```\n", "~~~", "[", "](", ")", "![", "<", ">", "\n> ", "\n- "),
@@ -53,15 +154,15 @@ MARKDOWN = st.lists(st.one_of(WORDS, st.sampled_from(MARKS), st.text(max_size=3)
 LONG = st.tuples(MARKDOWN, st.integers(1, 60)).map(lambda drawn: drawn[0] * drawn[1])
 
 
-def shown(part: Part) -> list[tuple[str, str]]:
+def shown(part: TelegramPart) -> list[tuple[str, str]]:
     return [(entity.kind, covered(part, entity.offset, entity.length)) for entity in part.entities]
 
 
-def covered(part: Part, offset: int, length: int) -> str:
+def covered(part: TelegramPart, offset: int, length: int) -> str:
     return part.text.encode("utf-16-le")[2 * offset : 2 * (offset + length)].decode("utf-16-le")
 
 
-def one(source: str, *, links: bool = True) -> Part:
+def one(source: str, *, links: bool = True) -> TelegramPart:
     (part,) = render(source, links=links).parts
     return part
 
@@ -283,7 +384,7 @@ def test_text_is_never_cut_within_a_pair() -> None:
     parts = render("x" + "😀" * 5000, links=True).parts
 
     assert "".join(part.text for part in parts) == "x" + "😀" * 5000
-    assert all(limits.units(part.text) <= limits.TEXT for part in parts)
+    assert all(utf16_units(part.text) <= LONGEST_TEXT for part in parts)
 
 
 def test_code_block_stays_whole_where_it_can() -> None:
@@ -304,14 +405,14 @@ def test_code_block_that_is_too_long_goes_on_in_the_next_part() -> None:
 def test_entities_beyond_a_hundred_go_into_the_next_part() -> None:
     parts = render(" ".join(["**b**"] * 250), links=True).parts
 
-    assert max(len(part.entities) for part in parts) == limits.ENTITIES
+    assert max(len(part.entities) for part in parts) == MOST_ENTITIES
     assert sum(len(part.entities) for part in parts) == 250
 
 
 def test_quotation_that_goes_on_is_an_entity_of_each_part() -> None:
     parts = render("> " + " ".join(["**b**"] * 250), links=True).parts
 
-    assert max(len(part.entities) for part in parts) == limits.ENTITIES
+    assert max(len(part.entities) for part in parts) == MOST_ENTITIES
     assert all(part.entities[0].kind == "blockquote" for part in parts)
 
 
@@ -330,11 +431,11 @@ def test_source_that_is_too_long_is_not_read_as_markdown() -> None:
 @given(LONG, st.booleans())
 def test_every_part_is_within_limits(source: str, links: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
     for part in render(source, links=links).parts:
-        assert limits.visible(part.text)
-        assert limits.units(part.text) <= limits.TEXT
-        assert limits.units(part.plain) <= limits.TEXT
-        assert limits.visible(part.plain)
-        assert len(part.entities) <= limits.ENTITIES
+        assert is_visible(part.text)
+        assert utf16_units(part.text) <= LONGEST_TEXT
+        assert utf16_units(part.plain) <= LONGEST_TEXT
+        assert is_visible(part.plain)
+        assert len(part.entities) <= MOST_ENTITIES
 
 
 @given(LONG, st.booleans())
@@ -449,5 +550,28 @@ def test_hostile_source_of_200_kb_is_shown_as_it_is(name: str) -> None:
     source = BOMBS[name](200_000)
     rendering = render(source, links=False)
 
-    assert rendering.as_file or not limits.visible(source)
-    assert all(limits.units(part.text) <= limits.TEXT for part in rendering.parts)
+    assert rendering.as_file or not is_visible(source)
+    assert all(utf16_units(part.text) <= LONGEST_TEXT for part in rendering.parts)
+
+
+HOME = Address("telegram", "5")
+ASKED = 'May `message` run?\n{"text": "**all** of [this](https://a.example) `really`"}'
+
+
+@pytest.mark.parametrize("kind", [OutboundKind.QUESTION, OutboundKind.NOTICE])
+def test_what_people_are_asked_about_is_shown_as_it_is_written(kind: OutboundKind) -> None:
+    (part,) = compose(Outbound(HOME, ASKED, "k", kind)).parts
+    assert part.text == ASKED
+    assert not {entity.kind for entity in part.entities} & {"bold", "text_link"}
+
+
+@pytest.mark.parametrize("kind", [OutboundKind.ANSWER, OutboundKind.MESSAGE])
+def test_what_an_agent_writes_is_formatted(kind: OutboundKind) -> None:
+    (part,) = compose(Outbound(HOME, "**all** of this", "k", kind)).parts
+    assert part.text == "all of this"
+    assert [entity.kind for entity in part.entities] == ["bold"]
+
+
+def test_the_line_above_the_file_of_a_question_is_as_it_is_written() -> None:
+    made = compose(Outbound(HOME, "send **~~all~~** of it\n" + "x " * 60_000, "k", OutboundKind.QUESTION))
+    assert (made.parts[0].text, bool(made.file)) == ("send **~~all~~** of it", True)

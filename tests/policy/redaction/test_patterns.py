@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.shown import views
+from channels.rich_text import views
 from policy.redaction.patterns import BUILT_IN, EMAIL, IBAN, NAMES, PAYMENT_CARD, PHONE, SECRET, US_SSN
 from policy.redaction.redactor import Redactor
 

@@ -1,0 +1,112 @@
+"""The store as everything else sees it: its parts, each by its port (`bot.sessions.ports`)."""
+
+from typing import Protocol
+
+from bot.sessions.ports import (
+    AccessStore,
+    AlternativeStore,
+    ApprovalStore,
+    AuditStore,
+    BudgetStore,
+    CountStore,
+    DelegationStore,
+    ObservedStore,
+    OutboxStore,
+    PolicyStore,
+    QuarantineStore,
+    QuestionCopyStore,
+    QueueStore,
+    RateLimitStore,
+    SessionIndex,
+    SessionStore,
+    Wake,
+)
+
+
+class Store(Protocol):
+    """What `bot.store` implements."""
+
+    @property
+    def sessions(self) -> SessionStore:
+        """Its part for sessions."""
+        ...
+
+    @property
+    def index(self) -> SessionIndex:
+        """Its part for index."""
+        ...
+
+    @property
+    def queue(self) -> QueueStore:
+        """Its part for queue."""
+        ...
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        """Its part for approvals."""
+        ...
+
+    @property
+    def wake(self) -> Wake:
+        """Its part for wake."""
+        ...
+
+    @property
+    def outbox(self) -> OutboxStore:
+        """Its part for outbox."""
+        ...
+
+    @property
+    def audit(self) -> AuditStore:
+        """Its part for audit."""
+        ...
+
+    @property
+    def policy(self) -> PolicyStore:
+        """Its part for policy."""
+        ...
+
+    @property
+    def access(self) -> AccessStore:
+        """Its part for access."""
+        ...
+
+    @property
+    def delegation(self) -> DelegationStore:
+        """Its part for delegation."""
+        ...
+
+    @property
+    def observed(self) -> ObservedStore:
+        """Its part for observed."""
+        ...
+
+    @property
+    def rate_limits(self) -> RateLimitStore:
+        """Its part for rate limits."""
+        ...
+
+    @property
+    def alternatives(self) -> AlternativeStore:
+        """Its part for alternatives."""
+        ...
+
+    @property
+    def question_copies(self) -> QuestionCopyStore:
+        """Its part for question copies."""
+        ...
+
+    @property
+    def counts(self) -> CountStore:
+        """Its part for counts."""
+        ...
+
+    @property
+    def quarantine(self) -> QuarantineStore:
+        """Its part for quarantine."""
+        ...
+
+    @property
+    def budgets(self) -> BudgetStore:
+        """Its part for budgets."""
+        ...

@@ -1,0 +1,84 @@
+"""What the adapters share of HTTP: listening on this machine, fetching files, and comparing clocks.
+
+The sender of a file chose what is in it, and the secret that an adapter proves itself by goes along with the request.
+So no other address is asked than the one given, and no more is read than was asked for. No error carries an address,
+which may hold a token.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+from channels.port import ChannelError, LargeFileError, Trouble
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str, port: int, patience: float) -> AsyncGenerator[None]:
+    """Serve an application while the block runs; at its end what is being answered has `patience` seconds left.
+
+    No address that was asked for is logged: it may hold a secret. Raises OSError: nobody can listen there.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=patience)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+_CHUNK: Final = 65_536
+_NOT_HAD: Final = "the platform did not hand out the file"
+
+
+async def download(address: str, most: int, seconds: float, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Return what is at an address, of at most `most` bytes, all of it within `seconds`.
+
+    Raises LargeFileError: it is larger. ChannelError: it is not there, elsewhere, or took too long.
+    """
+    whole = aiohttp.ClientTimeout(total=seconds)
+    try:
+        # A proxy that the environment names is used as for all that is asked of the platform.
+        async with (
+            aiohttp.ClientSession(timeout=whole, trust_env=True, auto_decompress=False) as session,
+            session.get(address, headers={**headers, "Accept-Encoding": "identity"}, allow_redirects=False) as answer,
+        ):
+            if answer.status != HTTPStatus.OK:
+                raise ChannelError(_NOT_HAD)
+            return await _read(answer.content, most)
+    except (aiohttp.ClientError, OSError, ValueError):
+        raise ChannelError(_NOT_HAD) from None
+
+
+async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
+    taken = bytearray()
+    async for chunk in content.iter_chunked(_CHUNK):
+        taken += chunk
+        if len(taken) > most:
+            raise LargeFileError(most)
+    return bytes(taken)
+
+
+_SKEW: Final = 60
+"""Seconds; answers take their time, too."""
+
+
+def skewed(headers: Mapping[str, str], now_ms: int, meant: str) -> tuple[Trouble, ...]:
+    """Return what is wrong with a clock that shows `now_ms`, in milliseconds since 1970, nothing if it is right.
+
+    `headers` are those of an answer that just came, by names in lower case. `meant` says what a wrong clock does there.
+    """
+    try:
+        away = now_ms / 1000 - parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except (TypeError, ValueError):
+        return ()
+    if abs(away) <= _SKEW:
+        return ()
+    told = f"the clock of this machine is {abs(away):.0f} s {'ahead' if away > 0 else 'behind'}"
+    return (Trouble(told, f"let it be set over the network, {meant}"),)

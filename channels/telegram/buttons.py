@@ -1,0 +1,91 @@
+"""Buttons that were pressed: each shows that it waits until it is answered, once.
+
+Who pressed it is told there what fits into an answer, and nobody else sees it, also where they have no chat with the
+bot. What comes too late for that is said otherwise.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from telegram.error import BadRequest, TelegramError
+
+from channels.messages import Outbound
+from channels.rich_text import utf16_units
+from channels.telegram.errors import failure
+from channels.telegram.render import compose
+
+if TYPE_CHECKING:
+    from telegram import Bot
+
+_LONGEST: Final = 200
+"""Of what an answer to a press may say, in UTF-16 code units."""
+
+
+class ButtonPresses:
+    """Answers presses. `patience` is how long, in seconds, a button shows that it waits."""
+
+    def __init__(self, bot: "Bot", patience: float) -> None:
+        self._bot = bot
+        self._patience = patience
+        self._waiting = set[str]()
+
+    @asynccontextmanager
+    async def pressed(self, query: str) -> AsyncGenerator[None]:
+        """Take in a press within this block; whatever was not answered by its end, or in time, is without words.
+
+        Raises what the block raises: then the press comes again, and is answered then.
+        """
+        self._waiting.add(query)
+        failed: Exception | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._impatient, query)
+                try:
+                    yield
+                except Exception as error:  # noqa: BLE001 - raised again below, and not as one of a group
+                    failed = error
+                tasks.cancel_scope.cancel()
+            if failed is not None:
+                raise failed
+            await self._end(query)
+        finally:
+            self._waiting.discard(query)
+
+    async def tell(self, outbound: Outbound) -> bool:
+        """Answer a press with what is to be said to its presser alone; return whether that could be done.
+
+        Raises ChannelError as `Channel.send`.
+        """
+        if not outbound.address.recipient or outbound.press not in self._waiting:
+            return False
+        composed = compose(outbound)
+        part, *others = composed.parts
+        if composed.file or composed.keyboard or others or utf16_units(part.text) > _LONGEST:
+            return False
+        self._waiting.discard(outbound.press)
+        try:
+            await self._bot.answer_callback_query(outbound.press, part.text, show_alert=True)
+        except BadRequest:
+            # It came too late.
+            return False
+        except TelegramError as error:
+            raise failure(error) from None
+        return True
+
+    async def refuse(self, query: str, text: str) -> None:
+        """Answer a press on what is no button of ours."""
+        with suppress(TelegramError):
+            await self._bot.answer_callback_query(query, text, show_alert=True)
+
+    async def _impatient(self, query: str) -> None:
+        await anyio.sleep(self._patience)
+        with anyio.CancelScope(shield=True):
+            await self._end(query)
+
+    async def _end(self, query: str) -> None:
+        if query in self._waiting:
+            self._waiting.discard(query)
+            with suppress(TelegramError):
+                await self._bot.answer_callback_query(query)
