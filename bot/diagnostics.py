@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -19,10 +20,12 @@ from bot.failures import Failure, Failures
 from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
 from bot.sessions.ports import SessionStore
-from bot.sessions.store import Store
 from bot.tools.base import Tool
 from channels.port import Platform
 from policy.labels import PUBLIC, Label
+
+if TYPE_CHECKING:
+    from bot.sessions.store import Store
 
 
 @dataclass(frozen=True, slots=True)

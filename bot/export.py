@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from bot.access.decision_context import DecisionContext
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions import exports
 from bot.sessions.events import Visibility
@@ -58,15 +58,15 @@ class Exporter:
         entries.reverse()
         label = join_all((entry.label for entry in entries), state.visibility)
         content = "\n".join(text for entry in entries for text in (entry.actor, *strings(dict(entry.body))))
-        decision = self._gate.reply(standing, standing.destination, content, label).decision
+        decision = self._gate.output.reply(standing, standing.destination, content, label).decision
         # Before anything is awaited: by the policy that decided.
-        entries = [_changed(entry, lambda text: self._gate.cleaned(text, decision)) for entry in entries]
+        entries = [_changed(entry, lambda text: self._gate.masks.cleaned(text, decision)) for entry in entries]
         text = None
         if decision.verdict in MAY_GO_ON:
             head = Header(state.sid, state.generation, label, standing.now)
             text = exports.sealed(self._key, head, entries)
         digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
-        row = self._gate.row(
+        row = decision_row(
             replace(standing, taint=label),
             Hook.PRE_OUTPUT,
             decision,
@@ -87,7 +87,7 @@ class Exporter:
             if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
                 body = event_log.told_to(event, reader)
                 entry = ExportEntry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)
-                yield _changed(entry, self._gate.masked)
+                yield _changed(entry, self._gate.masks.masked)
 
 
 def _changed(entry: ExportEntry, change: Callable[[str], str]) -> ExportEntry:

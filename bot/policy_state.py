@@ -26,12 +26,12 @@ from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import BusyError, ConfigError
 from bot.gate.gate import Gate
-from bot.gate.requests import ReadyPolicy
+from bot.gate.judge import ReadyPolicy
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.store import Store
 from policy.document.model import Document
-from policy.document.overrides import Change, Overrides, in_force
+from policy.document.overrides import AccessChange, Overrides, in_force
 from policy.lint import lint
 
 Tell = Callable[[str], Awaitable[None]]
@@ -48,7 +48,7 @@ _TRIES: Final = 20
 class Changing:
     """A change to who may what or which chat is what, as it is to be audited; `answered` is whom it answers."""
 
-    change: Change
+    change: AccessChange
     audit: tuple[AuditRow, ...]
     answered: Answered | None = None
 
@@ -60,7 +60,7 @@ class ChangeBase:
     file: Document
     overrides: Overrides
 
-    def document(self, change: Change) -> Document:
+    def document(self, change: AccessChange) -> Document:
         """Return the policy that would be in force after a change."""
         return in_force(self.file, self.overrides.changed(change))
 
@@ -216,7 +216,7 @@ class PolicyReloader:
                 file.digest, self._process, (AuditRow("policy", actor, {**body}),)
             )
             self._keep(file)
-            self._gate.put_in_force(force)
+            self._gate.policy.put_in_force(force)
             await self._follow_changes(head.over)
             self._behind = None
             return Reloaded(file.digest)
@@ -255,7 +255,7 @@ class PolicyReloader:
         body = {"before": self.digest, "in_force": head.digest, "process": self._process}
         await self._store.audit.append((AuditRow("policy", "follow", {**body}),))
         self._keep(file)
-        self._gate.put_in_force(force)
+        self._gate.policy.put_in_force(force)
         return True
 
     async def _follow_changes(self, over: int) -> None:
@@ -270,8 +270,8 @@ class PolicyReloader:
 
     async def _put(self, overrides: Overrides, over: int) -> None:
         document = in_force(self._file, overrides)
-        force = await asyncio.to_thread(lambda: self._gate.prepared_policy(document).loaded())
-        self._gate.put_in_force(force)
+        force = await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
+        self._gate.policy.put_in_force(force)
         self._overrides, self._over = overrides, over
 
     def _keep(self, file: Document) -> None:
@@ -289,7 +289,7 @@ class PolicyReloader:
         config = await self._read()
         _same_compartments(self._file, config.policy)
         document = in_force(config.policy, self._overrides)
-        return config.policy, await asyncio.to_thread(lambda: self._gate.prepared_policy(document).loaded())
+        return config.policy, await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
 
     async def _read(self) -> Config:
         return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)

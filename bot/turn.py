@@ -10,7 +10,7 @@ import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import anyio
 import anyio.lowlevel
@@ -24,7 +24,7 @@ from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType, JsonObject, NewEvent
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Claim, Turn, Usage, Write, Written
+from bot.sessions.models import Change, Claim, Turn, Usage, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import Tail
 from channels.messages import Address, OutboundKind
@@ -151,10 +151,10 @@ class OpenTurn:
         """Keep an event to be written first in the next write: it costs no round trip of its own."""
         self._noted.append(event)
 
-    async def write(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - the fields of Write
+    async def write(self, change: Change) -> tuple[Delivery, ...]:
         """Write in the middle of the turn; `lock` is held by whoever decided what to write.
 
-        Takes the fields of `Write`. Returns what is to be delivered, already claimed by this process; nothing if
+        Returns what is to be delivered, already claimed by this process; nothing if
         another process has to say some of it, for then it all waits in the outbox.
 
         A stop that a person asked for interrupts the turn after the write: what it told is known to the ending then,
@@ -163,11 +163,11 @@ class OpenTurn:
         Raises LeaseLostError: the session is somebody else's now. WithdrawnError: what was to be taken does not wait
         any more; nothing was written, and the turn may go on.
         """
-        return await self._written(self._write(deliver=deliver, **change), final=False)
+        return await self._written(self._write(change), final=False)
 
-    async def end(self, *, deliver: tuple[NewDelivery, ...] = (), **change: Any) -> tuple[Delivery, ...]:  # noqa: ANN401 - as above
+    async def end(self, change: Change) -> tuple[Delivery, ...]:
         """Write for the last time and give the lease back; as `write` otherwise, but a stop comes too late."""
-        return await self._written(self._write(deliver=deliver, release=True, **change), final=True)
+        return await self._written(self._write(change, release=True), final=True)
 
     def interrupt(self, reason: Exception) -> None:
         """Stop the thinking from outside, once: the lease was lost, or a person asked to stop."""
@@ -204,10 +204,23 @@ class OpenTurn:
         if self._interruption is not None:
             raise self._interruption
 
-    def _write(self, **change: Any) -> Write:  # noqa: ANN401 - as above
-        events = (*self._noted, *change.pop("events", ()))
-        deliver = tuple(self._silent(self._asked_for(new)) for new in change.pop("deliver", ()))
-        return Write(op=self._ids.op(), cursor=self._cursor, events=events, deliver=deliver, **change)
+    def _write(self, change: Change, *, release: bool = False) -> Write:
+        return Write(
+            op=self._ids.op(),
+            cursor=self._cursor,
+            events=(*self._noted, *change.events),
+            audit=change.audit,
+            take=change.take,
+            settle=change.settle,
+            ask=change.ask,
+            use=change.use,
+            turn=change.turn,
+            end=change.end,
+            status=change.status,
+            deliver=tuple(self._silent(self._asked_for(new)) for new in change.deliver),
+            release=release,
+            context=change.context,
+        )
 
     def _silent(self, new: NewDelivery) -> NewDelivery:
         """Let what a background session tells its parent be as high as all for which it rose above that.

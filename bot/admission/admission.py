@@ -21,13 +21,13 @@ from bot.agent.loop import GivenUp
 from bot.core.errors import WithdrawnError
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.events import JsonObject, NewEvent, texts
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Change, Status, YieldReason
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.decision import Decision
@@ -79,7 +79,7 @@ class Admission:
         if decision.verdict not in MAY_GO_ON:
             return GivenUp(YieldReason.ERROR, decision=decision, rejected=row)
         # Before anything is awaited: by the policy that decided.
-        clean = partial(self._gate.cleaned, decision=decision)
+        clean = partial(self._gate.masks.cleaned, decision=decision)
         text, *quoted = map(clean, said)
         brought = await self._files.keep(turn.standing, item, self._files.shown(brought, clean))
         event = event_log.user_message(
@@ -117,29 +117,31 @@ class Admission:
             cause = _cause(item, standing.taint)
             told, rows = self._told(turn, item, brought)
             deliveries = await turn.write(
-                events=(
-                    *began,
-                    *event_log.taint_raised(standing, heard.label_after, cause),
-                    *admitted,
-                ),
-                audit=(
-                    row,
-                    *heard.audit,
-                    self._gate.row(after, Hook.AGENT_INVOCATION, self._gate.invoke(after)),
-                    *rows,
-                ),
-                take=item.position,
-                turn=record,
-                status=Status.RUNNING,
-                deliver=told,
+                Change(
+                    events=(
+                        *began,
+                        *event_log.taint_raised(standing, heard.label_after, cause),
+                        *admitted,
+                    ),
+                    audit=(
+                        row,
+                        *heard.audit,
+                        decision_row(after, Hook.AGENT_INVOCATION, self._gate.requests.invoke(after)),
+                        *rows,
+                    ),
+                    take=item.position,
+                    turn=record,
+                    status=Status.RUNNING,
+                    deliver=told,
+                )
             )
             turn.admitted += admitted
         await self._outbox.deliver(deliveries)
 
     def _decided(self, turn: OpenTurn, item: InboxItem, texts: tuple[str, ...]) -> tuple[Decision, AuditRow]:
         standing = turn.standing
-        decision = self._gate.admit(standing, item.label, "\n".join(texts)).decision
-        return decision, self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
+        decision = self._gate.requests.admit(standing, item.label, "\n".join(texts)).decision
+        return decision, decision_row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position)
 
     def _told(
         self, turn: OpenTurn, item: InboxItem, brought: tuple[ReceivedFile, ...]
@@ -152,9 +154,9 @@ class Admission:
         if not text:
             return (), ()
         standing, label = turn.standing, item.label.join(turn.standing.taint)
-        spoken = self._gate.reply(standing, standing.destination, text, label)
+        spoken = self._gate.output.reply(standing, standing.destination, text, label)
         home = str(standing.home)
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
+        row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=home)
         if spoken.decision.verdict not in MAY_GO_ON:
             return (), (row,)
         notice = NewDelivery(
@@ -181,12 +183,12 @@ def _from_session(message: JsonObject) -> bool:
 async def _begin(turn: OpenTurn, row: AuditRow) -> None:
     """Open the turn before its files are looked at, so that one that takes its worker down counts as an attempt."""
     async with turn.lock:
-        await turn.write(audit=(row,), turn=turn.record, status=Status.RUNNING)
+        await turn.write(Change(audit=(row,), turn=turn.record, status=Status.RUNNING))
 
 
 async def _record(turn: OpenTurn, row: AuditRow) -> None:
     async with turn.lock:
-        await turn.write(audit=(row,))
+        await turn.write(Change(audit=(row,)))
 
 
 def _cause(item: InboxItem, taint: Label) -> str:

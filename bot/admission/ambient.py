@@ -17,7 +17,7 @@ from bot.admission.wording import overheard
 from bot.core.clock import Clock
 from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import NewEvent
@@ -95,7 +95,7 @@ class Observer:
             return False
         kept = LONGEST + _MARGIN
         # Before it is cut: of what is kept in part a secret's value would not be known any more.
-        text = self._gate.scrubbed(said, kept)[:kept]
+        text = self._gate.masks.scrubbed(said, kept)[:kept]
         new = NewObserved(_identity(inbound), inbound.account, label, text, address.thread if inbound.opens else "")
         where, most = (address.place, max(most, _BEGINNINGS)) if inbound.opens else (address, most)
         await self._store.observe(self._session_id(where), new, most)
@@ -143,11 +143,11 @@ class Observer:
 
     def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, *, kept: list[Observed], upto: str) -> Heard:
         standing, label = replace(turn.standing, taint=taint), join_all(one.label for one in kept)
-        decision = self._gate.admit(standing, label, "\n".join(one.text for one in kept)).decision
-        row = self._gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position, observed=len(kept))
+        decision = self._gate.requests.admit(standing, label, "\n".join(one.text for one in kept)).decision
+        row = decision_row(standing, Hook.PRE_CONTEXT_INJECTION, decision, position=item.position, observed=len(kept))
         if decision.verdict not in MAY_GO_ON:
             return Heard(taint, audit=(row,))
-        said = [(one.account, self._gate.cleaned(one.text, decision)[:LONGEST]) for one in kept]
+        said = [(one.account, self._gate.masks.cleaned(one.text, decision)[:LONGEST]) for one in kept]
         event = event_log.observed(
             standing, overheard(said), label=label, upto=upto, authors={self._author(one.account) for one in kept}
         )

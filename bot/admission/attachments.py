@@ -25,6 +25,7 @@ from bot.admission.transcription import Transcriber, TranscriptionError
 from bot.budgets import Budget, BudgetError
 from bot.config.files import FilesSettings
 from bot.gate.gate import Gate
+from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import JsonObject, objects, whole
 from bot.sessions.inbox import InboxItem
@@ -87,7 +88,7 @@ class Attachments:
             file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", place=number, left=left)
             left -= len(file.content)
             if file.nature.kind is FileKind.TEXT:
-                found = beginning(file.content, self._looked_at + self._gate.longest_secret)
+                found = beginning(file.content, self._looked_at + self._gate.masks.longest_secret)
                 # What begins like a text and goes on otherwise is none.
                 file = replace(file, nature=OTHER) if found is None else self._saying(file, *found)
             if file.nature.kind is FileKind.AUDIO and self._transcriber is not None:
@@ -116,7 +117,7 @@ class Attachments:
 
     async def _fetched(self, channel: str, one: Attachment, number: str, *, place: int, left: int) -> ReceivedFile:
         """Fetch one file, the `place`th of its message; `left` is how many bytes the conversation may still take."""
-        settings, file = self._settings, ReceivedFile(safe_name(self._gate.scrubbed(one.name)), number)
+        settings, file = self._settings, ReceivedFile(safe_name(self._gate.masks.scrubbed(one.name)), number)
         if place > settings.per_message:
             return replace(file, problem=f"a message may bring {settings.per_message} files")
         most = min(settings.megabytes * _MEGA, left)
@@ -154,8 +155,8 @@ class Attachments:
         record: Record,
     ) -> ReceivedFile:
         """Have what is said in a file written down, by whoever may hear it."""
-        decision = self._gate.transcribe(standing, item.label, transcriber.name)
-        row = self._gate.row(standing, Hook.AGENT_INVOCATION, decision, transcriber=transcriber.name, file=file.digest)
+        decision = self._gate.requests.transcribe(standing, item.label, transcriber.name)
+        row = decision_row(standing, Hook.AGENT_INVOCATION, decision, transcriber=transcriber.name, file=file.digest)
         await record(row)
         if decision.verdict is not Verdict.ALLOW:
             return replace(file, remark=NOT_HEARD)
@@ -184,7 +185,9 @@ class Attachments:
 
     def _saying(self, file: ReceivedFile, text: str, more: bool = False) -> ReceivedFile:  # noqa: FBT001, FBT002 - as `beginning` says it
         """Return a file with what it says, as far as that is looked at. Secrets go before it is cut."""
-        return replace(file, text=self._gate.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at)
+        return replace(
+            file, text=self._gate.masks.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at
+        )
 
 
 def attachments(body: JsonObject) -> tuple[Attachment, ...]:

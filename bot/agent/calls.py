@@ -21,12 +21,13 @@ from bot.core.errors import StoreError
 from bot.delivery.alternatives import Alternatives, question
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.gate.results import CallDecision, ResultDecision
+from bot.gate.results import CallDecision, ResultDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import NewEvent
+from bot.sessions.models import Change
 from bot.tools.references import notice
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -92,11 +93,11 @@ class ToolRunner:
 
     async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[CallDecision]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
-        await self._gate.read_call(call)
+        await self._gate.calls.read_call(call)
         async with turn.lock:
             begun = call.id in context.decided
-            prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=begun)
-            prepared = await self._gate.foresee(turn.standing, prepared)
+            prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
+            prepared = await self._gate.calls.foresee(turn.standing, prepared)
             if not await self._may_run(turn, context, prepared, asked):
                 return
             standing = turn.standing
@@ -109,7 +110,7 @@ class ToolRunner:
         result = await self._gate.run(standing, prepared, record)
         turn.usage = turn.usage.plus(result.usage)
         async with turn.lock:
-            response = await self._gate.respond(turn.standing, prepared, result)
+            response = await self._gate.results.respond(turn.standing, prepared, result)
             await self._responded(turn, context, prepared, response)
 
     async def _may_run(
@@ -157,7 +158,7 @@ class ToolRunner:
     def _refusal(self, turn: OpenTurn, prepared: CallDecision) -> str | None:
         """Return what a call gets that is refused, by the gate or by people; None for one that is not."""
         if prepared.decision.verdict is Verdict.BLOCK:
-            return self._gate.explained(prepared.decision, turn.standing.taint, prepared.call.tool)
+            return explained(prepared.decision, turn.standing.taint, prepared.call.tool)
         if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return answered(turn, prepared.call.id)
         return None
@@ -167,12 +168,12 @@ class ToolRunner:
 
         People were asked openly, so what they answered is told openly, whatever the call refers to.
         """
-        return replace(prepared, decision=self._gate.unapproved(turn.standing, why, prepared.told), open=None)
+        return replace(prepared, decision=self._gate.requests.unapproved(turn.standing, why, prepared.told), open=None)
 
     def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
         group = list[Call]()
         for call in calls:
-            if self._gate.reaches_others(call):
+            if self._gate.calls.reaches_others(call):
                 if group:
                     yield group
                 yield [call]
@@ -191,10 +192,10 @@ class ToolRunner:
         # What is replaced in a call that refers to something is in the audit alone: it may be replaced in that, and no
         # event more or less may tell of it.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
-            text = self._gate.explained(decision, standing.taint, call.tool)
+            text = explained(decision, standing.taint, call.tool)
             written.append(event_log.decided(standing, prepared.hook, decision, about=call.tool, text=text))
-        row = self._gate.row(standing, prepared.hook, decision, **_named(call))
-        await turn.write(events=tuple(written), audit=(row,), use=prepared.use)
+        row = decision_row(standing, prepared.hook, decision, **_named(call))
+        await turn.write(Change(events=tuple(written), audit=(row,), use=prepared.use))
         context.decided.add(call.id)
 
     async def _further(
@@ -207,9 +208,9 @@ class ToolRunner:
         written = list[NewEvent]()
         if decision.verdict is not Verdict.ALLOW and not prepared.hold:
             tool = str(told["tool"])
-            text = self._gate.explained(decision, turn.standing.taint, tool)
+            text = explained(decision, turn.standing.taint, tool)
             written.append(event_log.decided(turn.standing, hook, decision, about=tool, text=text))
-        await turn.write(events=tuple(written), audit=(self._gate.row(turn.standing, hook, decision, **told),))
+        await turn.write(Change(events=tuple(written), audit=(decision_row(turn.standing, hook, decision, **told),)))
 
     async def _denied(self, turn: OpenTurn, context: Context, prepared: CallDecision, text: str) -> None:
         """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`).
@@ -217,22 +218,22 @@ class ToolRunner:
         One that tells of what the call refers to is held, as a result would be.
         """
         call, standing, outcome = prepared.call, turn.standing, "denied"
-        why = self._gate.explained(prepared.decision, standing.taint, call.tool)
+        why = explained(prepared.decision, standing.taint, call.tool)
         told = event_log.decided(
             standing, prepared.hook, prepared.decision, about=call.tool, text=why, label=prepared.beside
         )
         if prepared.concealed:
-            held = self._gate.kept(standing, prepared, text, standing.taint)
+            held = self._gate.results.kept(standing, prepared, text, standing.taint)
             told = event_log.item_held(standing, held, told)
             text, outcome = notice(held, standing.taint), HELD
         written = [told]
         written.append(event_log.tool_result(standing, call.id, call.tool, text, outcome=outcome, label=standing.taint))
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call))
-        row = self._gate.row(standing, prepared.hook, prepared.decision, **_named(call))
+        row = decision_row(standing, prepared.hook, prepared.decision, **_named(call))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
-        await turn.write(events=tuple(written), audit=(row,), use=use)
+        await turn.write(Change(events=tuple(written), audit=(row,), use=use))
         context.add_result(call.id, call.tool, text, outcome)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
@@ -240,7 +241,7 @@ class ToolRunner:
         call, standing = prepared.call, turn.standing
         written = in_doubt(self._gate, standing, prepared)
         result = written[-1]
-        await turn.write(events=written, audit=(self._invocation(standing),))
+        await turn.write(Change(events=written, audit=(self._invocation(standing),)))
         context.add_result(call.id, call.tool, str(result.body["text"]), str(result.body["outcome"]))
 
     async def _responded(
@@ -251,7 +252,7 @@ class ToolRunner:
         outcome = HELD if response.held is not None else "failed" if response.failed else "ok"
         told: NewEvent | None = None
         if response.decision.verdict is not Verdict.ALLOW:
-            text = self._gate.explained(response.decision, standing.taint, call.tool)
+            text = explained(response.decision, standing.taint, call.tool)
             told = event_log.decided(standing, response.hook, response.decision, about=call.tool, text=text)
         if response.held is not None:
             told = event_log.item_held(standing, response.held, told)
@@ -266,7 +267,7 @@ class ToolRunner:
         if response.summary is not None:
             written.append(event_log.summarized(after, response.summary))
         deliveries = await turn.write(
-            events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver
+            Change(events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver)
         )
         context.add_result(call.id, call.tool, shown.text, outcome)
         await self._outbox.deliver(deliveries)
@@ -281,7 +282,7 @@ class ToolRunner:
         return fitted(after, call, response.text, response.label, room, reads_on=self._room.reads_on(after))
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
-        return self._gate.row(standing, Hook.AGENT_INVOCATION, self._gate.invoke(standing))
+        return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
 
 
 def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> tuple[NewEvent, ...]:
@@ -297,7 +298,7 @@ def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> t
             event_log.tool_result(standing, call.id, call.tool, OUTCOME_UNKNOWN, outcome="interrupted", label=taint),
         )
     label = gate.document.top if prepared.accepted is None else prepared.label
-    held = gate.kept(standing, prepared, OUTCOME_UNKNOWN, label)
+    held = gate.results.kept(standing, prepared, OUTCOME_UNKNOWN, label)
     told = notice(held, taint)
     return (
         event_log.item_held(standing, held),

@@ -15,6 +15,7 @@ from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, 
 from bot.agent.providers import Seat, Seats
 from bot.agent.window import Window, estimated
 from bot.gate.gate import Gate
+from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import Usage
 from policy.decision import Verdict
@@ -56,7 +57,7 @@ class Chain:
 
     def _order(self, standing: DecisionContext) -> tuple[Seat, ...]:
         """Return the models in the order they are asked: the one that people chose, then the fall-backs."""
-        first = self._named.get(self._gate.model(standing), self._seats[0])
+        first = self._named.get(self._gate.requests.model(standing), self._seats[0])
         return (first, *(seat for seat in self._seats[1:] if seat is not first))
 
     async def ask(
@@ -77,8 +78,8 @@ class Chain:
         used, failures = Usage(), list[ModelError]()
         for seat in self._order(standing):
             if failures:
-                decision = self._gate.invoke(standing, seat.name)
-                await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))
+                decision = self._gate.requests.invoke(standing, seat.name)
+                await record(decision_row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))
                 if decision.verdict is not Verdict.ALLOW:
                     failures.append(
                         ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}", again=False)

@@ -20,14 +20,13 @@ from bot.agent.room import Room
 from bot.agent.tails import Past
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
-from bot.gate.results import CallDecision
+from bot.gate.results import MAY_GO_ON, CallDecision, decision_row
 from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
 from bot.sessions.events import Event, EventType
-from bot.sessions.models import Summary, YieldReason
+from bot.sessions.models import Change, Summary, YieldReason
 from bot.sessions.transcript import Tail
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -158,7 +157,7 @@ class Agent:
         if step >= self._steps:
             return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
         await self._joined(turn, context, opening=step == 0)
-        decision = self._gate.invoke(turn.standing)
+        decision = self._gate.requests.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
         return await self._fitting(turn, context, step)
@@ -265,7 +264,7 @@ class Agent:
             context.show(part, shown.text)
             if shown.held is not None:
                 async with turn.lock:
-                    await turn.write(events=(event_log.item_held(turn.standing, shown.held),))
+                    await turn.write(Change(events=(event_log.item_held(turn.standing, shown.held),)))
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
         """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
@@ -289,14 +288,14 @@ class Agent:
             turn.usage = before.plus(error.usage)
             raise
         turn.usage = before.plus(usage)
-        spoken = self._gate.admit(turn.standing, turn.standing.taint, summary.text)
+        spoken = self._gate.requests.admit(turn.standing, turn.standing.taint, summary.text)
         if spoken.decision.verdict not in MAY_GO_ON:
             return spoken.decision
         summary = replace(summary, text=spoken.text)
-        row = self._gate.row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
+        row = decision_row(turn.standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="recap")
         async with turn.lock:
             event = replace(event_log.summarized(turn.standing, summary), carried=turn.carried())
-            await turn.write(events=(event,), audit=(row,), context=turn.claim.state.generation_seq + upto)
+            await turn.write(Change(events=(event,), audit=(row,), context=turn.claim.state.generation_seq + upto))
         context.become(_from(turn, log, summary, context.pictures))
         if not self._holds(turn, context):
             raise self._room.full(turn.standing)
@@ -326,7 +325,7 @@ def _unanswered(error: ModelError) -> GivenUp:
 
 async def _record(turn: OpenTurn, row: AuditRow) -> None:
     async with turn.lock:
-        await turn.write(audit=(row,))
+        await turn.write(Change(audit=(row,)))
 
 
 def _named(response: ModelResponse, prefix: str) -> ModelResponse:

@@ -20,6 +20,7 @@ from bot.agent.models import ModelError
 from bot.agent.offline import RECAP
 from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
+from bot.gate.results import decision_row, explained
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import Recapped, Summary, Usage
@@ -51,10 +52,10 @@ class Recap:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
-        decision = self._gate.invoke(standing)
-        await record(self._gate.row(standing, Hook.AGENT_INVOCATION, decision))
+        decision = self._gate.requests.invoke(standing)
+        await record(decision_row(standing, Hook.AGENT_INVOCATION, decision))
         if decision.verdict is not Verdict.ALLOW:
-            return Recapped(None, Usage(), self._gate.explained(decision, standing.taint, "this recap"))
+            return Recapped(None, Usage(), explained(decision, standing.taint, "this recap"))
         if not any(_lines(events)):
             return Recapped(None, Usage(), NOTHING)
         try:

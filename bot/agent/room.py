@@ -25,7 +25,7 @@ class Room:
 
     def parameters(self, standing: DecisionContext) -> ModelRequestParameters:
         """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
-        offered = self._gate.offered(standing)
+        offered = self._gate.requests.offered(standing)
         names = tuple(tool.name for tool in offered)
         if names not in self._toolsets:
             self._toolsets[names] = toolset(offered)
@@ -47,7 +47,7 @@ class Room:
 
     def reads_on(self, standing: DecisionContext) -> bool:
         """Say whether a session can read what is held, from any place in it."""
-        return any(tool.name == ADMIT for tool in self._gate.offered(standing))
+        return any(tool.name == ADMIT for tool in self._gate.requests.offered(standing))
 
     def share(self, standing: DecisionContext, results: int) -> int | None:
         """Return how many characters each of `results` of one step may always have, None if nobody knows."""

@@ -6,7 +6,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -55,6 +55,7 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.tools import catalogue
 from bot.tools.arguments import types
+from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
@@ -119,7 +120,7 @@ class App:
         added = parts.tools(self.files, store.sessions)
         tools = (*built_in, *self.servers.tools, *added)
         self.spawner = self._spawner()
-        self.gate = Gate(config.policy, tools, config.model.all, self._audience, secrets.keyring, self.spawner)
+        self.gate = self._gate(tools)
         # Those of servers are what the file says that is read again.
         arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
         self.reloader = PolicyReloader(
@@ -141,6 +142,10 @@ class App:
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.newcomers)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.router = self._router()
+
+    def _gate(self, tools: Iterable[Tool]) -> Gate:
+        config, keyring = self.config, self._secrets.keyring
+        return Gate(config.policy, tools, config.model.all, self._audience, keyring=keyring, spawner=self.spawner)
 
     def _spawner(self) -> Spawner:
         limits = self.config.limits
@@ -205,7 +210,7 @@ class App:
         Runs until cancelled. `tell` is told when this process stops serving because another policy was put in force.
         """
         await self._start(tell)
-        await asyncio.to_thread(self.gate.load)
+        await asyncio.to_thread(self.gate.policy.load)
         await asyncio.to_thread(import_module, "bot.worker.worker")
         thinking = await self.mind.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)

@@ -99,7 +99,7 @@ class _Conversation:
 
     async def run(self) -> None:
         """Read and send until the input ends."""
-        destination = await self._app.gate.destination(self._address)
+        destination = await self._app.gate.readers.destination(self._address)
         self._clearance = destination.clearance or PUBLIC
         with self._interrupts():
             await self._view.open(self._clearance)

@@ -14,6 +14,7 @@ from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.export import EXPORTED
+from bot.gate.results import explained
 from bot.sessions.exports import VerifiedExport
 from channels.console import OWNER
 
@@ -32,12 +33,14 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
         address = person.address(OWNER)
-        standing = DecisionContext.of_caller(caller, address, await app.gate.destination(address), app.clock.wall_ms())
+        standing = DecisionContext.of_caller(
+            caller, address, await app.gate.readers.destination(address), app.clock.wall_ms()
+        )
         if out is not None and await asyncio.to_thread(os.path.lexists, out):
             raise _exists(out)
         made = await app.exporter.export(standing, state, operator=True)
         if made.text is None:
-            raise OperatorError(app.gate.explained(made.decision, standing.reader, "export", EXPORTED))
+            raise OperatorError(explained(made.decision, standing.reader, "export", EXPORTED))
     if out is None:
         sys.stdout.write(made.text)
         return

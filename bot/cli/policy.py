@@ -8,7 +8,7 @@ from bot.cli.cases import Case, read_cases, request_of
 from bot.cli.output import print_json, print_lines
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from bot.gate.requests import trial
+from bot.gate.judge import trial
 from policy import explain
 from policy.decision import Decision
 from policy.lint import lint

@@ -15,6 +15,7 @@ from bot.cli import person
 from bot.config.mcp import McpServerSettings, confidential
 from bot.config.model import Config
 from bot.config.references import references
+from bot.gate.results import decision_row
 from channels.console import OWNER
 from policy.decision import Decision
 from policy.request import Hook
@@ -101,10 +102,10 @@ async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSett
     if not references(" ".join(settings.handed.values())):
         return settings.handed
     home = person.address(OWNER)
-    standing = DecisionContext.of_caller(caller, home, await app.gate.destination(home), app.clock.wall_ms())
+    standing = DecisionContext.of_caller(caller, home, await app.gate.readers.destination(home), app.clock.wall_ms())
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-        await app.store.audit.append((app.gate.row(standing, hook, decision, **told),))
+        await app.store.audit.append((decision_row(standing, hook, decision, **told),))
 
     for tool in app.servers.tools:
         if tool.server == name:

@@ -25,9 +25,9 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
     async with as_owner(config) as (app, caller):
         address = person.address(OWNER)
         standing = DecisionContext.of_caller(
-            caller, address, await app.gate.destination(address), app.clock.wall_ms(), taint=label
+            caller, address, await app.gate.readers.destination(address), app.clock.wall_ms(), taint=label
         )
-        report = await app.gate.simulate(standing, tool, call, standing.reader)
+        report = await app.gate.calls.simulate(standing, tool, call, standing.reader)
         body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
         await app.store.audit.append((AuditRow("simulate", caller.principal, body),))
     if as_json:

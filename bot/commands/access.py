@@ -21,7 +21,7 @@ from bot.sessions.audit import AuditRow
 from policy.document import reading
 from policy.document.entries import Principal
 from policy.document.model import Document
-from policy.document.overrides import Change, Overrides, Person
+from policy.document.overrides import AccessChange, Overrides, Person
 from policy.errors import nearest
 from policy.request import Role
 
@@ -107,7 +107,7 @@ async def _approve(context: CommandContext, code: str, name: str) -> Reply:
 async def _deny(context: CommandContext, code: str) -> Reply:
     account, digest = await _asked(context, code)
     changing = Changing(
-        Change(), (_row(context, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
+        AccessChange(), (_row(context, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
     )
     await context.reloader.change(lambda _: changing)
     return Reply(f"{account} is not let in, and gets no other code for a day")
@@ -124,7 +124,7 @@ async def _revoke(context: CommandContext, name: str) -> Reply:
         named = name in known.file.principals
         left = replace(before, accounts=frozenset()) if named else replace(before, role=Role.STRANGER)
         row = _row(context, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts)))
-        return Changing(Change(people={name: left}), (row,))
+        return Changing(AccessChange(people={name: left}), (row,))
 
     await context.reloader.change(made)
     return Reply(_described(context.gate.document, name))
@@ -154,7 +154,7 @@ async def _link(context: CommandContext, code: str) -> Reply:
         if former:
             raise CommandError(f"{account} was `{former}` here, and cannot be somebody else")
         before = known.overrides.people.get(principal, Person())
-        change = Change(people={principal: replace(before, accounts=before.accounts | {account})})
+        change = AccessChange(people={principal: replace(before, accounts=before.accounts | {account})})
         _must_belong(known, change, account, principal)
         row = _row(context, "linked", person=principal, account=account)
         return Changing(change, (row,), Answered(account, digest))
@@ -170,7 +170,7 @@ async def _block(context: CommandContext, account: str) -> Reply:
         owner = next((name for name, who in context.gate.document.principals.items() if account in who.accounts), None)
         if owner is not None:
             _not_above(context, context.gate.document, owner)
-        return Changing(Change(accounts={account: True}), (_row(context, "blocked", account=account),))
+        return Changing(AccessChange(accounts={account: True}), (_row(context, "blocked", account=account),))
 
     await context.reloader.change(made)
     return Reply(f"{account} is blocked")
@@ -182,7 +182,7 @@ async def _allow(context: CommandContext, account: str, name: str) -> Reply:
     def made(known: ChangeBase) -> Changing:
         if account in known.file.blocked:
             raise CommandError(f"{account} is blocked in config.yaml")
-        lifted = Change(accounts={account: False})
+        lifted = AccessChange(accounts={account: False})
         if not name:
             return Changing(lifted, (_row(context, "allowed", account=account),))
         let_in = _let_in(context, known, account, name, unblock=True)
@@ -197,11 +197,11 @@ async def _clear(context: CommandContext, name: str, written: str) -> Reply:
     label = label_named(context, written)
 
     def made(known: ChangeBase) -> Changing:
-        people = known.document(Change()).principals
+        people = known.document(AccessChange()).principals
         if name not in people:
             raise CommandError(f"unknown person `{name}`{nearest(name, people)}")
         _not_above(context, context.gate.document, name)
-        change = Change(people={name: replace(known.overrides.people.get(name, Person()), clearance=label)})
+        change = AccessChange(people={name: replace(known.overrides.people.get(name, Person()), clearance=label)})
         before, after = people[name].clearance, known.document(change).principals[name].clearance
         row = _row(context, "cleared", person=name, before=str(before), after=str(after))
         return Changing(change, (row,))
@@ -231,7 +231,7 @@ def _let_in(context: CommandContext, known: ChangeBase, account: str, name: str,
     if name in known.file.principals or (name in known.overrides.people and name != former):
         raise CommandError(f"`{name}` is somebody already, or was, choose another name")
     person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
-    change = Change(people={name: person}, accounts={account: False} if unblock else {})
+    change = AccessChange(people={name: person}, accounts={account: False} if unblock else {})
     _must_belong(known, change, account, name)
     return Changing(
         change,
@@ -259,7 +259,7 @@ def _let_in_so_far(overrides: Overrides) -> dict[str, Person]:
     return {name: one for name, one in overrides.people.items() if one.accounts and not one.sent_away}
 
 
-def _must_belong(known: ChangeBase, change: Change, account: str, name: str) -> None:
+def _must_belong(known: ChangeBase, change: AccessChange, account: str, name: str) -> None:
     """Refuse a change after which the account is not that person's: nobody is let in, it is blocked, or another's."""
     if known.file.paired is None:
         raise CommandError(NOT_PAIRED)

@@ -12,8 +12,7 @@ from bot.access.recipients import CHANGED
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.commands.session import NOTHING_YET
 from bot.core.errors import ArchivedError, NotFoundError
-from bot.gate.requests import MAY_GO_ON
-from bot.gate.results import ResultDecision
+from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
 from bot.sessions.delegation import Slot
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState, Status
@@ -115,18 +114,20 @@ async def called(
     # It is the person who asks, so it counts where they typed it, and not where the session has come to.
     standing = replace(await context.standing(state), taint=typed, visibility=typed)
     told = TYPED if label is None else ASKED
-    prepared = await context.gate.foresee(standing, context.gate.prepare(standing, call))
+    prepared = await context.gate.calls.foresee(standing, context.gate.calls.prepare(standing, call))
     if leads and prepared.accepted is not None and prepared.leads != leads:
         raise CommandError(CHANGED)
     named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
-    await context.store.audit.append((context.gate.row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+    await context.store.audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
     if prepared.decision.verdict not in MAY_GO_ON:
         return Reply(context.explained(prepared.decision, standing, call.tool, told), typed)
 
     async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
-        await context.store.audit.append((context.gate.row(standing, hook, decision, session=context.sid, **facts),))
+        await context.store.audit.append((decision_row(standing, hook, decision, session=context.sid, **facts),))
 
-    response = await context.gate.respond(standing, prepared, await context.gate.run(standing, prepared, record))
+    response = await context.gate.results.respond(
+        standing, prepared, await context.gate.run(standing, prepared, record)
+    )
     await context.store.audit.append(
         tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit)
     )
@@ -169,11 +170,11 @@ async def _task(context: CommandContext, state: SessionState) -> str:
     """Return what a background session is called, or how its task begins; a reader who may know of it may know that."""
     title = title_for(state, state.visibility)
     if title is not None:
-        return context.gate.masked(title.text)
+        return context.gate.masks.masked(title.text)
     log = await context.store.sessions.events(state.sid, limit=_BEGINNING)
     texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
     texts += [str(item.body["text"]) for item in await context.store.sessions.waiting(state.sid)] if not texts else []
-    words = " ".join(context.gate.masked(texts[0]).split()) if texts else ""
+    words = " ".join(context.gate.masks.masked(texts[0]).split()) if texts else ""
     return words if len(words) <= _TASK else f"{words[:_TASK]} …"
 
 

@@ -84,4 +84,4 @@ def _line(context: CommandContext, told: VisibleRow) -> str:
 
 def _safe(context: CommandContext, text: str) -> str:
     """Return a line without what looks like a secret: what a model called a tool may be any text."""
-    return shortened(context.gate.masked(text)).replace("\n", " ")
+    return shortened(context.gate.masks.masked(text)).replace("\n", " ")

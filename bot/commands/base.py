@@ -19,6 +19,7 @@ from bot.delegation.spawn import Spawner
 from bot.diagnostics import Diagnostics
 from bot.export import Exporter
 from bot.gate.gate import Gate
+from bot.gate.results import explained
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.store import Store
@@ -117,14 +118,14 @@ class CommandContext:
 
     async def in_shared_chat(self) -> bool:
         """Say whether this was typed in a shared chat, also where the caller alone sees the answer."""
-        return bool(self.address.recipient) or (await self.gate.destination(self.address)).shared
+        return bool(self.address.recipient) or (await self.gate.readers.destination(self.address)).shared
 
     async def standing(self, state: SessionState | None) -> DecisionContext:
         """Return the facts a decision for this caller starts from; a session not begun has read nothing."""
         return DecisionContext.of_caller(
             self.caller,
             self.address,
-            await self.gate.destination(self.address),
+            await self.gate.readers.destination(self.address),
             self.now,
             sid=self.sid,
             generation=0 if state is None else state.generation,
@@ -159,9 +160,7 @@ class CommandContext:
         People are asked about what an agent does, so that no command is told to have itself approved.
         """
         left = tuple(offer for offer in decision.remedies if offer is not Remedy.APPROVER)
-        text = self.gate.explained(
-            replace(decision, remedies=left), standing.destination.clearance or PUBLIC, subject, told
-        )
+        text = explained(replace(decision, remedies=left), standing.destination.clearance or PUBLIC, subject, told)
         return text if left == decision.remedies else f"{text}\n{ASKS_NOBODY}"
 
 

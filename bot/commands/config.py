@@ -31,7 +31,7 @@ async def config(context: CommandContext, argument: str) -> Reply:
 
 
 def _told(context: CommandContext, lines: list[str]) -> Reply:
-    return Reply(context.gate.masked("\n".join(lines)), CONFIGURED)
+    return Reply(context.gate.masks.masked("\n".join(lines)), CONFIGURED)
 
 
 def _lines(name: str, values: tuple[Shown, ...], most: int) -> list[str]:

@@ -82,7 +82,7 @@ async def simulate(context: CommandContext, argument: str) -> Reply:
     standing = await context.standing(state)
     if state is not None:
         standing = (await recall(context.store.sessions, state)).folds.of(standing)
-    report = await context.gate.simulate(standing, tool, arguments, standing.reader)
+    report = await context.gate.calls.simulate(standing, tool, arguments, standing.reader)
     body: dict[str, JsonValue] = {"session": context.sid, "tool": tool[:_LONGEST_NAME], "verdict": report["verdict"]}
     await context.store.audit.append((AuditRow("simulate", context.caller.principal, body),))
     return Reply(rendered(report), standing.taint if state is None else state.visibility)

@@ -23,5 +23,5 @@ async def doctor(context: CommandContext, argument: str) -> Reply:
         for one in await context.health.look(context.gate.document.top)
         if (one.problem or one.note) and one.label.flows_to(reader)
     ]
-    lines = [context.gate.masked(diagnostics.line(one)) for one in told] or [NOTHING]
+    lines = [context.gate.masks.masked(diagnostics.line(one)) for one in told] or [NOTHING]
     return Reply("\n".join((*lines, OTHERS)), join_all(one.label for one in told))

@@ -6,7 +6,7 @@ from bot.commands.base import CommandContext, Reply, UsageError
 from bot.commands.sessions import NOTHING_SAID
 from bot.core.errors import NotFoundError
 from bot.export import EXPORTED
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON
 from bot.sessions.visibility import visible
 
 LARGEST: Final = 20_000
@@ -28,7 +28,7 @@ async def export(context: CommandContext, argument: str) -> Reply:
     made = await context.exporter.export(standing, state)
     if made.text is None:
         return Reply(context.explained(made.decision, standing, "/export", EXPORTED), state.visibility)
-    shown = context.gate.reply(standing, standing.destination, made.text, made.label)
+    shown = context.gate.output.reply(standing, standing.destination, made.text, made.label)
     # One changed character, and the signature would not fit any more.
     whole = shown.decision.verdict in MAY_GO_ON and shown.text == made.text
     if len(made.text) > LARGEST or not whole:

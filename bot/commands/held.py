@@ -89,7 +89,7 @@ def _listed(context: CommandContext, found: list[tuple[SessionState, PendingMess
 
 
 def _line(context: CommandContext, state: SessionState, item: PendingMessage, longest: int) -> str:
-    text = context.gate.masked(str(item.body["text"]))
+    text = context.gate.masks.masked(str(item.body["text"]))
     cut = text if len(text) <= longest else f"{text[:longest]} … (`/held show {item.id}` shows it all)"
     origin = item.body.get("origin")
     source = f" from session {origin['session']}" if isinstance(origin, dict) and "session" in origin else ""

@@ -9,6 +9,7 @@ from typing import Final
 
 from bot.access.authorize import at_least
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.gate.results import decision_row
 from bot.sessions.models import Claim, SessionState, Write
 from policy.decision import Verdict
 from policy.errors import nearest
@@ -35,7 +36,7 @@ async def model(context: CommandContext, argument: str) -> Reply:
 async def _shown(context: CommandContext) -> Reply:
     state = await context.state()
     standing = await context.standing(state)
-    first, document = context.gate.model(standing), context.gate.document
+    first, document = context.gate.requests.model(standing), context.gate.document
     fallback = [name for name in context.config.model.fallback if name != first]
 
     def line(name: str, how: str) -> str:
@@ -59,7 +60,7 @@ async def _switched(context: CommandContext, name: str) -> Reply:
     state = await context.state()
     if state is None:
         raise CommandError(NOT_BEGUN)
-    if context.gate.model(await context.standing(state)) == name:
+    if context.gate.requests.model(await context.standing(state)) == name:
         return Reply(_told(name), state.visibility)
     async with context.claimed() as claim:
         return await _switched_claimed(context, claim, name)
@@ -68,9 +69,9 @@ async def _switched(context: CommandContext, name: str) -> Reply:
 async def _switched_claimed(context: CommandContext, claim: Claim, name: str) -> Reply:
     state: SessionState = claim.state
     standing = replace(await context.standing(state), model=name)
-    decision = context.gate.invoke(standing)
+    decision = context.gate.requests.invoke(standing)
     allowed = decision.verdict is Verdict.ALLOW
-    row = context.gate.row(standing, Hook.AGENT_INVOCATION, decision, model=name, cause="/model")
+    row = decision_row(standing, Hook.AGENT_INVOCATION, decision, model=name, cause="/model")
     chosen = "" if name == context.config.model.name else name
     await context.store.sessions.record(
         claim,

@@ -15,7 +15,7 @@ from bot.sessions.audit import AuditRow
 from channels.messages import Address, Button
 from policy.document.entries import Chat
 from policy.document.model import Document
-from policy.document.overrides import Change, ChatPlace, Placing
+from policy.document.overrides import AccessChange, ChatPlace, Placing
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, Level
 
@@ -79,7 +79,7 @@ async def _classify(context: CommandContext, chat: str, word: str) -> Reply:
             return _changing(context, known, place, Placing(blocked=before.blocked))
         if label is not None:
             return _changing(context, known, place, replace(before, classification=label))
-        there = known.document(Change()).chat(place.channel, place.workspace, place.chat)
+        there = known.document(AccessChange()).chat(place.channel, place.workspace, place.chat)
         if there is None:
             raise CommandError("this chat is not classified, say first as what")
         return _changing(context, known, place, replace(before, vouched=word == "vouch"))
@@ -107,8 +107,8 @@ async def _changed(context: CommandContext, place: ChatPlace, made: Callable[[Ch
 
 
 def _changing(context: CommandContext, known: ChangeBase, place: ChatPlace, placing: Placing) -> Changing:
-    change = Change(places={place: None if placing == Placing() else placing})
-    before, after = known.document(Change()), known.document(change)
+    change = AccessChange(places={place: None if placing == Placing() else placing})
+    before, after = known.document(AccessChange()), known.document(change)
     body = {
         "chat": str(place),
         "before": _described(_chat(before, place)),
@@ -127,7 +127,7 @@ async def _told(context: CommandContext, place: ChatPlace, beginning: str) -> Re
     document = context.gate.document
     chat, address = _chat(document, place), Address(place.channel, place.chat, place.workspace)
     text = f"{beginning} {_described(chat)}"
-    audience = await context.gate.audience(address)
+    audience = await context.gate.readers.audience(address)
     if chat is None or chat.blocked or not audience.shared:
         return Reply(text)
     clearance = labelling.destination(document, address, audience).clearance

@@ -92,7 +92,7 @@ def _meaning(mode: QueueMode) -> str:
 
 def _line(context: CommandContext, item: InboxItem) -> str:
     # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
-    text = " ".join(context.gate.masked(str(item.body["text"])).split())
+    text = " ".join(context.gate.masks.masked(str(item.body["text"])).split())
     beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
     return f"{item.position}. {author(item.body, item.sender)}: {beginning}"
 

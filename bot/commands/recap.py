@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.commands.base import CommandContext, Reply
 from bot.core.errors import BusyError
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.history.recall import recalled
 from bot.sessions.models import Claim, Recapped, SessionState, Write
@@ -49,8 +49,8 @@ async def _kept(context: CommandContext, before: SessionState, recapped: Recappe
     if state.generation != before.generation:
         text = "a new conversation began meanwhile, there is nothing to summarize"
     elif recapped.summary is not None:
-        spoken = context.gate.admit(standing, state.taint, recapped.summary.text)
-        rows = (context.gate.row(standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="/summarize"),)
+        spoken = context.gate.requests.admit(standing, state.taint, recapped.summary.text)
+        rows = (decision_row(standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="/summarize"),)
         text = context.explained(spoken.decision, standing, "this recap")
         if spoken.decision.verdict in MAY_GO_ON:
             text = spoken.text

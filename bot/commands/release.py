@@ -13,8 +13,7 @@ from bot.access.decision_context import DecisionContext
 from bot.commands.base import CommandContext, CommandError, Reply, UsageError
 from bot.core.errors import NotFoundError
 from bot.core.invisible import unseen
-from bot.gate.requests import MAY_GO_ON
-from bot.gate.results import OutputDecision
+from bot.gate.results import MAY_GO_ON, OutputDecision, decision_row
 from bot.history import event_log
 from bot.sessions import releases
 from bot.sessions.audit import AuditRow
@@ -90,7 +89,7 @@ async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
         expires_at=context.now + _LIFE,
     )
     told = _told(shown, spoken.text)
-    said = context.gate.reply(standing, standing.destination, told, source.label)
+    said = context.gate.output.reply(standing, standing.destination, told, source.label)
     if said.decision.verdict is not Verdict.ALLOW or said.text != told:
         raise CommandError(NOT_WHOLE)
     async with context.claimed() as claim:
@@ -132,7 +131,7 @@ async def _confirm(context: CommandContext, code: str) -> Reply:
         cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
         if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
             raise CommandError(CHANGED)
-        row = context.gate.row(
+        row = decision_row(
             replace(standing, taint=source.label),
             Hook.PRE_OUTPUT,
             spoken.decision,
@@ -211,8 +210,8 @@ async def _offered(
     context: CommandContext, standing: DecisionContext, source: Event, address: Address
 ) -> OutputDecision:
     """Decide on the release of a text to an address."""
-    destination = await context.gate.destination(address)
-    return context.gate.release(standing, destination, str(source.body["text"]), source.label)
+    destination = await context.gate.readers.destination(address)
+    return context.gate.output.release(standing, destination, str(source.body["text"]), source.label)
 
 
 def _told(shown: Release, text: str) -> str:

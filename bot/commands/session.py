@@ -13,7 +13,7 @@ from bot.commands.usage import described
 from bot.core.clock import moment
 from bot.delegation import receipts
 from bot.delivery import undelivered
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.events import Event, EventType
@@ -41,8 +41,8 @@ async def whoami(context: CommandContext, argument: str) -> Reply:
     """Tell the caller's principal, role and clearance, and what may be said here."""
     _nothing_more(argument)
     here = context.address
-    everybody = (await context.gate.destination(replace(here, recipient=""))).clearance or PUBLIC
-    alone = (await context.gate.destination(here)).clearance or PUBLIC
+    everybody = (await context.gate.readers.destination(replace(here, recipient=""))).clearance or PUBLIC
+    alone = (await context.gate.readers.destination(here)).clearance or PUBLIC
     cleared = f"cleared for {everybody}"
     if await context.in_shared_chat() and _nobody_classified(context):
         cleared = NOT_CLASSIFIED
@@ -139,12 +139,12 @@ async def _answer(context: CommandContext, state: SessionState, positions: tuple
     if not positions:
         return
     home = Address.parse(state.home)
-    destination = await context.gate.destination(home)
+    destination = await context.gate.readers.destination(home)
     if state.taint.flows_to(destination.clearance or PUBLIC):
         return
     standing = replace(await context.standing(state), home=home, destination=destination)
-    spoken = context.gate.reply(standing, destination, constant(context.gate, standing), PUBLIC)
-    row = context.gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
+    spoken = context.gate.output.reply(standing, destination, constant(context.gate, standing), PUBLIC)
+    row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
     if spoken.decision.verdict in MAY_GO_ON:
         await context.store.audit.append((row,))
         for position in positions:
@@ -180,7 +180,7 @@ async def reset(context: CommandContext, argument: str) -> Reply:
     standing = await context.standing(state)
     if await context.in_shared_chat() and not at_least(context.caller.role, Role.ADMIN):
         raise CommandError("in a shared chat a reset needs the role admin")
-    decision = context.gate.reset(standing, confirmed=argument == "confirm")
+    decision = context.gate.requests.reset(standing, confirmed=argument == "confirm")
     if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
         return Reply(
             f"this forgets the conversation and empties its workspace, and its taint {state.taint} "
@@ -189,7 +189,7 @@ async def reset(context: CommandContext, argument: str) -> Reply:
         )
     if decision.verdict is not Verdict.ALLOW:
         return Reply(context.explained(decision, standing, "/reset"), state.visibility)
-    row = context.gate.row(standing, Hook.SESSION_RESET, decision)
+    row = decision_row(standing, Hook.SESSION_RESET, decision)
     fresh = await context.store.sessions.reset(
         context.sid, op=context.ids.op(), actor=context.caller.principal, audit=(row,)
     )
@@ -252,8 +252,8 @@ async def _raise(context: CommandContext, text: str) -> Reply:
 async def _raise_claimed(context: CommandContext, claim: Claim, wanted: Label) -> Reply:
     state = claim.state
     standing = await context.standing(state)
-    decision = context.gate.admit(standing, wanted, "").decision
-    row = context.gate.row(standing, Hook.PRE_CONTEXT_INJECTION, decision, cause="/taint raise")
+    decision = context.gate.requests.admit(standing, wanted, "").decision
+    row = decision_row(standing, Hook.PRE_CONTEXT_INJECTION, decision, cause="/taint raise")
     allowed = decision.verdict is Verdict.ALLOW
     written = await context.store.sessions.record(
         claim,

@@ -143,7 +143,7 @@ def _place(word: str) -> int:
 
 
 def _listed(state: SessionState, title: Title | None, context: CommandContext) -> str:
-    text = None if title is None else context.gate.masked(title.text)
+    text = None if title is None else context.gate.masks.masked(title.text)
     told = entry(state, text)
     called = "" if text is None else f" {text}"
     here = " (this one)" if state.sid == context.sid else ""
@@ -156,6 +156,6 @@ def _listed(state: SessionState, title: Title | None, context: CommandContext) -
 def _entry(event: Event, state: SessionState, context: CommandContext) -> str:
     what, text = said(event)
     # What a model called a tool may be as long as any text, and hold as much.
-    told = "" if what == MESSAGE else f", {shortened(context.gate.masked(what))}"
-    shown = shortened(context.gate.masked(text)).replace("\n", "\n  ")
+    told = "" if what == MESSAGE else f", {shortened(context.gate.masks.masked(what))}"
+    shown = shortened(context.gate.masks.masked(text)).replace("\n", "\n  ")
     return f"{place(event, state)}. {source(event)}{told}, {event.label}, {moment(event.ts)} UTC\n  {shown}"

@@ -65,7 +65,7 @@ class Alerts:
         for home in labelling.private_places(self._gate.document, owner.principal, label):
             if home.channel == principals.CONSOLE or home.channel not in self._outbox.channels:
                 continue
-            destination = await self._gate.destination(home)
+            destination = await self._gate.readers.destination(home)
             if destination.shared:
                 continue
             standing = DecisionContext.of_caller(owner, home, destination, self._clock.wall_ms())

@@ -19,7 +19,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import meaning, names
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON
 from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
@@ -76,7 +76,7 @@ class Alternatives:
         private, label = "", PUBLIC
         for chat in chats:
             alone = await self._at(standing, chat, question.label)
-            decision = self._gate.prepare(alone, call).decision
+            decision = self._gate.calls.prepare(alone, call).decision
             if decision.verdict is not Verdict.BLOCK:
                 private, label = str(chat), decision.label_after
                 break
@@ -103,7 +103,7 @@ class Alternatives:
             return None
         for chat in private_chats(self._gate.document, standing.asker, standing.home):
             alone = await self._at(standing, chat, label)
-            spoken = self._gate.speak(alone, alone.destination, text)
+            spoken = self._gate.output.speak(alone, alone.destination, text)
             if spoken.decision.verdict in MAY_GO_ON:
                 return self._offer(standing, Wanted.ANSWER, binding=bound(text, label), label=label, private=str(chat))
         return None
@@ -165,15 +165,15 @@ class Alternatives:
         """
         alone = await self._at(standing, parent, question.label)
         inside = await self._at(standing, Address(SESSION, alone.sid, standing.asker), question.label)
-        decision = self._gate.prepare(inside, call).decision
+        decision = self._gate.calls.prepare(inside, call).decision
         if decision.verdict not in MAY_GO_ON:
             return [], PUBLIC
         found, knowing = list[tuple[str, str]](), replace(inside, taint=decision.label_after)
         for alias, place in names(self._gate.document):
-            there = await self._gate.prospect(place)
+            there = await self._gate.readers.prospect(place)
             task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
-            spawned = self._gate.prepare(alone, task).decision
-            told = self._gate.speak(knowing, there, "").decision
+            spawned = self._gate.calls.prepare(alone, task).decision
+            told = self._gate.output.speak(knowing, there, "").decision
             if {spawned.verdict, told.verdict} <= MAY_GO_ON:
                 found.append((alias, meaning(self._gate.document, place)))
         return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
@@ -188,7 +188,7 @@ class Alternatives:
             role=role(document, asker, asker),
             ceiling=labelling.ceiling(document, asker, asker) or PUBLIC,
             home=address,
-            destination=await self._gate.destination(address),
+            destination=await self._gate.readers.destination(address),
             taint=taint,
             held=(),
             authors=frozenset(),

@@ -14,7 +14,7 @@ from bot.core.clock import Clock
 from bot.core.ids import waiting_id
 from bot.delegation.handoff import dedupe, goes_up
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.models import SessionState
 from bot.sessions.store import Store
@@ -45,9 +45,9 @@ class Holding:
         for place in labelling.private_places(self._gate.document, person, label, _began(target)):
             standing = await self._standing(person, place, sender)
             text = _worded(delivery, sender, target, place)
-            spoken = self._gate.reply(standing, standing.destination, text, label)
+            spoken = self._gate.output.reply(standing, standing.destination, text, label)
             if spoken.decision.verdict in MAY_GO_ON:
-                row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
+                row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place))
                 await self._store.audit.append((row,))
                 await self._store.outbox.put(
                     delivery.sid, _notice(delivery, person, place, text=spoken.text, label=label)
@@ -57,7 +57,7 @@ class Holding:
     async def _standing(self, person: str, place: Address, sender: SessionState) -> DecisionContext:
         known = self._gate.document.principals[person]
         caller = Caller(person, known.role, known.clearance, Ingress.TEXT)
-        there = await self._gate.prospect(place)
+        there = await self._gate.readers.prospect(place)
         return DecisionContext.of_caller(caller, place, there, self._clock.wall_ms(), sid=sender.sid)
 
 

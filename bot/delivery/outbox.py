@@ -30,7 +30,7 @@ from bot.delivery.holding import Holding, told_of
 from bot.delivery.previews import Preview
 from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_facts, decision_row
 from bot.sessions import releases
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Arrival
@@ -194,7 +194,7 @@ class Outbox:
         `label` is that of what the text tells, `press` the press on a button that it answers. The decision is in the
         audit before anything is said.
         """
-        destination = await self._gate.destination(standing.home)
+        destination = await self._gate.readers.destination(standing.home)
         for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
             decided = await self._decided(standing, destination, text=said, label=about, buttons=offered)
             if decided is not None:
@@ -219,7 +219,7 @@ class Outbox:
 
         `label` is that of what it tells.
         """
-        destination = await self._gate.destination(standing.home)
+        destination = await self._gate.readers.destination(standing.home)
         decided = await self._decided(standing, destination, text=text, label=label, buttons=buttons)
         if decided is None:
             return False
@@ -248,9 +248,9 @@ class Outbox:
         buttons: tuple[Button, ...],
     ) -> str | None:
         """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
-        await self._gate.read_ahead((text,))
-        spoken = self._gate.reply(standing, destination, text, label, buttons)
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
+        await self._gate.output.read_ahead((text,))
+        spoken = self._gate.output.reply(standing, destination, text, label, buttons)
+        row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
         await self._store.audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
@@ -332,17 +332,17 @@ class Outbox:
         obstacle = self._obstacle(delivery, address)
         if obstacle is not None:
             return obstacle
-        destination, before = await self._gate.destination(address), anyio.current_time()
+        destination, before = await self._gate.readers.destination(address), anyio.current_time()
         wait = await self._pacing.wait(turn, shared=destination.shared, patience=patience)
         if wait != 0:
             return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
         said, buttons = await self._said_before(delivery), await self._buttons(delivery, address)
         release = await self._release(delivery)
-        await self._gate.read_ahead((delivery.text,))
+        await self._gate.output.read_ahead((delivery.text,))
         if anyio.current_time() - before > _MOMENT:
-            destination = await self._gate.destination(address)
+            destination = await self._gate.readers.destination(address)
         now = self._clock.wall_ms()
-        spoken = self._gate.recheck(delivery, destination, now, release, buttons=buttons, before=said)
+        spoken = self._gate.output.recheck(delivery, destination, now, release, buttons=buttons, before=said)
         if spoken.decision.verdict not in MAY_GO_ON:
             row = self._row(delivery, spoken.decision)
             offered = await self._offered(delivery, destination, spoken.decision)
@@ -353,7 +353,7 @@ class Outbox:
 
     async def _said_before(self, delivery: Delivery) -> tuple[str, ...]:
         """Return what the turn of a delivery said at its address already, if a rule may look at all of it together."""
-        if not self._gate.looks_across(delivery):
+        if not self._gate.output.looks_across(delivery):
             return ()
         before = (
             one
@@ -432,7 +432,7 @@ class Outbox:
             return await self._offers.buttons(delivery.asked) if held is None else held
         if delivery.kind != OutboundKind.QUESTION:
             return ()
-        document, audience = self._gate.document, await self._gate.audience(address)
+        document, audience = self._gate.document, await self._gate.readers.audience(address)
         known = (document.principal(one.account) for one in audience.readers)
         readers = frozenset(person[0] for person in known if person is not None) if audience.complete else None
         asked = tuple(one for one in await self._store.approvals.of(delivery.sid) if one.asked_in == delivery.asked)
@@ -474,7 +474,7 @@ class Outbox:
         return await self._channels[outbound.address.channel].send(outbound)
 
     def _row(self, delivery: Delivery, decision: Decision) -> AuditRow:
-        body = self._gate.facts(Hook.PRE_OUTPUT, decision, destination=delivery.address, key=delivery.key)
+        body = decision_facts(Hook.PRE_OUTPUT, decision, destination=delivery.address, key=delivery.key)
         return AuditRow("withheld", "outbox", body)
 
     def _unsaid(self, delivery: Delivery, state: DeliveryState, why: str) -> "_Fate":

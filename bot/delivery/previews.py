@@ -8,6 +8,7 @@ from bot.access import principals
 from bot.access.decision_context import DecisionContext
 from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
+from bot.gate.results import decision_row
 from bot.sessions.deliveries import SendSlot
 from bot.sessions.ports import AuditStore
 from channels.messages import Outbound
@@ -83,11 +84,11 @@ class Preview:
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, standing.home)
         if principals.is_anothers(self._gate.document, standing.home, meant):
             return False
-        destination = await self._gate.destination(standing.home)
-        decision = self._gate.beginning(self._standing, destination, text)
+        destination = await self._gate.readers.destination(standing.home)
+        decision = self._gate.output.beginning(self._standing, destination, text)
         if decision is None or decision.verdict is not Verdict.ALLOW:
             return False
         facts: dict[str, JsonValue] = {"session": standing.sid, "destination": str(standing.home), "preview": True}
-        row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, **facts)
+        row = decision_row(standing, Hook.PRE_OUTPUT, decision, **facts)
         await self._audit.append((row,))
         return True

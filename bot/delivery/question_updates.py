@@ -92,7 +92,7 @@ class QuestionUpdates:
             if address.channel not in self._outbox.channels:
                 # Who reads there is known where the channel is.
                 return
-            destination = await self._gate.destination(address)
+            destination = await self._gate.readers.destination(address)
             held = f"{copy.asked}: {NOT_HELD}" if copy.holder else ""
             line = held or outcome(copy.asked, asked, named=not destination.shared)
             # A session that is gone says nothing any more.

@@ -13,7 +13,7 @@ from typing import Final
 from bot.core.clock import moment
 from bot.delivery.rate_limits import BACK_OFF
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
+from bot.gate.results import MAY_GO_ON, decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import DEAD, OURS, Delivery, DeliveryState, NewDelivery
 from bot.sessions.ports import OutboxStore
@@ -78,13 +78,15 @@ class Undelivered:
             if not left:
                 continue
             there = Address.parse(address)
-            destination = standing.destination if there == standing.home else await self._gate.destination(there)
+            destination = (
+                standing.destination if there == standing.home else await self._gate.readers.destination(there)
+            )
             told = [one for one in left if one.label.flows_to(destination.clearance or PUBLIC)]
             if not told:
                 continue
             label, last = join_all(one.label for one in told), told[-1]
-            spoken = self._gate.reply(standing, destination, _told(told), label)
-            rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=address))
+            spoken = self._gate.output.reply(standing, destination, _told(told), label)
+            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=address))
             if spoken.decision.verdict in MAY_GO_ON:
                 notice = NewDelivery(f"{last.key}{_SUFFIX}", address, spoken.text, label, OutboundKind.NOTICE)
                 deliver.append(replace(notice, turn=turn.record.id, approved=OURS, meant_for=last.meant_for))

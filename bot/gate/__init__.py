@@ -1,4 +1,4 @@
-"""The gate, in layers: `requests` what all share, `output` what leaves, `calls` what a call would be, `gate` runs it.
+"""The gate: `judge` asks the policy for its parts `requests`, `output`, `calls` and `results`; `gate` runs a tool.
 
 Nobody outside this package asks the policy engine or runs a tool.
 """

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from pydantic import JsonValue
 
@@ -17,13 +17,14 @@ from bot.access import labelling
 from bot.access.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.access.recipients import ChangedRecipientError, meaning
+from bot.gate.judge import Judge, answered_for, call_facts, seen
 from bot.gate.output import OutputGate
-from bot.gate.requests import NOT_KNOWN, seen
-from bot.gate.results import CallDecision
+from bot.gate.readers import Readers
+from bot.gate.results import NOT_KNOWN, CallDecision
 from bot.sessions.approvals import Approval
 from bot.sessions.delegation import SESSION, Child, Errand
 from bot.sessions.deliveries import OURS
-from bot.tools.arguments import changed, checked, strings
+from bot.tools.arguments import as_json, changed, checked, strings, texts
 from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolContext
 from bot.tools.references import Asked, asked, mentions
 from policy import explain
@@ -60,8 +61,22 @@ _DEPENDS: Final = MappingProxyType(
 """What only the result or the send can tell, for `simulate`."""
 
 
-class CallGate(OutputGate):
+class Minter(Protocol):
+    """Who makes background sessions; the gate alone asks."""
+
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
+        """Create a background session with its task; the same key is the same session."""
+        ...
+
+
+class CallGate:
     """Decides on tool calls."""
+
+    def __init__(self, judge: Judge, output: OutputGate, readers: Readers, spawner: Minter) -> None:
+        self._judge = judge
+        self._output = output
+        self._readers = readers
+        self._spawner = spawner
 
     def prepare(
         self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
@@ -72,18 +87,18 @@ class CallGate(OutputGate):
         approval can lift. A call that names nothing that could run is refused by `fails_closed`. `begun` tells that the
         log has the call begun and no result of it: one that is consequential needs an approval to be made again.
         """
-        tool = self._tools.get(call.tool)
+        tool = self._judge.tools.get(call.tool)
         # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
-        hold = begun and (self.document.holds(call.tool) or mentions(call.arguments))
-        made = CallDecision(call, self.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
+        hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
+        made = CallDecision(call, self._judge.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
         try:
-            if not self._knows(standing):
-                return replace(made, decision=self.refused(standing, NOT_KNOWN))
+            if not self._judge.knows(standing):
+                return replace(made, decision=self._judge.refused(standing, NOT_KNOWN))
             if tool is None:
                 return replace(made, decision=self._no_tool(standing, call.tool))
             return self._prepared(standing, made, tool, approvals)
         except RefusedCallError as refusal:
-            return replace(made, decision=self.refused(standing, str(refusal)))
+            return replace(made, decision=self._judge.refused(standing, str(refusal)))
         except Exception:
             # Whatever a tool's declaration or its arguments do, the answer is BLOCK.
             _LOGGER.exception("a call could not be decided")
@@ -93,11 +108,11 @@ class CallGate(OutputGate):
         """Read long texts of a call in a thread, before `prepare` decides on them."""
         # What cannot be written as texts is no call.
         with suppress(ValueError, RecursionError):
-            await self.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
+            await self._judge.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
 
     def reaches_others(self, call: Call) -> bool:
         """Say whether a call must wait for the reads before it: it writes or sends, or names no tool there is."""
-        tool = self._tools.get(call.tool)
+        tool = self._judge.tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
 
     async def foresee(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
@@ -113,12 +128,12 @@ class CallGate(OutputGate):
         if prepared.accepted is None or prepared.open is not None or settled:
             return prepared
         tool, arguments = prepared.accepted
-        declared = tool.declare(arguments, self._scene(standing, prepared))
+        declared = tool.declare(arguments, self.scene(standing, prepared))
         says = declared.says if declared.tells is None else (declared.tells, "")
         if says is None:
             return prepared
         lifted = prepared.approved or asking(decision)
-        spoken = self.speak(standing, await self.prospect(says[0]), says[1], approved=lifted).decision
+        spoken = self._output.speak(standing, await self._readers.prospect(says[0]), says[1], approved=lifted).decision
         if spoken.verdict is not Verdict.BLOCK or (declared.tells is not None and _DOWN not in spoken.rules):
             return prepared
         return replace(prepared, decision=combined(decision, spoken))
@@ -135,7 +150,7 @@ class CallGate(OutputGate):
             if isinstance(tool, Foresees):
                 # The label of what is referred to may be above its floor, and that is not told.
                 known = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
-                depends += await tool.foresee(given, self._scene(standing, known))
+                depends += await tool.foresee(given, self.scene(standing, known))
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
@@ -153,13 +168,13 @@ class CallGate(OutputGate):
             return opened
         whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
         try:
-            _check_route(tool, taken, self._scene(standing, whole))
+            _check_route(tool, taken, self.scene(standing, whole))
             whole = self._judged(standing, whole, tool, taken, approvals)
         except RefusedCallError as refusal:
-            whole = replace(whole, decision=self.refused(standing, str(refusal)))
+            whole = replace(whole, decision=self._judge.refused(standing, str(refusal)))
         except Exception:
             _LOGGER.exception("a call could not be decided", extra={"tool": tool.name})
-            whole = replace(whole, decision=self.refused(standing, UNDECIDED))
+            whole = replace(whole, decision=self._judge.refused(standing, UNDECIDED))
         return self._asked_openly(standing, opened, whole, approvals)
 
     def _asked_openly(
@@ -175,15 +190,15 @@ class CallGate(OutputGate):
             lifts = whole.decision.verdict is not Verdict.BLOCK and set(asks).issubset(asking(opened.decision))
             return replace(whole, decision=opened.decision, shown=whole.shown if lifts else None)
         if whole.decision.verdict is Verdict.REQUIRE_APPROVAL:
-            return replace(whole, decision=self.refused(standing, UNASKED, whole.decision))
+            return replace(whole, decision=self._judge.refused(standing, UNASKED, whole.decision))
         if opened.approved and withheld(approvals, opened.binding, opened.call.id):
-            return replace(whole, decision=self.refused(standing, UNSEEN, whole.decision))
+            return replace(whole, decision=self._judge.refused(standing, UNSEEN, whole.decision))
         return whole
 
     def _no_tool(self, standing: DecisionContext, name: str) -> Decision:
         """Return the decision on a call of a tool there is not; it names the nearest that its asker is offered."""
-        decision = self._decide(self._request(Hook.PRE_TOOL_CALL, standing), standing)
-        like = nearest(name, (tool.name for tool in self.offered(standing)))
+        decision = self._judge.settled(self._judge.request(Hook.PRE_TOOL_CALL, standing), standing)
+        like = nearest(name, (tool.name for tool in self._judge.offered(standing)))
         outcomes = (
             replace(outcome, message=f"{NO_TOOL}{like}") if outcome.message == NO_TOOL else outcome
             for outcome in decision.outcomes
@@ -199,11 +214,11 @@ class CallGate(OutputGate):
 
         Raises RefusedCallError: the model asks for what is held.
         """
-        if taken.hold is False and self.document.holds(tool.name):
+        if taken.hold is False and self._judge.document.holds(tool.name):
             raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
         if taken.hold is False and taken.refers:
             raise RefusedCallError(REFERS)
-        return bool(taken.hold) or bool(taken.refers) or self.document.holds(tool.name)
+        return bool(taken.hold) or bool(taken.refers) or self._judge.document.holds(tool.name)
 
     def _judged(
         self,
@@ -217,35 +232,35 @@ class CallGate(OutputGate):
 
         Raises RefusedCallError: as `_prepared`.
         """
-        given, scene = taken.opened() if made.open is None else taken.whole(), self._scene(standing, made)
+        given, scene = taken.opened() if made.open is None else taken.whole(), self.scene(standing, made)
         arguments = checked(tool, given)
         declared = tool.declare(arguments, scene)
         made = self._bound(standing, made, taken, declared)
-        facts = self._facts(tool, declared)
+        facts = call_facts(self._judge.document, tool, declared)
         made = replace(made, accepted=(tool, arguments), outward=facts.consequential and not declared.once)
         leads = declared.tells if declared.says is None else declared.says[0]
+        said = texts(given, arguments)
         request = replace(
-            self._request(Hook.PRE_TOOL_CALL, standing),
+            self._judge.request(Hook.PRE_TOOL_CALL, standing),
             tool=facts,
-            sink=None if leads is None else labelling.expected(self.document, leads),
-            content="\n".join(strings(dict(given))),
-            # By the names that the server and the rules know them by, where those differ from the fields.
-            arguments=tuple(arguments.model_dump(by_alias=True).items()),
+            sink=None if leads is None else labelling.expected(self._judge.document, leads),
+            content="\n".join(said),
+            arguments=tuple(as_json(arguments).items()),
             held=made.hold,
             carried=made.carried,
         )
-        request = self._showing(request, *strings(dict(given)), standing=standing)
+        request = self._judge.showing(request, *said, standing=standing)
         decision, approval = self._answered(standing, made, facts, request, declared, approvals)
         openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
         if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
-            decision = self.unapproved(standing, nobody(standing), decision)
+            decision = self._judge.unapproved(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
             arguments = self._redacted(tool, scene, declared, decision, given)
-        label = self.document.top if facts.result is None else facts.result.join(made.carried)
+        label = self._judge.document.top if facts.result is None else facts.result.join(made.carried)
         return replace(
             made,
-            decision=put_to(self.document, decision, standing),
+            decision=put_to(self._judge.document, decision, standing),
             label=label,
             floor=label if made.open is None else made.floor,
             use=to_spend(approval),
@@ -270,7 +285,12 @@ class CallGate(OutputGate):
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision, None
         approval = live(
-            self.document, approvals, bound=made.binding, call=made.call.id, asked=asking(decision), now=standing.now
+            self._judge.document,
+            approvals,
+            bound=made.binding,
+            call=made.call.id,
+            asked=asking(decision),
+            now=standing.now,
         )
         if approval is not None:
             decision = self._crossed(standing, facts, request, declared, approval.rules)
@@ -283,7 +303,7 @@ class CallGate(OutputGate):
         """
         said = None if declared.says is None else declared.says[0]
         named = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
-        leads = tuple(meaning(self.document, place) for place in named)
+        leads = tuple(meaning(self._judge.document, place) for place in named)
         return replace(made, leads=leads, binding=binding(standing, made.call, taken.refers, leads))
 
     def _crossed(
@@ -295,16 +315,16 @@ class CallGate(OutputGate):
         lifted: tuple[str, ...] = (),
     ) -> Decision:
         """Decide on a call at every hook it crosses, with the rules lifted that people approved."""
-        judge = partial(self._decide, standing=standing)
-        decision = self._lifting(request, lifted, judge)
+        judge = partial(self._judge.settled, standing=standing)
+        decision = self._judge.lifting(request, lifted, judge)
         if facts.server:
             served = replace(request, hook=Hook.MCP_TOOL_CALL)
-            decision = combined(decision, self._lifting(served, lifted, judge))
+            decision = combined(decision, self._judge.lifting(served, lifted, judge))
         for name, host in declared.secrets:
-            decision = combined(decision, self.unlock(standing, facts, name, host))
+            decision = combined(decision, self._judge.unlock(standing, facts, name, host))
         if declared.says is None:
             return decision
-        return self._with_output(standing, decision, declared.says, approved=lifted, carried=request.carried)
+        return self._output.with_text(standing, decision, declared.says, approved=lifted, carried=request.carried)
 
     def _redacted(
         self, tool: Tool, scene: ToolContext, declared: CallFacts, decision: Decision, given: Mapping[str, JsonValue]
@@ -313,15 +333,22 @@ class CallGate(OutputGate):
 
         Raises RefusedCallError: it cannot be replaced, or what is left would be another call.
         """
-        replaced = changed(given, lambda text: self._replaced(text, decision))
-        left = tuple(strings(replaced))
-        if self._engine.finds(("\n".join(left), *seen(left)), decision):
-            # A number, a field's name, or two texts that only together are what the rule looks for.
-            raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
+        replaced = changed(given, lambda text: self._judge.masks.replaced(text, decision))
+        self._check_replaced(tuple(strings(replaced)), decision)
         arguments = checked(tool, replaced)
+        self._check_replaced(texts(replaced, arguments), decision)
         if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
             raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return arguments
+
+    def _check_replaced(self, left: tuple[str, ...], decision: Decision) -> None:
+        """Check that nothing is left of what a rule wants replaced.
+
+        Raises RefusedCallError: a number, a field's name, another way to write a text, or two texts that only together
+        are what the rule looks for.
+        """
+        if self._judge.policy.engine.finds(("\n".join(left), *seen(left)), decision):
+            raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
 
     def _may_be_asked(self, standing: DecisionContext, decision: Decision, carried: Label, said: str) -> bool:
         """Say whether anybody may answer a question about a call, where it is asked.
@@ -330,19 +357,21 @@ class CallGate(OutputGate):
         """
         leaving, places = standing.taint.join(carried), [standing.destination]
         if standing.home.channel == SESSION:
-            chats = labelling.private_places(self.document, standing.asker, leaving)
-            places = [labelling.expected(self.document, chat) for chat in chats]
-        spoken = (self.speak(standing, there, said, approved=OURS, carried=carried).decision for there in places)
+            chats = labelling.private_places(self._judge.document, standing.asker, leaving)
+            places = [labelling.expected(self._judge.document, chat) for chat in chats]
+        spoken = (
+            self._output.speak(standing, there, said, approved=OURS, carried=carried).decision for there in places
+        )
         return any(one.verdict is Verdict.ALLOW for one in spoken) and someone_may_answer(
-            self.document, decision, replace(standing, taint=leaving)
+            self._judge.document, decision, replace(standing, taint=leaving)
         )
 
-    def _scene(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
+    def scene(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
 
         def permits(label: Label) -> bool:
-            beyond = self._answered_for(standing, made.approved)
-            return self._may_enter(beyond, made.call.tool, label, held=made.hold)
+            beyond = answered_for(standing, made.approved)
+            return self._judge.may_enter(beyond, made.call.tool, label, held=made.hold)
 
         async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
             return await self.simulate(standing, name, arguments, standing.taint)
@@ -363,15 +392,15 @@ class CallGate(OutputGate):
             principal=standing.principal,
             asker=standing.asker,
             role=standing.role,
-            ceiling=self._ceiling(standing),
+            ceiling=self._judge.ceiling(standing),
             taint=taint,
             reader=standing.taint if standing.turn else standing.reader,
             home=standing.home,
-            document=self.document,
+            document=self._judge.document,
             now=standing.now,
             permits=permits,
-            mask=self.masked,
-            scrub=self.scrubbed,
+            mask=self._judge.masks.masked,
+            scrub=self._judge.masks.scrubbed,
             simulate=simulate,
             spawn=spawn,
             addresses=standing.addresses,

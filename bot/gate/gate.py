@@ -1,14 +1,14 @@
-"""The gate: the only module that runs a tool.
+"""The gate: the parts that decide on each crossing, and the only module that runs a tool.
 
-Every crossing is one method: `admit` what enters the context, `invoke` a model, `prepare` and `run` a
-tool call, `respond` with its result, `speak` to an address, `reset` a session, `simulate` a call. Each takes
-a `DecisionContext`, the frozen facts of the session at that moment, and returns the decision with what follows
-from it. The gate writes nothing: its caller records the decision before acting on it (law
-`every_effect_has_a_decision`).
+Every crossing is one method of a part: `requests.admit` what enters the context, `requests.invoke` a model,
+`calls.prepare` and `run` a tool call, `results.respond` with its result, `output.speak` to an address, `requests.reset`
+a session, `calls.simulate` a call. Each takes a `DecisionContext`, the frozen facts of the session at that moment, and
+returns the decision with what follows from it. The gate writes nothing: its caller records the decision before acting
+on it (law `every_effect_has_a_decision`).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,9 +19,14 @@ from bot.access.decision_context import DecisionContext, key
 from bot.access.recipients import CHANGED, meaning
 from bot.config.references import references
 from bot.core.ids import held_id
-from bot.gate.calls import CallGate
-from bot.gate.requests import MAY_GO_ON
-from bot.gate.results import CallDecision, ResultDecision
+from bot.gate.calls import CallGate, Minter
+from bot.gate.judge import CurrentPolicy, Judge, Masks, answered_for, call_facts
+from bot.gate.output import OutputGate
+from bot.gate.readers import Audiences, Readers
+from bot.gate.requests import RequestGate
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
+from bot.secrets import Keyring
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.tools.arguments import strings
@@ -29,6 +34,7 @@ from bot.tools.base import CallFacts, Result, Tool, ToolContext
 from bot.tools.references import HOLD, notice
 from channels.messages import Address
 from policy.decision import Decision, Verdict
+from policy.document.model import Document
 from policy.labels import Label
 from policy.request import Effect, Hook, ToolFacts
 
@@ -41,8 +47,120 @@ FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
 
-class Gate(CallGate):
-    """One document in force, the tools it labels, and the model that thinks."""
+def _refused(hook: Hook, decision: Decision, text: str, label: Label, rows: list[AuditRow]) -> ResultDecision:
+    return ResultDecision(hook, decision, text, label, failed=True, deliver=(), audit=tuple(rows))
+
+
+class ResultGate:
+    """Decides on what a call gave, before it enters the context."""
+
+    def __init__(self, judge: Judge, output: OutputGate, readers: Readers) -> None:
+        self._judge = judge
+        self._output = output
+        self._readers = readers
+
+    async def respond(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
+        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
+
+        `standing` is the session's now, not when the call was made. A refused result is replaced by a
+        constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
+        tells of the content and carries its label (law `unknown_is_worst`). Whatever came of a held call is
+        held: a notice that is the same whatever it was is admitted instead.
+        """
+        response = await self._responded(answered_for(standing, prepared.approved), prepared, result)
+        if not prepared.hold:
+            return response
+        held = self.kept(standing, prepared, response.text, response.label)
+        return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held)
+
+    @staticmethod
+    def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
+        """Return what became of a call as an item to be held, under the call's own reference."""
+        ref = held_id(key(standing, prepared.call))
+        return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
+
+    async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
+        facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)
+        label = result.label.join(prepared.label)
+        request = replace(
+            self._judge.request(Hook.POST_TOOL_RESPONSE, standing),
+            tool=facts,
+            item=label,
+            content=result.text,
+            held=prepared.hold,
+        )
+        await self._output.read_ahead(delivery.text for delivery in result.deliver)
+        decision = self._judge.settled(request, standing)
+        rows = [
+            decision_row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)
+        ]
+        if decision.verdict not in MAY_GO_ON:
+            enters = self._judge.may_enter(standing, prepared.call.tool, label, held=prepared.hold)
+            told = explained(decision, standing.taint, prepared.call.tool)
+            return _refused(Hook.POST_TOOL_RESPONSE, decision, told, label if enters else standing.taint, rows)
+        # Now, by the policy that decided: another one may be put in force while the channels are asked.
+        text = self._judge.masks.replaced(result.text, decision)
+        deliver = list[NewDelivery]()
+        after = replace(standing, taint=standing.taint.join(label))
+        for delivery in result.deliver:
+            address = Address.parse(delivery.address)
+            if prepared.leads and meaning(self._judge.document, address) not in prepared.leads:
+                changed = self._judge.refused(standing, CHANGED, decision)
+                rows.append(decision_row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
+                return _refused(Hook.PRE_OUTPUT, changed, CHANGED, label, rows)
+            spoken = self._output.speak(
+                after, await self._readers.prospect(address), delivery.text, approved=prepared.approved
+            )
+            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
+            if spoken.decision.verdict not in MAY_GO_ON:
+                denial = explained(spoken.decision, standing.taint, prepared.call.tool)
+                return _refused(Hook.PRE_OUTPUT, spoken.decision, denial, label, rows)
+            meant = principals.owner(self._judge.document, address)
+            deliver.append(
+                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
+            )
+        summary = None if result.summary is None else replace(result.summary, text=text)
+        return ResultDecision(
+            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
+        )
+
+
+class Gate:
+    """One policy in force, the tools it labels, the models, and the secrets that tools may use.
+
+    `policy` is what is in force, `readers` tells who reads where, `masks` what may go on of a text. `requests` decides
+    on what a session takes in and asks of models, `output` on what leaves, `calls` on tool calls, `results` on what
+    they gave.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        tools: Iterable[Tool],
+        models: Sequence[str],
+        audiences: Audiences,
+        *,
+        keyring: Keyring,
+        spawner: Minter,
+    ) -> None:
+        self.policy = CurrentPolicy(document)
+        self.masks = Masks(self.policy, keyring)
+        self.readers = Readers(self.policy, audiences)
+        known = {tool.name: tool for tool in tools}
+        self.tools = tuple(
+            tool for tool in known.values() if call_facts(document, tool, CallFacts()).result is not None
+        )
+        """The tools that models are offered, in order; one that nobody labelled is not among them."""
+        self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models))
+        self.requests = RequestGate(self._judge)
+        self.output = OutputGate(self._judge)
+        self.calls = CallGate(self._judge, self.output, self.readers, spawner)
+        self.results = ResultGate(self._judge, self.output, self.readers)
+
+    @property
+    def document(self) -> Document:
+        """The policy document in force."""
+        return self.policy.document
 
     async def run(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> Result:
         """Run an accepted call; its decision must stand in the audit already.
@@ -60,98 +178,27 @@ class Gate(CallGate):
             _LOGGER.exception("a tool broke", extra={"tool": tool.name})
             return Result(FAILED, failed=True)
         # Before any rule sees it: no echo of a secret comes further than this.
-        return replace(result, text=self.scrubbed(result.text))
-
-    async def respond(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
-        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
-
-        `standing` is the session's now, not when the call was made. A refused result is replaced by a
-        constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
-        tells of the content and carries its label (law `unknown_is_worst`). Whatever came of a held call is
-        held: a notice that is the same whatever it was is admitted instead.
-        """
-        response = await self._responded(self._answered_for(standing, prepared.approved), prepared, result)
-        if not prepared.hold:
-            return response
-        held = self.kept(standing, prepared, response.text, response.label)
-        return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held)
-
-    @staticmethod
-    def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
-        """Return what became of a call as an item to be held, under the call's own reference."""
-        ref = held_id(key(standing, prepared.call))
-        return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
-
-    async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
-        facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)
-        label = result.label.join(prepared.label)
-        request = replace(
-            self._request(Hook.POST_TOOL_RESPONSE, standing),
-            tool=facts,
-            item=label,
-            content=result.text,
-            held=prepared.hold,
-        )
-        await self.read_ahead(delivery.text for delivery in result.deliver)
-        decision = self._decide(request, standing)
-        rows = [self.row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)]
-        if decision.verdict not in MAY_GO_ON:
-            return ResultDecision(
-                Hook.POST_TOOL_RESPONSE,
-                decision,
-                self.explained(decision, standing.taint, prepared.call.tool),
-                label if self._may_enter(standing, prepared.call.tool, label, held=prepared.hold) else standing.taint,
-                failed=True,
-                deliver=(),
-                audit=tuple(rows),
-            )
-        # Now, by the policy that decided: another one may be put in force while the channels are asked.
-        text = self._replaced(result.text, decision)
-        deliver = list[NewDelivery]()
-        after = replace(standing, taint=standing.taint.join(label))
-        for delivery in result.deliver:
-            address = Address.parse(delivery.address)
-            if prepared.leads and meaning(self.document, address) not in prepared.leads:
-                changed = self.refused(standing, CHANGED, decision)
-                rows.append(self.row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
-                return ResultDecision(
-                    Hook.PRE_OUTPUT, changed, CHANGED, label, failed=True, deliver=(), audit=tuple(rows)
-                )
-            spoken = self.speak(after, await self.prospect(address), delivery.text, approved=prepared.approved)
-            rows.append(self.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
-            if spoken.decision.verdict not in MAY_GO_ON:
-                denial = self.explained(spoken.decision, standing.taint, prepared.call.tool)
-                return ResultDecision(
-                    Hook.PRE_OUTPUT, spoken.decision, denial, label, failed=True, deliver=(), audit=tuple(rows)
-                )
-            meant = principals.owner(self.document, address)
-            deliver.append(
-                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
-            )
-        summary = None if result.summary is None else replace(result.summary, text=text)
-        return ResultDecision(
-            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
-        )
+        return replace(result, text=self._judge.masks.scrubbed(result.text))
 
     async def reveal(self, standing: DecisionContext, tool: Tool, text: str, host: str, record: Record) -> str | None:
         """Return a text with the values of its secrets for a look at a tool's server, None if one is refused.
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """
-        return await self._revealed(standing, self._facts(tool, CallFacts()), text, host, record)
+        return await self._revealed(standing, call_facts(self._judge.document, tool, CallFacts()), text, host, record)
 
     async def _revealed(
         self, standing: DecisionContext, tool: ToolFacts, text: str, host: str, record: Record
     ) -> str | None:
         for name in references(text):
-            decision = self.unlock(standing, tool, name, host)
+            decision = self._judge.unlock(standing, tool, name, host)
             granted = decision.verdict is Verdict.ALLOW
             # Of what is not configured for it, not even the name is a fact.
             named: JsonValue = name if granted else None
             await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": named})
             if not granted:
                 return None
-        return self._keyring.filled(text)
+        return self._judge.masks.keyring.filled(text)
 
     def _running(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> ToolContext:
         """Return the scene of a call that runs: it may ask for more, and each answer is written down first."""
@@ -171,9 +218,9 @@ class Gate(CallGate):
                 addresses=standing.addresses | frozenset(strings(dict(arguments))),
             )
             given = {**arguments, HOLD: True} if prepared.hold else arguments
-            further = self.prepare(told, replace(call, arguments=given))
+            further = self.calls.prepare(told, replace(call, arguments=given))
             named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
             await record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
             return further.decision.verdict is Verdict.ALLOW and further.label.join(prepared.label) == prepared.label
 
-        return replace(self._scene(standing, prepared), reveal=reveal, onward=onward)
+        return replace(self.calls.scene(standing, prepared), reveal=reveal, onward=onward)

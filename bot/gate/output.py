@@ -1,12 +1,13 @@
 """What leaves for an address: answers and notices (hook PRE_OUTPUT), and the look again at the moment of sending."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from bot.access import labelling
 from bot.access.decision_context import DecisionContext
-from bot.gate.requests import RequestGate, seen, together
+from bot.gate.judge import Judge, seen, together
 from bot.gate.results import OutputDecision
 from bot.sessions.deliveries import OURS, Delivery
 from bot.sessions.releases import Release
@@ -23,8 +24,11 @@ _ON_BUTTONS: Final = RuleOutcome(
 )
 
 
-class OutputGate(RequestGate):
+class OutputGate:
     """Decides on every text before it leaves."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
 
     def speak(
         self,
@@ -42,13 +46,13 @@ class OutputGate(RequestGate):
         """
         words = _words(buttons)
         request = replace(
-            self._request(Hook.PRE_OUTPUT, standing),
+            self._judge.request(Hook.PRE_OUTPUT, standing),
             destination=destination,
             content="\n".join((text, *words)),
             carried=carried,
         )
-        request = self._showing(request, text, *words, standing=standing)
-        decision = self._lifting(request, approved, partial(self._decide, standing=standing))
+        request = self._judge.showing(request, text, *words, standing=standing)
+        decision = self._judge.lifting(request, approved, partial(self._judge.settled, standing=standing))
         return self._spoken(decision, text, destination, words)
 
     def beginning(self, standing: DecisionContext, destination: Destination, text: str) -> Decision | None:
@@ -56,11 +60,11 @@ class OutputGate(RequestGate):
 
         None where a rule would look at what is said: it may judge the whole otherwise than its beginning.
         """
-        request = replace(self._request(Hook.PRE_OUTPUT, standing), destination=destination, content=text)
-        if self._engine.looks_inside(request):
+        request = replace(self._judge.request(Hook.PRE_OUTPUT, standing), destination=destination, content=text)
+        if self._judge.policy.engine.looks_inside(request):
             return None
-        decision = self._decide(request, standing)
-        return decision if self.cleaned(text, decision) == text else None
+        decision = self._judge.settled(request, standing)
+        return decision if self._judge.masks.cleaned(text, decision) == text else None
 
     def reply(
         self,
@@ -83,19 +87,25 @@ class OutputGate(RequestGate):
         It counts for a person who holds the right, where they and the address they are at are cleared for the text. It
         lifts no other rule: one that asks people is not lifted either.
         """
-        shown = self.document.may_release(standing.principal) and label.flows_to(standing.reader)
+        shown = self._judge.document.may_release(standing.principal) and label.flows_to(standing.reader)
         request = replace(
-            self._request(Hook.PRE_OUTPUT, replace(standing, taint=label)),
+            self._judge.request(Hook.PRE_OUTPUT, replace(standing, taint=label)),
             destination=destination,
             content=text,
             released=standing.principal if shown else "",
         )
-        decision = self._decide(self._showing(request, text, standing=standing), standing)
-        return OutputDecision(decision, self.cleaned(text, decision), destination)
+        decision = self._judge.settled(self._judge.showing(request, text, standing=standing), standing)
+        return OutputDecision(decision, self._judge.masks.cleaned(text, decision), destination)
+
+    async def read_ahead(self, texts: Iterable[str]) -> None:
+        """Read long texts that are to be decided on, in a thread: there their decision finds them read."""
+        await self._judge.read_ahead(texts)
 
     def looks_across(self, delivery: Delivery) -> bool:
         """Say whether what was said before a delivery, by the same turn at the same address, is to be known."""
-        return self._engine.scans_at(Hook.PRE_OUTPUT) and not delivery.release and delivery.approved != OURS
+        return (
+            self._judge.policy.engine.scans_at(Hook.PRE_OUTPUT) and not delivery.release and delivery.approved != OURS
+        )
 
     def recheck(
         self,
@@ -126,17 +136,17 @@ class OutputGate(RequestGate):
             role=Role.MEMBER,
             channel=destination.channel,
             taint=delivery.label,
-            ceiling=self.document.top,
-            provider=self.document.top,
+            ceiling=self._judge.document.top,
+            provider=self._judge.document.top,
             home=destination.clearance or PUBLIC,
             destination=destination,
             content="\n".join((delivery.text, *words)),
             released=release.principal if release is not None and released else "",
         )
-        request = self._showing(request, delivery.text, *words)
+        request = self._judge.showing(request, delivery.text, *words)
         begun = self._begun(before, request)
         across = replace(request, shown=(*request.shown, *_following(begun, delivery.text)))
-        decision = self._lifting(across, delivery.approved, partial(self._decide_at, now=now))
+        decision = self._judge.lifting(across, delivery.approved, partial(self._judge.decided, now=now))
         spoken = self._spoken(decision, delivery.text, destination, words, begun)
         if released and spoken.text != delivery.text:
             # What would be sent is not what the person was shown.
@@ -145,8 +155,8 @@ class OutputGate(RequestGate):
 
     def _begun(self, before: tuple[str, ...], request: Request) -> tuple[str, ...]:
         """Return texts that were said before a request's, as written and as seen, without what is whole in them."""
-        views = ("\n".join(before), together(before)) if before and self._engine.scans(request) else ()
-        return tuple(self._engine.begun(view, request) for view in dict.fromkeys(views))
+        views = ("\n".join(before), together(before)) if before and self._judge.policy.engine.scans(request) else ()
+        return tuple(self._judge.policy.engine.begun(view, request) for view in dict.fromkeys(views))
 
     def _spoken(
         self,
@@ -161,18 +171,20 @@ class OutputGate(RequestGate):
         What stands on its buttons cannot be replaced, nor what has `begun` before it: then there is no such button, and
         nothing of the text.
         """
-        cleaned = self.cleaned(text, decision)
-        if self._engine.finds(_following(begun, cleaned), decision):
-            cleaned = self._engine.hidden(decision)
-        if words and self._engine.finds(("\n".join((cleaned, *words)), *seen((cleaned, *words))), decision):
+        cleaned = self._judge.masks.cleaned(text, decision)
+        if self._judge.policy.engine.finds(_following(begun, cleaned), decision):
+            cleaned = self._judge.policy.engine.hidden(decision)
+        if words and self._judge.policy.engine.finds(
+            ("\n".join((cleaned, *words)), *seen((cleaned, *words))), decision
+        ):
             decision = _blocked(decision, _ON_BUTTONS)
         return OutputDecision(decision, cleaned, destination)
 
     def _may_release(self, principal: str, label: Label) -> bool:
-        person = self.document.principals.get(principal)
+        person = self._judge.document.principals.get(principal)
         return person is not None and person.may_release and label.flows_to(person.clearance)
 
-    def _with_output(
+    def with_text(
         self,
         standing: DecisionContext,
         decision: Decision,
@@ -183,7 +195,7 @@ class OutputGate(RequestGate):
     ) -> Decision:
         """Return a sending call's decision joined with that on its text; who reads there is asked when it is sent."""
         address, text = says
-        there = labelling.expected(self.document, address)
+        there = labelling.expected(self._judge.document, address)
         said = self.speak(standing, there, text, approved=approved, carried=carried)
         return combined(decision, said.decision)
 

@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 
-from bot.access.decision_context import Call
+from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.alternatives import Alternative
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary
 from bot.tools.base import Arguments, Tool
-from policy.decision import Decision
+from policy import explain
+from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook
+
+MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
+"""The verdicts with which a crossing happens; what is to be redacted is replaced on the way."""
+
+NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +125,26 @@ class OutputDecision:
     decision: Decision
     text: str
     destination: Destination
+
+
+def explained(decision: Decision, reader: Label, subject: str, told: explain.LabelWording = explain.SESSION) -> str:
+    """Return a decision about `subject` in words for a reader with this clearance, with its labels as `told`."""
+    return "\n".join(explain.render(decision, reader, subject=subject, told=told))
+
+
+def decision_row(standing: DecisionContext, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
+    """Return the audit row of a decision; its actor is who set it going."""
+    return AuditRow("decision", standing.asker, decision_facts(hook, decision, **more))
+
+
+def decision_facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[str, JsonValue]:
+    """Return a decision for an audit row: names and labels, never content."""
+    return {
+        "hook": hook.value,
+        "verdict": decision.verdict.name,
+        "rules": list(decision.rules),
+        "before": str(decision.label_before),
+        "after": str(decision.label_after),
+        "policy": decision.policy,
+        **more,
+    }

@@ -15,9 +15,8 @@ from bot.access.authors import authors
 from bot.access.decision_context import DecisionContext
 from bot.access.known_urls import given, newest, repeated, typed
 from bot.history import event_log
-from bot.sessions.delegation import Endorsed
+from bot.sessions.delegation import Endorsed, origin_of
 from bot.sessions.events import DeferredResult, Event, EventType, JsonObject, NewEvent, objects, whole
-from bot.sessions.ports import origin_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

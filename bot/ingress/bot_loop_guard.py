@@ -65,7 +65,7 @@ class BotLoopGuard:
         chat = ":".join(filter(None, (place.channel, place.workspace, place.chat)))
         text = SILENT.format(bot=bot, chat=chat, most=MOST)
         for caller, home in admins(self._gate.document, place, self._outbox.channels):
-            destination = await self._gate.destination(home)
+            destination = await self._gate.readers.destination(home)
             if not destination.shared:
                 standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())
                 await self._outbox.tell(standing, text, ())

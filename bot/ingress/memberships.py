@@ -10,7 +10,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.ports import AuditStore
 from channels.messages import Membership, Moved
 from channels.port import Reader
-from policy.document.overrides import Change, ChatPlace, Placing
+from policy.document.overrides import AccessChange, ChatPlace, Placing
 
 
 class Memberships:
@@ -50,7 +50,7 @@ class Memberships:
 
         def made(known: ChangeBase) -> Changing:
             before = known.overrides.places.get(place, Placing())
-            return Changing(Change(places={place: replace(before, vouched=False)}), (row,))
+            return Changing(AccessChange(places={place: replace(before, vouched=False)}), (row,))
 
         await self._reloader.change(made)
         await self._newcomers.unvouched(there, membership.account)

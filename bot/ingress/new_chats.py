@@ -94,7 +94,7 @@ class NewChats:
         """Tell the admins something of a chat, each in private; return whether anybody was told."""
         told = False
         for caller, home in admins(self._gate.document, place, self._outbox.channels):
-            destination = await self._gate.destination(home)
+            destination = await self._gate.readers.destination(home)
             if destination.shared:
                 continue
             standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())

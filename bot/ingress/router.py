@@ -359,7 +359,7 @@ class Router:
     async def _say(self, caller: Caller, inbound: Inbound, sid: str, reply: Reply) -> None:
         """Say a direct answer to the sender alone. It is decided from its own label, not the session's."""
         there = answered_at(inbound)
-        destination, now = await self._gate.destination(there), self._clock.wall_ms()
+        destination, now = await self._gate.readers.destination(there), self._clock.wall_ms()
         standing = DecisionContext.of_caller(caller, there, destination, now, sid=sid)
         await self._outbox.reply(standing, reply.text, reply.label, press=inbound.press, buttons=reply.buttons)
 

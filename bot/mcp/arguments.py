@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, create_model
 from pydantic.config import JsonDict
 
 from bot.config.mcp import McpArgument
+from bot.tools.arguments import as_json
 from bot.tools.base import Arguments, Content
 
 LIMIT: Final = 100_000
@@ -30,7 +31,7 @@ def arguments_type(name: str, arguments: Mapping[str, McpArgument]) -> type[Argu
 
 def passed_on(arguments: Arguments) -> dict[str, JsonValue]:
     """Return checked arguments as the server takes them; what was left out stays out."""
-    return arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return as_json(arguments, given=True)
 
 
 def _field(alias: str, argument: McpArgument) -> Any:  # noqa: ANN401 - what pydantic's Field is

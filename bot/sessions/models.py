@@ -218,6 +218,23 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What a turn wants written; each field as in `Write`."""
+
+    events: tuple[NewEvent, ...] = ()
+    audit: tuple[AuditRow, ...] = ()
+    take: int | None = None
+    settle: tuple[tuple[int, ItemStatus], ...] = ()
+    ask: tuple[Approval, ...] = ()
+    use: str | None = None
+    turn: Turn | None = None
+    end: LastTurn | None = None
+    status: Status | None = None
+    deliver: tuple[NewDelivery, ...] = ()
+    context: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """One atomic change to a claimed session.
 

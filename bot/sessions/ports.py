@@ -28,7 +28,7 @@ from bot.sessions.models import (
     Write,
     Written,
 )
-from policy.document.overrides import Change, Overrides
+from policy.document.overrides import AccessChange, Overrides
 from policy.labels import Label
 
 
@@ -344,7 +344,7 @@ class AccessStore(Protocol):
         ...
 
     async def override(
-        self, change: Change, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
+        self, change: AccessChange, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
     ) -> int | None:
         """Change something and append the rows that tell of it to the chain `audit`, in one step.
 

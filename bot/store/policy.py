@@ -17,7 +17,7 @@ from bot.store.connection import Arg, Reply
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
 from bot.store.scripts import Script
 from bot.store.shared import POLICY_ASKED, Shared
-from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing
+from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Label, parse
 from policy.request import Role
 
@@ -68,7 +68,7 @@ class RedisAccess:
         return codec.reading(lambda: read_overrides(flat))
 
     async def override(
-        self, change: Change, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
+        self, change: AccessChange, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
     ) -> int | None:
         """Change something and append the rows that tell of it to the chain `audit`, in one step."""
         names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op()), POLICY, OVERRIDES, PAIRINGS]
@@ -144,7 +144,7 @@ def read_overrides(flat: Sequence[bytes]) -> tuple[int, Overrides]:
     return int(got.get(b"n", b"0")), Overrides(people, places, frozenset(blocked))
 
 
-def change_fields(change: Change) -> list[tuple[bytes, bytes]]:
+def change_fields(change: AccessChange) -> list[tuple[bytes, bytes]]:
     """Write a change: fields with their values, an empty one for what is taken away."""
     written = list[tuple[bytes, bytes]]()
     for name, person in change.people.items():

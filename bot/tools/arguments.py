@@ -1,9 +1,14 @@
 """A call's arguments: checked against the tool's own type, walked for their texts, changed text by text."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, EnumType
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
+from uuid import UUID  # noqa: TID251 - the type of an argument, no id is made
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -13,15 +18,27 @@ from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import nearest
 
 _TYPES: Final[Mapping[object, str]] = MappingProxyType(
-    {bool: BOOL, int: INT, float: DOUBLE, str: STRING, list[str]: TEXTS, tuple[str, ...]: TEXTS}
+    {
+        bool: BOOL,
+        int: INT,
+        float: DOUBLE,
+        str: STRING,
+        **dict.fromkeys((date, datetime, time, timedelta, Decimal, UUID), STRING),
+        **dict.fromkeys((list[str], tuple[str, ...], set[str], frozenset[str]), TEXTS),
+    }
 )
-
+"""How conditions know a value as JSON writes it: a day, an amount or an id is a text there."""
 
 _NAMED: Final = 100
 """Characters that are told of where an argument stands: a model may have made up its name."""
 
 _SUBJECT: Final = re.compile(r"^[A-Z][a-z]+ (?=should)")
+_PARSING: Final = "_parsing"
+"""How the library ends the names of errors whose message goes on about the value given."""
+_NO_JSON: Final = "json_invalid"
 _REST: Final = re.compile(r" after validation, not \d+$")
+
+_LISTS: Final = frozenset({list, tuple, set, frozenset})
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value stands among arguments: names of fields and places in lists, from the outside in."""
@@ -39,6 +56,9 @@ def _type(annotation: object) -> str:
     if get_origin(annotation) is Literal:
         found = set[object](map(type, get_args(annotation)))
         return _type(found.pop()) if len(found) == 1 else str(annotation)
+    if isinstance(annotation, EnumType):
+        values = tuple(choice.value for choice in cast("type[Enum]", annotation))
+        return _type(Literal[values])
     if get_origin(annotation) in {Union, UnionType}:
         inner = [choice for choice in get_args(annotation) if choice is not NoneType]
         return _type(inner[0]) if len(inner) == 1 else str(annotation)
@@ -63,9 +83,17 @@ def is_content(annotation: object, path: Path) -> bool:
         fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
         field = fields.get(str(step))
         return field is not None and (CONTENT in field.metadata or is_content(field.annotation, rest))
-    if origin in {list, tuple}:
-        return is_content(inner[0], rest)
-    return origin is dict and is_content(inner[1], rest)
+    entry = _entry(origin, inner, step)
+    return entry is not None and is_content(entry, rest)
+
+
+def _entry(origin: object, inner: tuple[object, ...], step: str | int) -> object:
+    """Return the type of a list's or an object's entry, None where nothing is described."""
+    if origin is tuple and inner[-1:] != (Ellipsis,):
+        return inner[step] if isinstance(step, int) and step < len(inner) else None
+    if origin in _LISTS:
+        return inner[0]
+    return inner[1] if origin is dict else None
 
 
 def contents(annotation: object) -> Iterator[str]:
@@ -79,22 +107,60 @@ def contents(annotation: object) -> Iterator[str]:
     elif isinstance(annotation, type) and issubclass(annotation, Arguments):
         for name, field in annotation.model_fields.items():
             below = [""] if CONTENT in field.metadata else contents(field.annotation)
-            yield from (f"{field.alias or name}{place if place[:1] in {'', '['} else f'.{place}'}" for place in below)
-    elif origin in {list, tuple, dict}:
-        below = contents(inner[-1] if origin is dict else inner[0])
-        yield from (f"[]{place if place[:1] in {'', '['} else f'.{place}'}" for place in below)
+            yield from (_below(field.alias or name, place) for place in below)
+    elif origin is tuple and inner[-1:] != (Ellipsis,):
+        for number, one in enumerate(inner):
+            yield from (_below(f"[{number}]", place) for place in contents(one))
+    elif origin in {*_LISTS, dict}:
+        yield from (_below("[]", place) for place in contents(inner[-1] if origin is dict else inner[0]))
+
+
+def _below(name: str, place: str) -> str:
+    """Return how a person writes a place below a named one."""
+    return f"{name}{place if place[:1] in {'', '['} else f'.{place}'}"
 
 
 def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
-    """Return a call's arguments as the tool's own type.
+    """Return a call's arguments as the tool's own type, read as JSON: a day is a text there, a tuple a list.
 
     Raises RefusedCallError: naming the fields that do not fit, never their values.
     """
     try:
-        return tool.arguments.model_validate(dict(arguments))
+        return _read(tool.arguments, arguments)
     except ValidationError as error:
         wrong = [*dict.fromkeys(_sentence(tool, item, arguments) for item in error.errors())]
         raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {'; '.join(wrong[:5])}") from None
+
+
+def _read(kind: type[Arguments], arguments: Mapping[str, JsonValue]) -> Arguments:
+    """Return arguments as a type; what JSON cannot write, such as half a character, only as text, number or list.
+
+    Raises ValidationError: they do not fit.
+    """
+    try:
+        return kind.model_validate_json(json.dumps(arguments))
+    except ValidationError as error:
+        if error.errors()[0]["type"] != _NO_JSON:
+            raise
+    except (ValueError, RecursionError):
+        # A number too long to be written, or lists too deep.
+        pass
+    return kind.model_validate(dict(arguments))
+
+
+def as_json(arguments: Arguments, *, given: bool = False) -> dict[str, JsonValue]:
+    """Return checked arguments as JSON writes them, by the names that a server and the rules know them by.
+
+    With `given`, without what was left out.
+    """
+    return arguments.model_dump(mode="json", by_alias=True, exclude_unset=given)
+
+
+def texts(given: Mapping[str, JsonValue], arguments: Arguments) -> tuple[str, ...]:
+    """Return every text of a call: as it was given, and as the tool gets it where that is written otherwise."""
+    written = tuple(strings(dict(given)))
+    known = set(written)
+    return (*written, *(text for text in strings(as_json(arguments, given=True)) if text not in known))
 
 
 def _sentence(tool: Tool, error: ErrorDetails, given: Mapping[str, JsonValue]) -> str:
@@ -102,6 +168,8 @@ def _sentence(tool: Tool, error: ErrorDetails, given: Mapping[str, JsonValue]) -
     steps = _written(error["loc"], given, missing=error["type"] == "missing")
     place, context = ".".join(steps)[:_NAMED], error.get("ctx", {})
     match error["type"]:
+        case "decimal_type" | "decimal_parsing":
+            said = "should be a number"
         case "missing":
             said = "is missing"
         case "extra_forbidden":
@@ -117,6 +185,8 @@ def _sentence(tool: Tool, error: ErrorDetails, given: Mapping[str, JsonValue]) -
             said = str(context["error"])
         case _:
             said = _REST.sub("", _SUBJECT.sub("", error["msg"]))
+            if error["type"].endswith(_PARSING):
+                said = said.partition(",")[0]
     return f"`{place}` {said}" if place and not said.startswith("`") else said
 
 
@@ -129,7 +199,7 @@ def _written(steps: Path, given: Mapping[str, JsonValue], *, missing: bool) -> I
     for number, step in enumerate(steps, 1):
         if isinstance(value, Mapping) and step in value:
             value = cast("Mapping[object, object]", value)[step]
-        elif isinstance(value, list) and isinstance(step, int):
+        elif isinstance(value, list) and isinstance(step, int) and step < len(cast("list[object]", value)):
             value = cast("list[object]", value)[step]
         elif not missing or number < len(steps):
             continue

@@ -200,6 +200,11 @@ class Tool(Protocol):
         ...
 
     @property
+    def server(self) -> str:
+        """The MCP server that runs it and is told its arguments, empty for a tool of Lockgate's own process."""
+        ...
+
+    @property
     def arguments(self) -> type[Arguments]:
         """The type of its arguments."""
         ...

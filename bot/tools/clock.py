@@ -19,6 +19,7 @@ class CurrentTime:
     effect = Effect.NONE
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = NoArguments
 
     def declare(self, arguments: NoArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature

@@ -101,6 +101,7 @@ class ReadFile:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = ReadArguments
 
     def __init__(self, files: FileRoot) -> None:
@@ -155,6 +156,7 @@ class ListFiles:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = FolderArguments
 
     def __init__(self, files: FileRoot) -> None:
@@ -195,6 +197,7 @@ class WriteFile:
     effect = Effect.WRITE
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = WriteArguments
 
     def __init__(self, files: FileRoot) -> None:

@@ -27,6 +27,7 @@ class Admit:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = AdmitArguments
 
     def declare(self, arguments: AdmitArguments, scene: ToolContext) -> CallFacts:

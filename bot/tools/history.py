@@ -67,6 +67,7 @@ class SessionsHistory:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = HistoryArguments
 
     def __init__(self, sessions: SessionStore) -> None:

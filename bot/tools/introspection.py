@@ -26,6 +26,7 @@ class SimulateToolCall:
     effect = Effect.NONE
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = SimulateArguments
 
     def __init__(self, simulations: RateLimiter) -> None:

@@ -28,6 +28,7 @@ class Message:
     effect = Effect.SEND
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = MessageArguments
 
     def declare(self, arguments: MessageArguments, scene: ToolContext) -> CallFacts:

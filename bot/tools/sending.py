@@ -44,6 +44,7 @@ class SessionsSend:
     effect = Effect.SEND
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = SendArguments
 
     def __init__(self, sessions: SessionStore) -> None:

@@ -117,6 +117,7 @@ class SessionsList:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = ListArguments
 
     def __init__(self, index: SessionIndex) -> None:
@@ -167,6 +168,7 @@ class SessionStatus:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = StatusArguments
 
     def __init__(self, sessions: Store) -> None:

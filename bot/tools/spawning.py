@@ -103,6 +103,7 @@ class SessionsSpawn:
     effect = Effect.WRITE
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = SpawnArguments
 
     def declare(self, arguments: SpawnArguments, scene: ToolContext) -> CallFacts:

@@ -47,6 +47,7 @@ class Summarize:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = SummarizeArguments
 
     def __init__(self, sessions: SessionStore, recap: Recap) -> None:

@@ -67,6 +67,7 @@ class WebFetch:
     effect = Effect.SEND
     label = labelling.untrusted(PUBLIC)
     repeatable = True
+    server = ""
     arguments = FetchArguments
 
     def __init__(self, connector: Connector, settings: WebSettings) -> None:

@@ -17,14 +17,14 @@ from bot.core.ids import Ids
 from bot.delivery import approval_prompts
 from bot.gate.calls import MAY_BE_DONE, nobody
 from bot.gate.gate import Gate
-from bot.gate.results import CallDecision
+from bot.gate.results import CallDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import origin_of
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import NewEvent
-from bot.sessions.models import Status
-from bot.sessions.ports import origin_of
+from bot.sessions.models import Change, Status
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.decision import Decision, Verdict
@@ -57,20 +57,22 @@ class ApprovalRequests:
             return None
         standing = turn.standing
         rows = tuple(
-            self._gate.row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
+            decision_row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
         )
         return await turn.end(
-            events=(
-                *(self._asked(turn, prepared) for prepared in calls),
-                # The log is the same whatever is held, so it has the question as it is put without it.
-                *(event_log.approval_requested(standing, approval) for approval in openly.asked),
-            ),
-            audit=(*rows, *question.audit),
-            ask=question.asked,
-            turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
-            status=Status.AWAITING_INPUT,
-            deliver=question.deliver,
+            Change(
+                events=(
+                    *(self._asked(turn, prepared) for prepared in calls),
+                    # The log is the same whatever is held, so it has the question as it is put without it.
+                    *(event_log.approval_requested(standing, approval) for approval in openly.asked),
+                ),
+                audit=(*rows, *question.audit),
+                ask=question.asked,
+                turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
+                status=Status.AWAITING_INPUT,
+                deliver=question.deliver,
+            )
         )
 
     async def _question(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> "tuple[_Question, _Question]":
@@ -99,7 +101,7 @@ class ApprovalRequests:
         asked = self._approvals(turn, calls, name)
         text = approval_prompts.wording(document, asked, turn.lineage)
         label = join_all((approval.label for approval in asked), standing.taint)
-        await self._gate.read_ahead((text,))
+        await self._gate.output.read_ahead((text,))
         deliver = NewDelivery(
             key=question_key(turn.record.id, asked[0].asked_in),
             address="",
@@ -126,11 +128,11 @@ class ApprovalRequests:
             places = [(standing.home, standing.destination)]
         else:
             chats = labelling.private_places(self._gate.document, standing.asker, question.label, lineage.asked_at)
-            places = [(chat, await self._gate.prospect(chat)) for chat in chats]
+            places = [(chat, await self._gate.readers.prospect(chat)) for chat in chats]
         for address, destination in places:
             decision = self._spoken(turn, destination, asked, question)
             if decision.verdict is Verdict.ALLOW:
-                row = self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(address))
+                row = decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(address))
                 return replace(question, address=str(address)), row
         return None
 
@@ -140,8 +142,8 @@ class ApprovalRequests:
         """Return the question for the places where people who may answer are known to be, if it may be said there."""
         deliver, rows = list[NewDelivery](), list[AuditRow]()
         for address in approval_prompts.places(self._gate.document, asked, turn.standing.home):
-            decision = self._spoken(turn, await self._gate.prospect(address), asked, question)
-            rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, decision, destination=str(address)))
+            decision = self._spoken(turn, await self._gate.readers.prospect(address), asked, question)
+            rows.append(decision_row(turn.standing, Hook.PRE_OUTPUT, decision, destination=str(address)))
             if decision.verdict is Verdict.ALLOW:
                 meant = principals.owner(self._gate.document, address)
                 key = f"{question.key}-{address}"
@@ -154,7 +156,9 @@ class ApprovalRequests:
         """Decide on a question leaving for an address, with the buttons that it may have there."""
         buttons = approval_prompts.buttons(self._gate.document, asked, asked[0].asked_in, None)
         standing, text, label = turn.standing, question.text, question.label
-        return self._gate.speak(standing, destination, text, approved=OURS, carried=label, buttons=buttons).decision
+        return self._gate.output.speak(
+            standing, destination, text, approved=OURS, carried=label, buttons=buttons
+        ).decision
 
     def refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
         """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
@@ -203,7 +207,7 @@ class ApprovalRequests:
     def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool
         decision = approvals.put_to(self._gate.document, decision, turn.standing)
-        why = self._gate.explained(decision, turn.standing.taint, tool)
+        why = explained(decision, turn.standing.taint, tool)
         return event_log.decided(turn.standing, _hook(prepared), decision, about=tool, text=why, label=prepared.beside)
 
 

@@ -20,8 +20,7 @@ from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.gate.requests import MAY_GO_ON
-from bot.gate.results import CallDecision
+from bot.gate.results import MAY_GO_ON, CallDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.audit import AuditRow
@@ -29,7 +28,7 @@ from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
-from bot.sessions.models import LastTurn, Status, YieldReason
+from bot.sessions.models import Change, LastTurn, Status, YieldReason
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
 from channels.messages import OutboundKind
@@ -79,7 +78,7 @@ class TurnFinisher:
 
         Raises LeaseLostError: the session is somebody else's now, and nothing was written.
         """
-        turn.standing = replace(turn.standing, destination=await self._gate.destination(turn.standing.home))
+        turn.standing = replace(turn.standing, destination=await self._gate.readers.destination(turn.standing.home))
         async with turn.lock:
             match ending:
                 case Answer():
@@ -102,15 +101,15 @@ class TurnFinisher:
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
-        await self._gate.read_ahead((text,))
-        spoken, approval = self._gate.speak(standing, standing.destination, text), None
+        await self._gate.output.read_ahead((text,))
+        spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             asked = approvals.asking(spoken.decision)
             approval = approvals.live(
                 self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=standing.now
             )
         if approval is not None:
-            spoken = self._gate.speak(standing, standing.destination, text, approved=approval.rules)
+            spoken = self._gate.output.speak(standing, standing.destination, text, approved=approval.rules)
         decision = spoken.decision
         if decision.verdict is Verdict.REQUIRE_APPROVAL:
             refusal = self._asking.refusal(turn, decision, call)
@@ -118,15 +117,15 @@ class TurnFinisher:
                 if not answer.logged:
                     turn.note(event_log.thinking(standing, response_body(answer.response)))
                 return await self._ask(turn, (CallDecision(call, decision, bound),))
-            decision = self._gate.unapproved(standing, refusal, decision)
+            decision = self._gate.requests.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
         written = [event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
-            why = self._gate.explained(decision, standing.taint, approvals.ANSWER)
+            why = explained(decision, standing.taint, approvals.ANSWER)
             written.insert(0, event_log.decided(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
-        rows = [self._gate.row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
+        rows = [decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
             deliver = NewDelivery(
                 key=_told_once(turn, answer_key(turn.record.id)),
@@ -138,7 +137,7 @@ class TurnFinisher:
                 hops=turn.record.hops + 1,
             )
         else:
-            why = self._gate.explained(decision, _readers(turn), approvals.ANSWER)
+            why = explained(decision, _readers(turn), approvals.ANSWER)
             offer = await self._offers.telling(standing, decision, spoken.text, standing.taint)
             notices = await self._denied(turn, why, _told(turn, decision), rows, offer)
             return await self._completed(turn, ended, notices, tuple(rows), approvals.to_spend(approval))
@@ -162,8 +161,8 @@ class TurnFinisher:
         if recipients.meaning(document, address) != lineage.meant:
             return await self._not_copied(turn, lineage, CHANGED_NAME, rows)
         meant = principals.owner(document, address)
-        spoken = self._gate.speak(standing, await self._gate.prospect(address), text)
-        rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
+        spoken = self._gate.output.speak(standing, await self._gate.readers.prospect(address), text)
+        rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
         if spoken.decision.verdict not in MAY_GO_ON:
             return await self._not_copied(turn, lineage, NOT_FOR_THEM, rows)
         return NewDelivery(
@@ -184,8 +183,8 @@ class TurnFinisher:
         standing, label = turn.standing, turn.standing.taint.join(turn.claim.state.visibility)
         text = NOT_TOLD.format(run=lineage.run, recipient=lineage.deliver_to, why=why)
         for place in labelling.private_places(self._gate.document, standing.asker, label, lineage.asked_at):
-            spoken = self._gate.reply(standing, await self._gate.prospect(place), text, label)
-            rows.append(self._gate.row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place)))
+            spoken = self._gate.output.reply(standing, await self._gate.readers.prospect(place), text, label)
+            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place)))
             if spoken.decision.verdict in MAY_GO_ON:
                 return NewDelivery(
                     f"{turn.record.id}-uncopied",
@@ -215,17 +214,17 @@ class TurnFinisher:
             if not prepared.begun:
                 written.append(event_log.tool_call(standing, call))
             if prepared.overshot:
-                text = self._gate.explained(prepared.decision, standing.taint, call.tool)
+                text = explained(prepared.decision, standing.taint, call.tool)
                 written.append(
                     event_log.decided(standing, prepared.hook, prepared.decision, about=call.tool, text=text)
                 )
                 named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest}
-                rows.append(self._gate.row(standing, prepared.hook, prepared.decision, **named))
+                rows.append(decision_row(standing, prepared.hook, prepared.decision, **named))
             written.append(
                 event_log.tool_result(standing, call.id, call.tool, text, outcome="denied", label=standing.taint)
             )
         first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
-        why = self._gate.explained(first.decision, _readers(turn), first.call.tool)
+        why = explained(first.decision, _readers(turn), first.call.tool)
         notices = await self._denied(turn, why, _told(turn, first.decision), rows, first.offer)
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         return await self._completed(turn, ended, notices, tuple(rows))
@@ -238,14 +237,14 @@ class TurnFinisher:
         if ending.reason is YieldReason.CANCELED:
             status = ItemStatus.CANCELLED
         if ending.decision is not None:
-            why = self._gate.explained(ending.decision, standing.taint, _MESSAGE)
+            why = explained(ending.decision, standing.taint, _MESSAGE)
             label = _told(turn, ending.decision)
             hook = Hook.AGENT_INVOCATION if ending.rejected is None else Hook.PRE_CONTEXT_INJECTION
             written.append(event_log.decided(standing, hook, ending.decision, about=_MESSAGE, text=why))
-            notice = self._gate.explained(ending.decision, _readers(turn), _MESSAGE)
+            notice = explained(ending.decision, _readers(turn), _MESSAGE)
         if ending.error:
             reference = self._ids.reference()
-            written.append(event_log.error(standing, reference, self._gate.scrubbed(ending.error)))
+            written.append(event_log.error(standing, reference, self._gate.masks.scrubbed(ending.error)))
             notice = ending.notice or WENT_WRONG.format(reference=reference)
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
@@ -268,7 +267,7 @@ class TurnFinisher:
         """Yield the events that give each open call a result: nobody knows the outcome of one that was begun."""
         for call in turn.open_calls.values():
             if call.id in turn.begun_calls:
-                prepared = self._gate.prepare(turn.standing, call, turn.approvals, begun=True)
+                prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=True)
                 yield from in_doubt(self._gate, turn.standing, prepared)
             else:
                 yield event_log.tool_result(
@@ -308,14 +307,16 @@ class TurnFinisher:
             usage=usage,
         )
         return await turn.end(
-            events=(*ended.events, event_log.turn_completed(standing, ended.reason.value)),
-            audit=(*before.audit, *audit),
-            take=ended.taken,
-            settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
-            end=last,
-            status=Status.IDLE,
-            deliver=(*before.deliver, *(new for new in deliver if new is not None)),
-            use=use,
+            Change(
+                events=(*ended.events, event_log.turn_completed(standing, ended.reason.value)),
+                audit=(*before.audit, *audit),
+                take=ended.taken,
+                settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
+                end=last,
+                status=Status.IDLE,
+                deliver=(*before.deliver, *(new for new in deliver if new is not None)),
+                use=use,
+            )
         )
 
     async def _denied(
@@ -363,16 +364,16 @@ class TurnFinisher:
         if standing.taint.flows_to(clearance):
             return await self._aside(turn, text, label, rows)
         least = labelling.least_above(self._gate.document, clearance, standing.taint)
-        decision = self._gate.invoke(replace(standing, taint=least))
-        return await self._aside(turn, self._gate.explained(decision, _readers(turn), _MESSAGE), PUBLIC, rows)
+        decision = self._gate.requests.invoke(replace(standing, taint=least))
+        return await self._aside(turn, explained(decision, _readers(turn), _MESSAGE), PUBLIC, rows)
 
     async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a notice for whoever asked in a shared chat, None if he has no account there or may not hear it."""
         there = aside(self._gate.document, turn.standing.asker, turn.standing.home)
         if there is None:
             return None
-        spoken = self._gate.reply(turn.standing, await self._gate.destination(there), text, label)
-        rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(there)))
+        spoken = self._gate.output.reply(turn.standing, await self._gate.readers.destination(there), text, label)
+        rows.append(decision_row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(there)))
         if spoken.decision.verdict not in MAY_GO_ON:
             return None
         key = f"{turn.record.id}-aside"
@@ -388,8 +389,8 @@ class TurnFinisher:
         if turn.claim.state.lineage is not None:
             text = structured_result.FAILED if _fields(turn) else text
             label = _endorsed(turn, turn.standing.taint.join(turn.claim.state.visibility))
-        spoken = self._gate.reply(turn.standing, turn.standing.destination, text, label)
-        rows.append(self._gate.row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home))
+        spoken = self._gate.output.reply(turn.standing, turn.standing.destination, text, label)
+        rows.append(decision_row(turn.standing, Hook.PRE_OUTPUT, spoken.decision, destination=home))
         if spoken.decision.verdict not in MAY_GO_ON:
             return None
         return NewDelivery(
@@ -427,8 +428,8 @@ def constant(gate: Gate, standing: DecisionContext) -> str:
         return DENIED_HERE
     readers = standing.destination.clearance or PUBLIC
     least = labelling.least_above(gate.document, readers, standing.taint)
-    spoken = gate.speak(replace(standing, taint=least), standing.destination, "")
-    return gate.explained(spoken.decision, readers, approvals.ANSWER)
+    spoken = gate.output.speak(replace(standing, taint=least), standing.destination, "")
+    return explained(spoken.decision, readers, approvals.ANSWER)
 
 
 def _fields(turn: OpenTurn) -> tuple[ResultField, ...]:

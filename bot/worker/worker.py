@@ -28,14 +28,14 @@ from bot.delegation.spawn import Spawner
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.gate.gate import Gate
-from bot.gate.requests import NOT_KNOWN
+from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Claim, Doing, Status, Turn, YieldReason
+from bot.sessions.models import Change, Claim, Doing, Status, Turn, YieldReason
 from bot.sessions.ports import SessionStore, Wake
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from bot.worker.finish import TurnFinisher
@@ -369,7 +369,7 @@ class Worker:
             role=role(document, principal, asker),
             ceiling=labelling.ceiling(document, principal, asker) or PUBLIC,
             home=home,
-            destination=await self._gate.destination(home),
+            destination=await self._gate.readers.destination(home),
             taint=claim.state.taint,
             now=claim.now,
             visibility=claim.state.visibility,
@@ -432,13 +432,15 @@ class Worker:
         turn.record = replace(turn.record, suspended=False)
         async with turn.lock:
             await turn.write(
-                events=tuple(
-                    event_log.approval_resolved(turn.standing, approval)
-                    for approval in turn.approvals
-                    if approval.turn == turn.record.id and approval.id not in known
-                ),
-                turn=turn.record,
-                status=Status.RUNNING,
+                Change(
+                    events=tuple(
+                        event_log.approval_resolved(turn.standing, approval)
+                        for approval in turn.approvals
+                        if approval.turn == turn.record.id and approval.id not in known
+                    ),
+                    turn=turn.record,
+                    status=Status.RUNNING,
+                )
             )
 
     async def _end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:

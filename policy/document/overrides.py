@@ -71,7 +71,7 @@ class Placing:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AccessChange:
     """What is to be put in the place of what was said before; None takes it away."""
 
     people: Mapping[str, Person | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -87,7 +87,7 @@ class Overrides:
     places: Mapping[ChatPlace, Placing] = field(default_factory=lambda: MappingProxyType({}))
     blocked: frozenset[str] = frozenset()
 
-    def changed(self, change: Change) -> "Overrides":
+    def changed(self, change: AccessChange) -> "Overrides":
         """Return what is so after a change."""
         blocked = {account for account, now in change.accounts.items() if now}
         return Overrides(

@@ -48,6 +48,7 @@ class Paying:
     effect = Kind.SEND
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = PaidArguments
 
     def __init__(self, puppet: Puppet, sink: "Sink") -> None:

@@ -89,7 +89,7 @@ async def _reads(stage: Stage, address: Address) -> bool:
     alone = stage.app.gate.document.principal(f"{address.channel}:{address.recipient}")
     if alone is not None:
         return alone[1].clearance.flows_to(PUBLIC)
-    destination = await stage.app.gate.destination(address)
+    destination = await stage.app.gate.readers.destination(address)
     return (destination.clearance or PUBLIC).flows_to(PUBLIC)
 
 

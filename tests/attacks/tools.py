@@ -107,6 +107,7 @@ class Puppet:
         self.label = None if data.result is None else parse(data.result)
         self.label = None if data.result is None else parse(data.result)
         self.repeatable = data.repeatable
+        self.server = ""
         self._data = data
         self._shared = shared
 

@@ -20,7 +20,7 @@ import cel
 
 from bot.config.load import load_config
 from bot.config.yaml import parse_yaml
-from bot.gate.requests import trial
+from bot.gate.judge import trial
 from bot.tools.catalogue import ARGUMENTS
 from policy.conditions.expressions import check
 from policy.conditions.variables import VARIABLES, Facts, at

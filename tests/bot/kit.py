@@ -36,7 +36,7 @@ from bot.secrets import Keyring
 from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.events import Event, EventType
-from bot.sessions.models import Status, Turn
+from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports import SessionStore
 from bot.tools import catalogue
 from bot.tools.base import CONTENT, Arguments, CallFacts, Content, Result, Tool, ToolContext
@@ -109,7 +109,9 @@ def gate(
     keyring: Keyring = NO_SECRETS,
 ) -> Gate:
     """Return a gate over some tools."""
-    return Gate(document() if policy is None else policy, tools, (model,), audiences, keyring, Childless())
+    return Gate(
+        document() if policy is None else policy, tools, (model,), audiences, keyring=keyring, spawner=Childless()
+    )
 
 
 class TextArguments(Arguments):
@@ -132,6 +134,7 @@ class Probe:
     effect: Effect = Effect.READ
     label: Label | None = PUBLIC
     repeatable: bool = True
+    server: str = ""
     does: Callable[[TextArguments, ToolContext], Awaitable[Result | None]] | None = None
     description: str = "a probe"
     arguments: type[Arguments] = TextArguments
@@ -363,7 +366,7 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         here = standing(sid=owner.sid, now=claim.now)
         folds = Folds().plus(claim.events)
         turn = OpenTurn(owner.app.store.sessions, Ids(), claim, record, here, sender=owner.app.outbox, folds=folds)
-        await turn.write(take=item.position, turn=record, status=Status.RUNNING)
+        await turn.write(Change(take=item.position, turn=record, status=Status.RUNNING))
         yield owner, turn
 
 

@@ -202,7 +202,7 @@ async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path
             role=Role.OWNER,
             ceiling=app.config.policy.top,
             home=HOME,
-            destination=await app.gate.destination(HOME),
+            destination=await app.gate.readers.destination(HOME),
             taint=PUBLIC,
             now=1,
         )

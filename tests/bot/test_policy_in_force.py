@@ -18,6 +18,7 @@ from bot.config.load import load_config
 from bot.ingress.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.events import EventType
+from bot.sessions.models import Change
 from bot.store.redis_store import RedisStore
 from bot.store.schema import POLICY
 from bot.tools import catalogue
@@ -253,7 +254,7 @@ async def unheard(_line: str) -> None:
 async def test_what_a_turn_commits_meanwhile_is_said_by_another_process_or_not_at_all(tmp_path: Path) -> None:
     async with overtaken(tmp_path) as (owner, turn):
         answer = NewDelivery("k", str(owner.address), "the old answer", PUBLIC, "answer", "t1")
-        claimed = await turn.write(deliver=(answer,))
+        claimed = await turn.write(Change(deliver=(answer,)))
         assert len(claimed) == 1
         await owner.app.outbox.deliver(claimed)
         assert owner.app.reloader.behind
@@ -270,7 +271,7 @@ async def test_what_a_turn_commits_meanwhile_is_said_by_another_process_or_not_a
 async def test_what_may_have_been_said_is_not_said_again_by_another_process(tmp_path: Path) -> None:
     async with overtaken(tmp_path) as (owner, turn):
         answer = NewDelivery("k", str(owner.address), "perhaps said", PUBLIC, "answer", "t1")
-        (claimed,) = await turn.write(deliver=(answer,))
+        (claimed,) = await turn.write(Change(deliver=(answer,)))
         await owner.app.outbox.deliver((replace(claimed, state=DeliveryState.AMBIGUOUS),))
         assert not owner.shown
         assert [kept.state for kept in await owner.app.store.outbox.deliveries(owner.sid)] == [DeliveryState.AMBIGUOUS]

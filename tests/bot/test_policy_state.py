@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from bot.gate.requests import NOT_KNOWN
+from bot.gate.results import NOT_KNOWN
 from bot.sessions.events import Event, EventType, JsonObject
 from channels.messages import Address
 from policy.labels import PUBLIC, parse

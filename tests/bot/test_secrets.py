@@ -18,6 +18,7 @@ from bot.config.load import load_config
 from bot.config.references import references
 from bot.config.secrets import SecretSettings
 from bot.core.errors import ConfigError, OperatorError
+from bot.gate.results import explained
 from bot.secrets import SHORTEST, GrantedSecret, Keyring
 from bot.sessions.events import EventType
 from bot.tools.base import CallFacts, Result, ToolContext
@@ -299,9 +300,9 @@ async def test_a_secret_that_is_not_granted_is_as_one_that_does_not_exist() -> N
     for name in ("weather", "whatever"):
         probe = user()
         probe.declared = CallFacts(secrets=((name, "evil.example"),))
-        decision = gate([probe], keyring=RING).prepare(standing(), call("probe")).decision
+        decision = gate([probe], keyring=RING).calls.prepare(standing(), call("probe")).decision
         assert blocked_by(decision) == {"secret_is_granted"}
-        told.append(gate([probe]).explained(decision, PUBLIC, "probe"))
+        told.append(explained(decision, PUBLIC, "probe"))
     assert told[0] == told[1]
     assert "name the tool and the host under `secrets`" in told[0]
 
@@ -315,7 +316,7 @@ async def test_nothing_is_revealed_to_a_call_that_is_only_declared() -> None:
             scenes.append(scene)
             return super().declare(arguments, scene)
 
-    gate([Peeping()], keyring=RING).prepare(standing(), call("probe"))
+    gate([Peeping()], keyring=RING).calls.prepare(standing(), call("probe"))
     assert await scenes[0].reveal("${secret:weather}", HOST) is None
 
 
@@ -380,5 +381,5 @@ async def test_a_call_goes_on_only_to_what_reads_no_more_than_it_said() -> None:
         assert (hook, decision.verdict, told["onward"]) == (Hook.PRE_TOOL_CALL, Verdict.ALLOW, True)
 
     keeper = gate([Led()])
-    await keeper.run(standing(), keeper.prepare(standing(), call("probe")), recorded)
+    await keeper.run(standing(), keeper.calls.prepare(standing(), call("probe")), recorded)
     assert answers == [True, False]

@@ -15,6 +15,7 @@ from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
+from bot.sessions.models import Change
 from bot.sessions.store import Store
 from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
@@ -30,7 +31,7 @@ def said(text: str, where: object = HOME) -> NewDelivery:
 
 
 async def kept_and_waiting(turn: OpenTurn) -> None:
-    await turn.write(events=(event_log.user_message(turn.standing, "owner", "kept", label=PUBLIC),))
+    await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "kept", label=PUBLIC),)))
     await anyio.sleep(60)
 
 
@@ -42,8 +43,8 @@ def interrupted_and_broken(turn: OpenTurn) -> None:
 async def test_what_is_noted_is_written_first_and_once(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
         turn.note(event_log.user_message(turn.standing, "owner", "first", label=INTERNAL))
-        await turn.write(events=(event_log.user_message(turn.standing, "owner", "second", label=PUBLIC),))
-        await turn.write(events=(event_log.user_message(turn.standing, "owner", "third", label=CONFIDENTIAL),))
+        await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "second", label=PUBLIC),)))
+        await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "third", label=CONFIDENTIAL),)))
         texts = [event.body["text"] for event in await owner.events() if "text" in event.body]
         assert texts == ["first", "second", "third"]
         assert turn.standing.taint == CONFIDENTIAL
@@ -52,9 +53,9 @@ async def test_what_is_noted_is_written_first_and_once(tmp_path: Path) -> None:
 
 async def test_what_this_process_serves_is_claimed_by_the_write(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
-        (mine,) = await turn.write(deliver=(said("here"),))
+        (mine,) = await turn.write(Change(deliver=(said("here"),)))
         assert (mine.state, mine.key) == ("sending", "here")
-        assert await turn.write(deliver=(said("here too"), said("there", "pigeon::7:"))) == ()
+        assert await turn.write(Change(deliver=(said("here too"), said("there", "pigeon::7:")))) == ()
         states = {entry.key: entry.state for entry in await owner.app.store.outbox.deliveries(owner.sid)}
         assert states == {"here": "sending", "here too": "pending", "there": "pending"}
 
@@ -65,7 +66,7 @@ async def test_a_stop_interrupts_after_the_write_that_learned_of_it(tmp_path: Pa
         with pytest.raises(StopRequestedError), turn.interruptible():
             await kept_and_waiting(turn)
         assert "kept" in str(await owner.events())
-        await turn.end()
+        await turn.end(Change())
 
 
 async def test_what_a_write_took_is_known_to_the_ending_that_a_stop_makes(tmp_path: Path) -> None:
@@ -74,9 +75,9 @@ async def test_what_a_write_took_is_known_to_the_ending_that_a_stop_makes(tmp_pa
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
         joined = replace(turn.record, joined=(7,))
         with pytest.raises(StopRequestedError), turn.interruptible():
-            await turn.write(turn=joined)
+            await turn.write(Change(turn=joined))
         assert turn.record == joined
-        await turn.end()
+        await turn.end(Change())
 
 
 async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_ending_that_a_stop_makes(
@@ -87,22 +88,19 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
         turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
-            await turn.write(
-                events=(
-                    event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC),
-                )
-            )
+            told = event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC)
+            await turn.write(Change(events=(told,)))
         assert list(turn.open_calls) == ["open"]
-        await turn.end()
+        await turn.end(Change())
 
 
 async def test_what_a_write_claimed_is_said_although_a_stop_came_with_it(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
         with pytest.raises(StopRequestedError), turn.interruptible():
-            await owner.app.outbox.deliver(await turn.write(deliver=(said("here"),)))
+            await owner.app.outbox.deliver(await turn.write(Change(deliver=(said("here"),))))
         assert "here" not in owner.shown
-        await turn.end()
+        await turn.end(Change())
         await owner.app.outbox.collect(owner.sid)
         assert owner.shown.count("here") == 1
         (entry,) = await owner.app.store.outbox.deliveries(owner.sid)
@@ -112,7 +110,7 @@ async def test_what_a_write_claimed_is_said_although_a_stop_came_with_it(tmp_pat
 async def test_the_last_write_comes_too_late_for_a_stop(tmp_path: Path) -> None:
     async with by_hand(tmp_path) as (owner, turn):
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
-        await turn.end()
+        await turn.end(Change())
         with turn.interruptible():
             await anyio.lowlevel.checkpoint()
 
@@ -122,7 +120,9 @@ async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
         await owner.app.store.sessions.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
         before = await owner.events()
         with pytest.raises(ResetError), turn.interruptible():
-            await turn.write(events=(event_log.user_message(turn.standing, "owner", "late", label=CONFIDENTIAL),))
+            await turn.write(
+                Change(events=(event_log.user_message(turn.standing, "owner", "late", label=CONFIDENTIAL),))
+            )
         assert await owner.events() == before
         assert (await owner.state()).taint == PUBLIC
 
@@ -149,7 +149,7 @@ async def test_decisions_and_writes_go_one_at_a_time(tmp_path: Path) -> None:
         async def raise_to(label: Label, name: str) -> None:
             async with turn.lock:
                 before = turn.standing.taint
-                await turn.write(events=(event_log.user_message(turn.standing, "owner", name, label=label),))
+                await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", name, label=label),)))
                 assert turn.standing.taint == before.join(label)
 
         async with asyncio.TaskGroup() as tasks:
@@ -178,7 +178,7 @@ async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> N
             end = asyncio.get_running_loop().time() + 3
             while asyncio.get_running_loop().time() < end:
                 pass  # nothing else runs on this loop meanwhile
-            await turn.end()
+            await turn.end(Change())
         await keeps.close()
 
 

@@ -33,6 +33,7 @@ class Step:
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
+    server = ""
     arguments = StepArguments
 
     def declare(self, arguments: StepArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature

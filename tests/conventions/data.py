@@ -53,7 +53,7 @@ class Site:
 
 
 SITES: Final = (
-    Site("decide", "bot.gate.requests"),
+    Site("decide", "bot.gate.judge"),
     # the tool port's `run`; a new receiver of that name is either harmless and listed, or a way round the gate
     Site(
         "run",

@@ -79,12 +79,12 @@ def cleared(author: str) -> Label:
 def test_others_cannot_command(authors: frozenset[str], asker: str, consequential: bool, label: Label) -> None:  # noqa: FBT001 - generated
     """A call asks exactly if somebody else's words are there who could not have had it made to the same effect."""
     tool = Probe("read", CallFacts(result=label, consequential=consequential))
-    prepared = gate([tool], policy()).prepare(here(asker, *authors), read())
+    prepared = gate([tool], policy()).calls.prepare(here(asker, *authors), read())
     others = authors - {asker}
     may = not others or (not consequential and all(label.flows_to(cleared(other)) for other in others))
     assert asks(prepared) == (not may)
     if not others:
-        alone = gate([tool], policy()).prepare(here(asker, authors=frozenset[str]()), read())
+        alone = gate([tool], policy()).calls.prepare(here(asker, authors=frozenset[str]()), read())
         assert alone.decision == prepared.decision
 
 
@@ -92,23 +92,23 @@ def test_others_cannot_command(authors: frozenset[str], asker: str, consequentia
 def test_a_chat_may_trust_all_its_members(authors: frozenset[str], label: Label) -> None:
     tool = Probe("read", CallFacts(result=label, consequential=True))
     trusting = gate([tool], policy(unsafe_trust_all_members=True))
-    assert not asks(trusting.prepare(here("ann", *authors), read()))
+    assert not asks(trusting.calls.prepare(here("ann", *authors), read()))
     # In threads and in background sessions of it, too.
     child = replace(here("ann", *authors), home=replace(TEAM, channel="session"))
-    assert not asks(trusting.prepare(child, read()))
-    assert asks(gate([tool], policy()).prepare(child, read())) == bool(authors - {"ann"})
+    assert not asks(trusting.calls.prepare(child, read()))
+    assert asks(gate([tool], policy()).calls.prepare(child, read())) == bool(authors - {"ann"})
 
 
 @given(_authors)
 def test_simulate_equals_enforce_under_the_words_of_others(authors: frozenset[str]) -> None:
     one = gate([Message()], policy())
     standing = here("ann", *authors)
-    assert asks(one.prepare(standing, send("hi"))) == bool(authors - {"ann"})
+    assert asks(one.calls.prepare(standing, send("hi"))) == bool(authors - {"ann"})
 
 
 @pytest.mark.anyio
 async def test_simulate_tells_who_may_not_command() -> None:
-    report = await gate([Message()], policy(inbound="PUBLIC")).simulate(here("ann", "mel"), "message", _SENT, TOP)
+    report = await gate([Message()], policy(inbound="PUBLIC")).calls.simulate(here("ann", "mel"), "message", _SENT, TOP)
     assert report["verdict"] == "REQUIRE_APPROVAL"
     assert report["remedies"] == ["reset", "approver", "alone"]
 
@@ -122,7 +122,7 @@ async def test_what_turns_out_to_be_above_an_author_is_not_read_and_not_given() 
     one = gate([found], policy())
     for authors, told in ((("mel",), False), ((), True), (("owner",), True)):
         standing = here("ann", *authors)
-        response = await one.respond(standing, one.prepare(standing, read()), found.result)
+        response = await one.results.respond(standing, one.calls.prepare(standing, read()), found.result)
         assert (response.text == "the pipeline") == told
         assert (response.label == CONFIDENTIAL) == told
 
@@ -132,15 +132,15 @@ async def test_what_the_asker_approved_may_be_read_though_its_label_turns_out_hi
     found = Probe("read", CallFacts(result=INTERNAL, consequential=True), Result("the pipeline", CONFIDENTIAL))
     one, standing = gate([found], policy()), here("ann", "mel")
     approval = approved(one, standing, read(), by="ann")
-    prepared = one.prepare(standing, read(), (approval,))
+    prepared = one.calls.prepare(standing, read(), (approval,))
     assert (prepared.decision.verdict, prepared.approved) == (Verdict.ALLOW, (_RULE,))
-    assert (await one.respond(standing, prepared, found.result)).text == "the pipeline"
+    assert (await one.results.respond(standing, prepared, found.result)).text == "the pipeline"
 
 
 def approved(
     one: Gate, standing: DecisionContext, call: Call, *, by: str, others: tuple[str, ...] = ("mel",)
 ) -> Approval:
-    prepared = one.prepare(standing, call)
+    prepared = one.calls.prepare(standing, call)
     return Approval(
         id="a",
         sid=standing.sid,
@@ -169,14 +169,14 @@ def test_nobody_answers_for_what_their_own_words_may_have_asked(by: str, counts:
     standing = here("ann", "mel", "boss")
     given = approved(one, standing, read(), by=by, others=("boss", "mel"))
     assert approvals.may_answer(rules, given, by) is counts
-    assert (one.prepare(standing, read(), (given,)).decision.verdict is Verdict.ALLOW) is counts
+    assert (one.calls.prepare(standing, read(), (given,)).decision.verdict is Verdict.ALLOW) is counts
 
 
 def test_an_approval_counts_for_the_words_it_was_given_among() -> None:
     one = gate([Probe("read", CallFacts(consequential=True))], policy())
     given = approved(one, here("ann", "mel"), read(), by="ann")
-    assert one.prepare(here("ann", "mel"), read(), (given,)).decision.verdict is Verdict.ALLOW
-    assert one.prepare(here("ann", "mel", "eve"), read(), (given,)).decision.verdict is Verdict.REQUIRE_APPROVAL
+    assert one.calls.prepare(here("ann", "mel"), read(), (given,)).decision.verdict is Verdict.ALLOW
+    assert one.calls.prepare(here("ann", "mel", "eve"), read(), (given,)).decision.verdict is Verdict.REQUIRE_APPROVAL
 
 
 _CLOCK = Call("c1", "current_time", {})
@@ -191,26 +191,26 @@ def clock_for(*roles: str) -> Gate:
 @pytest.mark.parametrize("roles", [(), ("admin",), ("member", "admin")])
 def test_a_tool_is_offered_to_the_roles_it_is_for(roles: tuple[str, ...]) -> None:
     one = clock_for(*roles)
-    assert [tool.name for tool in one.offered(here("ann"))] == ["current_time"]
-    assert one.prepare(here("ann"), _CLOCK).decision.verdict is Verdict.ALLOW
+    assert [tool.name for tool in one.requests.offered(here("ann"))] == ["current_time"]
+    assert one.calls.prepare(here("ann"), _CLOCK).decision.verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("asker", ["mel", "gone"])
 def test_a_tool_for_other_roles_is_not_offered_and_blocks(asker: str) -> None:
     one = clock_for("admin", "owner")
-    assert one.offered(here(asker)) == ()
-    assert one.prepare(here(asker), _CLOCK).decision.verdict is Verdict.BLOCK
+    assert one.requests.offered(here(asker)) == ()
+    assert one.calls.prepare(here(asker), _CLOCK).decision.verdict is Verdict.BLOCK
 
 
 def test_a_tool_for_other_roles_is_none_in_private_either() -> None:
     alone = here("owner", principal="owner", role=Role.OWNER, home=replace(TEAM, chat="owner"))
-    assert clock_for("owner").offered(alone) != ()
-    assert clock_for("admin").offered(alone) == ()
-    assert clock_for("admin").prepare(alone, _CLOCK).decision.rules == ("tool_is_for_the_role",)
+    assert clock_for("owner").requests.offered(alone) != ()
+    assert clock_for("admin").requests.offered(alone) == ()
+    assert clock_for("admin").calls.prepare(alone, _CLOCK).decision.rules == ("tool_is_for_the_role",)
 
 
 def test_the_words_of_whoever_may_not_use_a_tool_do_not_use_it() -> None:
     """A tool without consequences, of what all may know, that is not for members: what Mel wrote does not call it."""
     one = clock_for("admin", "owner")
-    assert one.prepare(here("ann", "owner"), _CLOCK).decision.verdict is Verdict.ALLOW
-    assert asks(one.prepare(here("ann", "mel"), _CLOCK))
+    assert one.calls.prepare(here("ann", "owner"), _CLOCK).decision.verdict is Verdict.ALLOW
+    assert asks(one.calls.prepare(here("ann", "mel"), _CLOCK))

@@ -264,10 +264,10 @@ class World:
         """Take a call through the gate as the caller's turn does, without a turn."""
         gate = self.own.app.gate
         here = standing(sid=self.own.sid, now=self._now, destination=Destination("console:x", "console", PUBLIC))
-        prepared = gate.prepare(here, Call("c1", tool, arguments))
+        prepared = gate.calls.prepare(here, Call("c1", tool, arguments))
         if prepared.accepted is None or prepared.decision.verdict.name != "ALLOW":
             return str(prepared.decision)
-        response = await gate.respond(here, prepared, await gate.run(here, prepared, unrecorded))
+        response = await gate.results.respond(here, prepared, await gate.run(here, prepared, unrecorded))
         return response.text if response.label == PUBLIC else f"{response.label} {response.text}"
 
 

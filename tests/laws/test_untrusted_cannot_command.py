@@ -65,7 +65,7 @@ def _approved(now: int) -> Approval:
         turn=_HERE.turn,
         call=_CALL.id,
         tool=_CALL.tool,
-        binding=_GATE.prepare(_HERE, _CALL).binding,
+        binding=_GATE.calls.prepare(_HERE, _CALL).binding,
         label=_HERE.taint,
         principal=_HERE.principal,
         question={},
@@ -83,7 +83,7 @@ def _approved(now: int) -> Approval:
     st.sampled_from((_GATE, _MOVED, _THEIRS)),
 )
 def test_untrusted_cannot_command(call: Call, place: DecisionContext, left: int, gate_now: Gate) -> None:
-    prepared = gate_now.prepare(place, call, (_approved(_HERE.now + left),))
+    prepared = gate_now.calls.prepare(place, call, (_approved(_HERE.now + left),))
     same = call == _CALL and place == _HERE and left > 0 and gate_now is _GATE
     assert (prepared.decision.verdict is Verdict.ALLOW) == same
     assert prepared.use == ("a" if same else None)

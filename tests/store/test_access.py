@@ -14,7 +14,7 @@ from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, OVERRIDES, PAIRINGS, POLICY
-from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing
+from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Integrity, Label, Level, parse
 from policy.request import Role
 from tests.store.world import KEY, command, fresh
@@ -37,7 +37,9 @@ async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
     await store.policy.put_policy("one", "p-x", ())
     before = await store.audit.head(AUDIT)
     bob = Person(Role.GUEST, parse("INTERNAL{hr}"), frozenset({"chat:B:1"}))
-    change = Change({"bob": bob}, {TEAM: Placing(parse("PUBLIC~"), vouched=False, blocked=True)}, {"chat:x": True})
+    change = AccessChange(
+        {"bob": bob}, {TEAM: Placing(parse("PUBLIC~"), vouched=False, blocked=True)}, {"chat:x": True}
+    )
     assert await store.access.override(change, 0, ROW) == 1
     assert store.policy.policy_head is not None
     assert (store.policy.policy_head.digest, store.policy.policy_head.over) == ("one", 1)
@@ -50,22 +52,22 @@ async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
         verify(AUDIT, await store.audit.records(AUDIT), claimed=await store.audit.head(AUDIT), anchor=(0, ""), key=KEY),
         Intact,
     )
-    assert await other.access.override(Change({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
+    assert await other.access.override(AccessChange({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
     assert await store.access.overrides() == (2, Overrides())
 
 
 async def test_a_change_made_from_what_is_no_longer_so_changes_nothing(store: RedisStore, other: RedisStore) -> None:
     await clear(store)
-    assert await store.access.override(Change(accounts={"chat:x": True}), 0, ROW) == 1
+    assert await store.access.override(AccessChange(accounts={"chat:x": True}), 0, ROW) == 1
     before = await store.audit.head(AUDIT)
-    assert await other.access.override(Change(accounts={"chat:x": False}), 0, ROW) is None
+    assert await other.access.override(AccessChange(accounts={"chat:x": False}), 0, ROW) is None
     assert await store.audit.head(AUDIT) == before
     assert await store.access.overrides() == (1, Overrides(blocked=frozenset({"chat:x"})))
 
 
 async def test_the_count_outlives_a_head_that_was_lost(store: RedisStore) -> None:
     await clear(store)
-    await store.access.override(Change(accounts={"chat:x": True}), 0, ROW)
+    await store.access.override(AccessChange(accounts={"chat:x": True}), 0, ROW)
     assert (await store.policy.put_policy("one", "p-x", ())).over == 1
     await command(store, "DEL", POLICY)
     assert (await store.policy.put_policy("two", "p-x", (), only_if_none=True)).over == 1
@@ -74,13 +76,13 @@ async def test_the_count_outlives_a_head_that_was_lost(store: RedisStore) -> Non
 
 async def test_a_newer_programs_changes_are_refused(store: RedisStore) -> None:
     await clear(store)
-    await store.access.override(Change(accounts={"chat:x": True}), 0, ROW)
+    await store.access.override(AccessChange(accounts={"chat:x": True}), 0, ROW)
     await command(store, "HSET", OVERRIDES, "v", 99)
     try:
         with pytest.raises(SchemaError):
             await store.access.overrides()
         with pytest.raises(SchemaError):
-            await store.access.override(Change(), 1, ROW)
+            await store.access.override(AccessChange(), 1, ROW)
         await command(store, "HSET", OVERRIDES, "v", 1, "blocked:chat:y", "99 []")
         with pytest.raises(SchemaError):
             await store.access.overrides()
@@ -96,7 +98,7 @@ PEOPLE = st.builds(Person, st.none() | st.sampled_from(Role), st.none() | LABELS
 PLACES = st.builds(ChatPlace, TEXTS, TEXTS, TEXTS)
 PLACINGS = st.builds(Placing, st.none() | LABELS, st.none() | st.booleans(), st.booleans())
 CHANGES = st.builds(
-    Change,
+    AccessChange,
     st.dictionaries(TEXTS, st.none() | PEOPLE, max_size=3),
     st.dictionaries(PLACES, st.none() | PLACINGS, max_size=3),
     st.dictionaries(TEXTS, st.booleans(), max_size=3),
@@ -109,16 +111,16 @@ def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> Non
 
     @settings(max_examples=40, deadline=None)
     @given(st.lists(CHANGES, max_size=4))
-    def holds(changes: list[Change]) -> None:
+    def holds(changes: list[AccessChange]) -> None:
         asyncio.run(applied(changes))
 
-    async def applied(changes: list[Change]) -> None:
+    async def applied(changes: list[AccessChange]) -> None:
         store = await open_store(audit_key=KEY, url=server.url)
         await clear(store)
         expected, count = Overrides(), 0
         for change in changes:
             after = await store.access.override(change, count, ())
-            assert after == count + (change != Change())
+            assert after == count + (change != AccessChange())
             expected, count = expected.changed(change), after or 0
         assert await store.access.overrides() == (count, expected)
         await store.close()
@@ -154,7 +156,7 @@ async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:
     await expire(store, "a:chat:1")
     assert await store.access.pairings() == ()
     with pytest.raises(NotFoundError):
-        await store.access.override(Change(), 0, ROW, Answered("chat:1", "digest"))
+        await store.access.override(AccessChange(), 0, ROW, Answered("chat:1", "digest"))
     assert await store.access.try_pairing("ann", "digest") is None
     assert await store.access.ask_pairing("chat:1", "chat", "", "another")
 
@@ -174,7 +176,7 @@ async def test_wrong_codes_are_counted_by_who_typed_them(store: RedisStore) -> N
 async def test_an_answer_closes_a_pairing_once(store: RedisStore) -> None:
     await clear(store)
     await store.access.ask_pairing("chat:1", "chat", "", "digest")
-    bob = Change(people={"bob": Person(accounts=frozenset({"chat:1"}))})
+    bob = AccessChange(people={"bob": Person(accounts=frozenset({"chat:1"}))})
     with pytest.raises(NotFoundError):
         await store.access.override(bob, 0, ROW, Answered("chat:1", "another"))
     assert await store.access.overrides() == (0, Overrides())
@@ -188,7 +190,7 @@ async def test_who_was_refused_is_not_given_another_code_for_a_while(store: Redi
     await clear(store)
     await store.access.ask_pairing("chat:1", "chat", "", "digest")
     before = await store.audit.head(AUDIT)
-    assert await store.access.override(Change(), 0, ROW, Answered("chat:1", "digest", keep=60_000)) == 0
+    assert await store.access.override(AccessChange(), 0, ROW, Answered("chat:1", "digest", keep=60_000)) == 0
     assert (await store.audit.head(AUDIT))[0] == before[0] + 1
     assert await store.access.pairings() == ()
     assert await store.access.try_pairing(fresh(), "digest") is None

@@ -28,7 +28,7 @@ from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT
 from bot.store.scripts import Script, load_scripts
-from policy.document.overrides import Change, Person
+from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
 from tests.store.world import (
     KEY,
@@ -301,8 +301,8 @@ async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     account = f"chat:{fresh()}"
     assert await store.access.ask_pairing(account, "chat", fresh(), "d" * 43)
     before, _ = await store.access.overrides()
-    assert await store.access.override(Change(accounts={fresh(): True}), before, ()) == before + 1
-    change = Change(people={fresh(): Person(accounts=frozenset({account}))}, accounts={fresh(): True})
+    assert await store.access.override(AccessChange(accounts={fresh(): True}), before, ()) == before + 1
+    change = AccessChange(people={fresh(): Person(accounts=frozenset({account}))}, accounts={fresh(): True})
 
     async def override(store: RedisStore) -> object:
         count, _ = await store.access.overrides()

@@ -112,12 +112,12 @@ def test_a_question_stands_as_long_as_the_shortest_rule_says() -> None:
 
 def test_nobody_eligible_means_nobody_is_asked() -> None:
     rules = [{"id": "mine", "hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}]
-    asked = gate([], document(rules=rules)).invoke(standing())
+    asked = gate([], document(rules=rules)).requests.invoke(standing())
     assert not approvals.someone_may_answer(document(principals={}), asked, standing(principal="owner"))
 
 
 def test_what_is_asked_names_only_the_rules_that_ask() -> None:
-    decision = gate([Message()]).prepare(standing(DIRTY), send("x")).decision
+    decision = gate([Message()]).calls.prepare(standing(DIRTY), send("x")).decision
     assert decision.verdict is Verdict.REQUIRE_APPROVAL
     assert approvals.asking(decision) == ("untrusted_cannot_command",)
 

@@ -11,6 +11,7 @@ import pytest
 from bot.access import recipients
 from bot.access.decision_context import Call, DecisionContext
 from bot.gate.gate import Gate
+from bot.gate.judge import ReadyPolicy
 from bot.sessions.delegation import Child, Errand
 from bot.tools.base import Result, ToolContext
 from bot.tools.message import Message
@@ -60,14 +61,16 @@ class Minter:
 
 
 def keeper(policy: Document, minter: Minter | None = None) -> Gate:
-    return Gate(policy, [Message(), SessionsSpawn()], ("offline",), everybody, NO_SECRETS, minter or Minter())
+    return Gate(
+        policy, [Message(), SessionsSpawn()], ("offline",), everybody, keyring=NO_SECRETS, spawner=minter or Minter()
+    )
 
 
 @pytest.mark.parametrize("asked", [send("x"), TELLS], ids=["message", "task"])
 def test_the_binding_is_to_what_a_name_means(asked: Call) -> None:
     guest, other = (document(recipients={"guest": place}) for place in (GUEST, OTHER))
     theirs, hers = gus("console:guest"), gus("console:gus")
-    bound = [keeper(one).prepare(standing(), asked).binding for one in (guest, other, theirs, hers)]
+    bound = [keeper(one).calls.prepare(standing(), asked).binding for one in (guest, other, theirs, hers)]
     # The shipped policy has the same alias `guest`, and nobody's account there.
     assert bound[0] == bound[3]
     assert len(set(bound)) == 3
@@ -76,9 +79,9 @@ def test_the_binding_is_to_what_a_name_means(asked: Call) -> None:
 @pytest.mark.parametrize("now", [document(recipients={"guest": OTHER}), gus("console:guest")], ids=["place", "person"])
 async def test_a_message_goes_to_whom_it_was_decided_for_or_nowhere(now: Document) -> None:
     here = keeper(document())
-    prepared = here.prepare(standing(), send("x"))
-    here.put_in_force(Gate.prepared_policy(now))
-    response = await here.respond(standing(), prepared, await here.run(standing(), prepared, unrecorded))
+    prepared = here.calls.prepare(standing(), send("x"))
+    here.policy.put_in_force(ReadyPolicy.of(now))
+    response = await here.results.respond(standing(), prepared, await here.run(standing(), prepared, unrecorded))
     assert (response.text, response.failed, response.deliver) == (recipients.CHANGED, True, ())
     assert [row.body["verdict"] for row in response.audit] == ["ALLOW", "BLOCK"]
 
@@ -86,11 +89,11 @@ async def test_a_message_goes_to_whom_it_was_decided_for_or_nowhere(now: Documen
 async def test_a_task_tells_whom_it_was_decided_for_or_is_not_made() -> None:
     minter = Minter()
     here = keeper(document(), minter)
-    prepared = here.prepare(standing(), TELLS)
+    prepared = here.calls.prepare(standing(), TELLS)
     result = await here.run(standing(), prepared, unrecorded)
     assert [errand.meant for errand in minter.errands] == list(prepared.leads)
     assert not result.failed
-    here.put_in_force(Gate.prepared_policy(document(recipients={"guest": OTHER})))
+    here.policy.put_in_force(ReadyPolicy.of(document(recipients={"guest": OTHER})))
     result = await here.run(standing(), prepared, unrecorded)
     assert (result.text, result.failed, len(minter.errands)) == (recipients.CHANGED, True, 1)
 
@@ -98,7 +101,7 @@ async def test_a_task_tells_whom_it_was_decided_for_or_is_not_made() -> None:
 async def test_a_task_without_a_recipient_leads_nowhere() -> None:
     minter = Minter()
     here = keeper(document(), minter)
-    prepared = here.prepare(standing(), call("sessions_spawn", {"task": "look"}))
+    prepared = here.calls.prepare(standing(), call("sessions_spawn", {"task": "look"}))
     assert not (await here.run(standing(), prepared, unrecorded)).failed
     assert (prepared.leads, [errand.meant for errand in minter.errands]) == ((), [""])
 

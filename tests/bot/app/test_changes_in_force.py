@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.gate.requests import NOT_KNOWN
+from bot.gate.results import NOT_KNOWN
 from bot.ingress.router import Routed
 from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event, EventType
 from bot.store.schema import OVERRIDES, POLICY
 from channels.messages import Address
-from policy.document.overrides import Change, ChatPlace, Overrides, Placing
+from policy.document.overrides import AccessChange, ChatPlace, Overrides, Placing
 from policy.document.overrides import Person as Changed
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, bang, eventually, parts, proposed
@@ -32,15 +32,15 @@ BEN = (
     "    ben: {channel: console, chat: ben, clearance: top}\n"
 )
 TEAM = ChatPlace("console", "", "team")
-BLOCKED = Change(accounts={"console:ben": True})
-LOWERED = Change(people={"ben": Changed(clearance=PUBLIC)})
+BLOCKED = AccessChange(accounts={"console:ben": True})
+LOWERED = AccessChange(people={"ben": Changed(clearance=PUBLIC)})
 
 
 def ben_of(person: Person) -> Person:
     return Person(person.app, person.output, Address("console", "ben"), "console:ben")
 
 
-async def change(person: Person, change: Change) -> None:
+async def change(person: Person, change: AccessChange) -> None:
     await person.app.reloader.change(lambda _: Changing(change, (AuditRow("access", "boss", {}),)))
 
 
@@ -57,14 +57,14 @@ async def test_a_change_is_in_force_here_when_it_is_made(tmp_path: Path) -> None
         shown = await owner.say("/policy", wait=False)
         assert f"policy {file[:12]} is in force" in shown
         assert f"decides as {owner.app.gate.document.digest[:12]}" in shown
-        await change(owner, Change(accounts={"console:ben": False}))
+        await change(owner, AccessChange(accounts={"console:ben": False}))
         assert owner.app.gate.document.digest == file
         assert "decides as" not in await owner.say("/policy", wait=False)
 
 
 async def test_a_change_made_in_one_process_counts_in_the_other_before_its_next_decision(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", BEN) as one, process(tmp_path, "b.yaml", BEN) as two:
-        await change(one, Change(places={TEAM: Placing(parse("INTERNAL"))}))
+        await change(one, AccessChange(places={TEAM: Placing(parse("INTERNAL"))}))
         await two.say("/status", wait=False)
         chat = two.app.gate.document.chat("console", "", "team")
         assert chat is not None
@@ -85,14 +85,14 @@ async def test_a_command_is_authorized_by_what_was_changed_elsewhere(tmp_path: P
         assert "you are ben" in await ben_of(two).say("/whoami", wait=False)
         await change(one, BLOCKED)
         assert "you are ben" not in await ben_of(two).say("/whoami", wait=False)
-        await change(two, Change(accounts={"console:ben": False}))
+        await change(two, AccessChange(accounts={"console:ben": False}))
         assert "you are ben" in await ben_of(one).say("/whoami", wait=False)
 
 
 async def test_a_message_of_somebody_let_in_elsewhere_is_taken_in(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", BEN) as one, running(tmp_path, BEN, serve=False) as two:
         await two.app.reloader.start(unheard)
-        await change(one, Change(people={"zoe": Changed(accounts=frozenset({"console:zoe"}))}))
+        await change(one, AccessChange(people={"zoe": Changed(accounts=frozenset({"console:zoe"}))}))
         zoe = Person(two.app, two.output, Address("console", "zoe"), "console:zoe")
         assert (await zoe.send("hello")).outcome is Routed.ACCEPTED
 
@@ -139,7 +139,7 @@ async def test_changes_that_meet_are_both_made(tmp_path: Path) -> None:
             assert before.classification is not None
             row = AuditRow("access", "boss", {"people": len(known.overrides.people)})
             number = str(len(known.overrides.blocked))
-            return Changing(Change({}, {TEAM: before}, {f"console:{number}": True}), (row,))
+            return Changing(AccessChange({}, {TEAM: before}, {f"console:{number}": True}), (row,))
 
         async with asyncio.TaskGroup() as group:
             for number in range(10):
@@ -158,7 +158,7 @@ async def test_changes_that_meet_are_both_made(tmp_path: Path) -> None:
     ],
 )
 async def test_a_turn_under_way_knows_no_more_than_its_person_may_now(
-    tmp_path: Path, made: Change, told: str, outcomes: list[object]
+    tmp_path: Path, made: AccessChange, told: str, outcomes: list[object]
 ) -> None:
     """Somebody who is lowered or blocked meanwhile counts so from the next call on."""
     asked = asyncio.Event()
@@ -191,11 +191,11 @@ async def test_somebody_let_in_and_sent_away_again_counts_for_a_turn_under_way(t
         return bool(model.asked)
 
     async with running(tmp_path, BEN, parts=parts(model=model)) as owner:
-        await change(owner, Change(people={"zoe": Changed(accounts=frozenset({"console:zoe"}))}))
+        await change(owner, AccessChange(people={"zoe": Changed(accounts=frozenset({"console:zoe"}))}))
         zoe = Person(owner.app, owner.output, Address("console", "zoe"), "console:zoe")
         await zoe.send("what time is it?")
         await eventually(thinking)
-        await change(owner, Change(people={"zoe": None}))
+        await change(owner, AccessChange(people={"zoe": None}))
         asked.set()
         await zoe.settled()
         assert results(await zoe.events()) == ["denied"]
@@ -214,7 +214,7 @@ async def test_a_session_above_a_clearance_that_was_lowered_freezes(tmp_path: Pa
         assert "Welcome" not in said
         assert "You said" not in said
         assert results((await ben.events())[log:]) == []
-        await change(owner, Change(people={"ben": None}))
+        await change(owner, AccessChange(people={"ben": None}))
         assert "You said: hello" in await ben.say("hello")
 
 

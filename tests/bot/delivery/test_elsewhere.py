@@ -119,8 +119,8 @@ async def test_what_may_be_left_is_bounded_by_what_is_known_of_the_place(
         raise ElsewhereError
 
     keeper = gate([], document(**SECTIONS), audiences=elsewhere)
-    assert (await keeper.prospect(address)).clearance == clearance
-    assert (await keeper.destination(address)).clearance is None
+    assert (await keeper.readers.prospect(address)).clearance == clearance
+    assert (await keeper.readers.destination(address)).clearance is None
 
 
 async def test_one_that_cannot_tell_its_readers_is_not_another_process() -> None:
@@ -130,8 +130,8 @@ async def test_one_that_cannot_tell_its_readers_is_not_another_process() -> None
     async def tells(_address: Address) -> Audience:
         return Audience.of("telegram:1")
 
-    assert (await gate([], document(**SECTIONS), audiences=broken).prospect(TEAM)).clearance is None
-    assert (await gate([], document(**SECTIONS), audiences=tells).prospect(TEAM)).clearance == INTERNAL
+    assert (await gate([], document(**SECTIONS), audiences=broken).readers.prospect(TEAM)).clearance is None
+    assert (await gate([], document(**SECTIONS), audiences=tells).readers.prospect(TEAM)).clearance == INTERNAL
 
 
 async def test_a_rule_about_shared_chats_asks_where_the_chat_is_elsewhere_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bot.access import principals
 from bot.delivery.outbox import NOT_THEIRS
-from bot.gate.requests import NOT_KNOWN
+from bot.gate.results import NOT_KNOWN
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address, Outbound
 from tests.bot.board import Board
@@ -119,7 +119,7 @@ class Slate(Board):
 async def test_what_is_still_being_written_is_shown_to_nobody_else(tmp_path: Path, now: str) -> None:
     slate = Slate()
     async with running(tmp_path, sits_at_the_desk(now), channels=[slate], serve=False) as owner:
-        there = await owner.app.gate.destination(DESK)
+        there = await owner.app.gate.readers.destination(DESK)
         late = standing(principal="ann", asker="ann", home=DESK, destination=there)
         await owner.app.outbox.preview(late, "k").show("so far")
     assert slate.drafts == (["so far"] if now == "ann" else [])

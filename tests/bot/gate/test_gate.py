@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from bot.access.approvals import binding
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import meaning
-from bot.gate.gate import FAILED, Gate
+from bot.gate.gate import FAILED
+from bot.gate.results import explained
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import CallFacts, Result, ToolContext
@@ -77,9 +78,9 @@ def approval(
 
 
 async def test_a_tool_that_does_not_exist_is_blocked_and_cannot_run() -> None:
-    asked = gate([]).prepare(standing(), call("format_disk"))
+    asked = gate([]).calls.prepare(standing(), call("format_disk"))
     assert blocked_by(asked.decision) == {"unknown_is_worst"}
-    assert gate([]).reaches_others(call("format_disk"))
+    assert gate([]).calls.reaches_others(call("format_disk"))
     assert not asked.repeatable
     with pytest.raises(RuntimeError, match="not allowed"):
         await gate([]).run(standing(), asked, unrecorded)
@@ -87,7 +88,10 @@ async def test_a_tool_that_does_not_exist_is_blocked_and_cannot_run() -> None:
 
 def test_a_refusal_of_the_gates_own_names_the_policy_it_was_made_under() -> None:
     keeper = gate([Probe()])
-    for refused in (keeper.prepare(standing(principal="gone"), call("probe")), keeper.prepare(standing(), call("no"))):
+    for refused in (
+        keeper.calls.prepare(standing(principal="gone"), call("probe")),
+        keeper.calls.prepare(standing(), call("no")),
+    ):
         assert blocked_by(refused.decision)
         assert refused.decision.policy == keeper.document.digest
 
@@ -95,7 +99,7 @@ def test_a_refusal_of_the_gates_own_names_the_policy_it_was_made_under() -> None
 async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
     probe = Probe(declared=CallFacts(result=TOP, clearance=PUBLIC))
     keeper = gate([probe])
-    asked = keeper.prepare(standing(CONFIDENTIAL), call("probe"))
+    asked = keeper.calls.prepare(standing(CONFIDENTIAL), call("probe"))
     assert blocked_by(asked.decision) == {"no_write_down"}
     with pytest.raises(RuntimeError):
         await keeper.run(standing(CONFIDENTIAL), asked, unrecorded)
@@ -104,7 +108,7 @@ async def test_a_blocked_call_cannot_run_even_if_its_tool_exists() -> None:
 
 async def test_a_call_that_waits_for_approval_cannot_run() -> None:
     keeper = gate([Message()])
-    asked = keeper.prepare(standing(DIRTY), send("hi"))
+    asked = keeper.calls.prepare(standing(DIRTY), send("hi"))
     assert asked.decision.verdict is Verdict.REQUIRE_APPROVAL
     with pytest.raises(RuntimeError):
         await keeper.run(standing(DIRTY), asked, unrecorded)
@@ -126,19 +130,19 @@ async def test_a_call_that_waits_for_approval_cannot_run() -> None:
 )
 async def test_arguments_that_do_not_fit_are_refused_by_name(arguments: object, told: str) -> None:
     probe = Probe()
-    asked = gate([probe]).prepare(standing(), Call("c1", "probe", arguments))  # pyright: ignore[reportArgumentType] - what a model may send
+    asked = gate([probe]).calls.prepare(standing(), Call("c1", "probe", arguments))  # pyright: ignore[reportArgumentType] - what a model may send
     assert blocked_by(asked.decision) == {"fails_closed"}
     assert told in asked.decision.outcomes[-1].message
     assert asked.accepted is None
 
 
 async def test_a_refusal_never_repeats_the_values_it_refused() -> None:
-    asked = gate([Probe()]).prepare(standing(), call("probe", {"text": "x", "secret": "hunter2"}))
-    assert "hunter2" not in Gate.explained(asked.decision, TOP, "probe")
+    asked = gate([Probe()]).calls.prepare(standing(), call("probe", {"text": "x", "secret": "hunter2"}))
+    assert "hunter2" not in explained(asked.decision, TOP, "probe")
 
 
 async def test_a_tool_may_refuse_a_call_before_anything_is_touched() -> None:
-    asked = gate([Message()]).prepare(standing(), send("hi", recipient="gest"))
+    asked = gate([Message()]).calls.prepare(standing(), send("hi", recipient="gest"))
     assert blocked_by(asked.decision) == {"fails_closed"}
     assert "unknown recipient" in asked.decision.outcomes[-1].message
 
@@ -148,16 +152,16 @@ async def test_a_declaration_that_fails_blocks_and_tells_nothing() -> None:
         def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             raise KeyError("the password is hunter2")
 
-    asked = gate([Broken()]).prepare(standing(), call("probe"))
+    asked = gate([Broken()]).calls.prepare(standing(), call("probe"))
     assert blocked_by(asked.decision) == {"fails_closed"}
-    assert "hunter2" not in Gate.explained(asked.decision, TOP, "probe")
+    assert "hunter2" not in explained(asked.decision, TOP, "probe")
 
 
 async def test_arguments_too_deep_to_look_into_are_blocked() -> None:
     deep: dict[str, JsonValue] = {}
     for _ in range(5_000):
         deep = {"more": deep}
-    assert blocked_by(gate([Probe()]).prepare(standing(), call("probe", deep)).decision) == {"fails_closed"}
+    assert blocked_by(gate([Probe()]).calls.prepare(standing(), call("probe", deep)).decision) == {"fails_closed"}
 
 
 # --- labels ----------------------------------------------------------------------------------------
@@ -165,7 +169,7 @@ async def test_arguments_too_deep_to_look_into_are_blocked() -> None:
 
 async def test_read_is_decided_before_it_happens(tmp_path: Path) -> None:
     keeper = gate([ReadFile(folder_of_files(tmp_path))])
-    asked = keeper.prepare(standing(ceiling=INTERNAL), call("read_file", {"path": "confidential/x.md"}))
+    asked = keeper.calls.prepare(standing(ceiling=INTERNAL), call("read_file", {"path": "confidential/x.md"}))
     assert blocked_by(asked.decision) == {"read_is_decided_before_it_happens"}
     assert asked.decision.label_after == PUBLIC
 
@@ -173,36 +177,36 @@ async def test_read_is_decided_before_it_happens(tmp_path: Path) -> None:
 async def test_a_provider_below_the_data_refuses_the_read(tmp_path: Path) -> None:
     policy = document(models={"offline": {"clearance": "INTERNAL"}})
     keeper = gate([ReadFile(folder_of_files(tmp_path))], policy)
-    asked = keeper.prepare(standing(), call("read_file", {"path": "confidential/x.md"}))
+    asked = keeper.calls.prepare(standing(), call("read_file", {"path": "confidential/x.md"}))
     assert blocked_by(asked.decision) == {"read_is_decided_before_it_happens"}
     assert Remedy.OTHER_MODEL in asked.decision.remedies
 
 
 async def test_an_unlisted_provider_may_read_public_alone() -> None:
     keeper = gate([], model="openai:gpt-5")
-    assert keeper.invoke(standing()).verdict is Verdict.ALLOW
-    assert blocked_by(keeper.invoke(standing(INTERNAL))) == {"read_is_decided_before_it_happens"}
+    assert keeper.requests.invoke(standing()).verdict is Verdict.ALLOW
+    assert blocked_by(keeper.requests.invoke(standing(INTERNAL))) == {"read_is_decided_before_it_happens"}
 
 
 def test_a_transcriber_hears_what_it_is_cleared_for_whatever_the_session_has_read() -> None:
     one = gate([], document(transcribers={"scribe": {"clearance": "INTERNAL~"}}))
     heard = {
-        label: one.transcribe(standing(CONFIDENTIAL), parse(label), "scribe").verdict
+        label: one.requests.transcribe(standing(CONFIDENTIAL), parse(label), "scribe").verdict
         for label in ("PUBLIC~", "INTERNAL~", "CONFIDENTIAL~")
     }
     assert heard == {"PUBLIC~": Verdict.ALLOW, "INTERNAL~": Verdict.ALLOW, "CONFIDENTIAL~": Verdict.BLOCK}
-    assert one.transcribe(standing(), INTERNAL, "another").verdict is Verdict.BLOCK
+    assert one.requests.transcribe(standing(), INTERNAL, "another").verdict is Verdict.BLOCK
     gone = standing(principal="nobody", asker="nobody")
-    assert one.transcribe(gone, PUBLIC, "scribe").verdict is Verdict.BLOCK
+    assert one.requests.transcribe(gone, PUBLIC, "scribe").verdict is Verdict.BLOCK
 
 
 async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -> None:
     probe = Probe(declared=CallFacts(result=INTERNAL), result=Result('{"taint": "PUBLIC"}', CONFIDENTIAL))
     keeper = gate([probe])
-    asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
+    asked = keeper.calls.prepare(standing(), call("probe"))
+    answer = await keeper.results.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert answer.label == CONFIDENTIAL
-    lower = await keeper.respond(standing(), asked, Result('{"_classification": "PUBLIC"}', PUBLIC))
+    lower = await keeper.results.respond(standing(), asked, Result('{"_classification": "PUBLIC"}', PUBLIC))
     assert lower.label == INTERNAL
 
 
@@ -212,8 +216,8 @@ async def test_an_exception_is_a_constant_text_with_the_label_of_success() -> No
 
     probe = Probe(declared=CallFacts(result=CONFIDENTIAL), does=fail)
     keeper = gate([probe])
-    asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
+    asked = keeper.calls.prepare(standing(), call("probe"))
+    answer = await keeper.results.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert (answer.text, answer.label, answer.failed) == (FAILED, CONFIDENTIAL, True)
 
 
@@ -221,8 +225,8 @@ async def test_a_result_above_the_ceiling_is_refused_and_not_admitted() -> None:
     probe = Probe(result=Result("the plan", RESTRICTED))
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
-    asked = keeper.prepare(below, call("probe"))
-    answer = await keeper.respond(below, asked, await keeper.run(below, asked, unrecorded))
+    asked = keeper.calls.prepare(below, call("probe"))
+    answer = await keeper.results.respond(below, asked, await keeper.run(below, asked, unrecorded))
     assert answer.hook is Hook.POST_TOOL_RESPONSE
     assert "the plan" not in answer.text
     assert (answer.label, answer.failed) == (PUBLIC, True)
@@ -231,8 +235,8 @@ async def test_a_result_above_the_ceiling_is_refused_and_not_admitted() -> None:
 async def test_a_result_refused_for_its_content_carries_the_label_of_success() -> None:
     policy = rule(hook="POST_TOOL_RESPONSE", pattern="payment-card", action="BLOCK", message="no cards")
     keeper = gate([Probe(result=Result(CARD, CONFIDENTIAL))], policy)
-    asked = keeper.prepare(standing(), call("probe"))
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
+    asked = keeper.calls.prepare(standing(), call("probe"))
+    answer = await keeper.results.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert CARD not in answer.text
     assert "no cards" in answer.text
     assert answer.label == CONFIDENTIAL
@@ -241,9 +245,9 @@ async def test_a_result_refused_for_its_content_carries_the_label_of_success() -
 async def test_the_configuration_raises_what_a_tool_declares() -> None:
     policy = document(tools={"current_time": {"result": "INTERNAL"}})
     keeper = gate([CurrentTime()], policy)
-    asked = keeper.prepare(standing(), call("current_time"))
+    asked = keeper.calls.prepare(standing(), call("current_time"))
     assert asked.decision.label_after == INTERNAL
-    answer = await keeper.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
+    answer = await keeper.results.respond(standing(), asked, await keeper.run(standing(), asked, unrecorded))
     assert answer.label == INTERNAL
 
 
@@ -251,21 +255,21 @@ async def test_unknown_is_worst_a_tool_without_a_label_is_not_offered_and_blocks
     probe = Probe(label=None)
     keeper = gate([probe, CurrentTime()])
     assert [tool.name for tool in keeper.tools] == ["current_time"]
-    assert blocked_by(keeper.prepare(standing(), call("probe")).decision) == {"unknown_is_worst"}
+    assert blocked_by(keeper.calls.prepare(standing(), call("probe")).decision) == {"unknown_is_worst"}
 
 
 async def test_a_tool_without_a_label_may_be_given_one_by_the_operator() -> None:
     policy = load({"tools": {"probe": {"result": "INTERNAL"}}}, tools=("probe",))
     keeper = gate([Probe(label=None)], policy)
     assert [tool.name for tool in keeper.tools] == ["probe"]
-    assert keeper.prepare(standing(), call("probe")).decision.label_after == INTERNAL
+    assert keeper.calls.prepare(standing(), call("probe")).decision.label_after == INTERNAL
 
 
 async def test_a_scene_tells_whether_a_label_may_enter() -> None:
     probe = Probe()
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
-    await keeper.run(below, keeper.prepare(below, call("probe")), unrecorded)
+    await keeper.run(below, keeper.calls.prepare(below, call("probe")), unrecorded)
     (scene,) = probe.ran
     assert scene.permits(INTERNAL)
     assert not scene.permits(CONFIDENTIAL)
@@ -278,8 +282,8 @@ async def test_a_scene_tells_whether_a_label_may_enter() -> None:
 async def test_untrusted_cannot_command_without_an_approval_bound_to_exactly_this_call() -> None:
     keeper = gate([Message()])
     here, asked = standing(DIRTY), send("hi")
-    assert keeper.prepare(here, asked).decision.verdict is Verdict.REQUIRE_APPROVAL
-    lifted = keeper.prepare(here, asked, (approval(here, asked),))
+    assert keeper.calls.prepare(here, asked).decision.verdict is Verdict.REQUIRE_APPROVAL
+    lifted = keeper.calls.prepare(here, asked, (approval(here, asked),))
     assert lifted.decision.verdict is Verdict.ALLOW
     assert (lifted.use, lifted.approved) == ("a1", ("untrusted_cannot_command",))
 
@@ -304,19 +308,19 @@ async def test_an_approval_for_something_else_lifts_nothing(where: DecisionConte
         recipients={"guest": {"channel": "console", "chat": "guest", "clearance": "top"}},
     )
     known = approval(standing(DIRTY), send("hi"))
-    assert gate([Message()], policy).prepare(where, asked, (known,)).decision.verdict is Verdict.REQUIRE_APPROVAL
+    assert gate([Message()], policy).calls.prepare(where, asked, (known,)).decision.verdict is Verdict.REQUIRE_APPROVAL
 
 
 @pytest.mark.parametrize("state", [ApprovalState.PENDING, ApprovalState.DENIED, ApprovalState.EXPIRED])
 async def test_only_an_approved_approval_counts(state: ApprovalState) -> None:
     here, asked = standing(DIRTY), send("hi")
     known = approval(here, asked, state)
-    assert gate([Message()]).prepare(here, asked, (known,)).decision.verdict is Verdict.REQUIRE_APPROVAL
+    assert gate([Message()]).calls.prepare(here, asked, (known,)).decision.verdict is Verdict.REQUIRE_APPROVAL
 
 
 async def test_a_spent_approval_counts_for_the_call_that_spent_it_and_is_not_spent_again() -> None:
     here, asked = standing(DIRTY), send("hi")
-    again = gate([Message()]).prepare(here, asked, (approval(here, asked, ApprovalState.USED),))
+    again = gate([Message()]).calls.prepare(here, asked, (approval(here, asked, ApprovalState.USED),))
     assert (again.decision.verdict, again.use, again.approved) == (Verdict.ALLOW, None, ("untrusted_cannot_command",))
 
 
@@ -341,7 +345,7 @@ async def test_an_approval_lifts_only_the_rules_it_was_given_for(
 ) -> None:
     keeper = gate([Message()], document(principals=_TWO, rules=[_FOUR_EYES]))
     here, asked = standing(DIRTY), send("hi")
-    lifted = keeper.prepare(here, asked, (approval(here, asked, rules=rules, by=by),))
+    lifted = keeper.calls.prepare(here, asked, (approval(here, asked, rules=rules, by=by),))
     assert (lifted.decision.verdict is Verdict.ALLOW) == counts
     assert lifted.use == ("a1" if counts else None)
 
@@ -352,20 +356,20 @@ async def test_an_approval_lifts_no_rule_that_asks_about_a_text_the_tool_did_not
     probe = Probe(declared=CallFacts(clearance=TOP, consequential=True), effect=Effect.SEND, result=says)
     keeper = gate([probe], document(principals=_TWO, rules=[rule]))
     here, asked = standing(DIRTY), call("probe")
-    prepared = keeper.prepare(here, asked, (approval(here, asked),))
-    response = await keeper.respond(here, prepared, await keeper.run(here, prepared, unrecorded))
+    prepared = keeper.calls.prepare(here, asked, (approval(here, asked),))
+    response = await keeper.results.respond(here, prepared, await keeper.run(here, prepared, unrecorded))
     assert (response.deliver, response.decision.rules) == ((), ("read-first",))
 
 
 async def test_an_approval_never_lifts_no_write_down() -> None:
     here, asked = standing(parse("INTERNAL~")), send("hi")
-    refused = gate([Message()]).prepare(here, asked, (approval(here, asked),))
+    refused = gate([Message()]).calls.prepare(here, asked, (approval(here, asked),))
     assert blocked_by(refused.decision) == {"no_write_down"}
 
 
 async def test_what_nobody_may_approve_is_blocked_without_offering_an_approver() -> None:
     policy = rule(hook="PRE_TOOL_CALL", tools=["current_time"], action="REQUIRE_APPROVAL")
-    asked = gate([CurrentTime()], policy).prepare(standing(), call("current_time"))
+    asked = gate([CurrentTime()], policy).calls.prepare(standing(), call("current_time"))
     assert blocked_by(asked.decision) == {"approval_is_given"}
     assert Remedy.APPROVER not in asked.decision.remedies
     assert "mine" in asked.decision.rules
@@ -373,7 +377,7 @@ async def test_what_nobody_may_approve_is_blocked_without_offering_an_approver()
 
 async def test_a_word_to_oneself_at_a_cleared_address_is_not_consequential() -> None:
     keeper = gate([Message()])
-    assert keeper.prepare(standing(TOP), send("hi", recipient="owner")).decision.verdict is Verdict.ALLOW
+    assert keeper.calls.prepare(standing(TOP), send("hi", recipient="owner")).decision.verdict is Verdict.ALLOW
 
 
 # --- a call that was begun and has no result ---------------------------------------------------------
@@ -392,11 +396,11 @@ def test_only_what_others_notice_and_is_not_ours_to_make_once_is_asked_about_aga
         (CallFacts(clearance=TOP), False, False),
     ):
         keeper = gate([Probe(effect=Effect.SEND, declared=declared, repeatable=repeatable)])
-        prepared = keeper.prepare(standing(), call("probe"), begun=True)
+        prepared = keeper.calls.prepare(standing(), call("probe"), begun=True)
         assert prepared.asks_again is again
         assert ("outcome_is_known" in prepared.decision.rules) is again
         assert prepared.repeatable is (repeatable and not again)
-        assert not keeper.prepare(standing(), call("probe")).in_doubt
+        assert not keeper.calls.prepare(standing(), call("probe")).in_doubt
 
 
 @pytest.mark.parametrize(
@@ -413,5 +417,5 @@ def test_what_was_begun_and_cannot_be_made_any_more_is_held_if_it_was(
     arguments: dict[str, JsonValue] | None, *, held: bool
 ) -> None:
     keeper = gate([])
-    assert keeper.prepare(standing(), Call("c1", "gone", arguments), begun=True).hold is held
-    assert not keeper.prepare(standing(), Call("c1", "gone", arguments)).hold
+    assert keeper.calls.prepare(standing(), Call("c1", "gone", arguments), begun=True).hold is held
+    assert not keeper.calls.prepare(standing(), Call("c1", "gone", arguments)).hold

@@ -68,10 +68,10 @@ async def test_a_held_result_raises_nothing_and_is_told_by_a_notice() -> None:
     probe = Probe(declared=CallFacts(result=INTERNAL), result=Result("secret", CONFIDENTIAL))
     here = standing()
     one = gate([probe])
-    prepared = one.prepare(here, call("probe", {HOLD: True}))
+    prepared = one.calls.prepare(here, call("probe", {HOLD: True}))
     assert prepared.decision.verdict is Verdict.ALLOW
     assert prepared.decision.label_after == PUBLIC
-    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    response = await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))
     assert response.held == DeferredResult(held_id(key(here, call("probe"))), "secret", CONFIDENTIAL, INTERNAL)
     assert response.label == PUBLIC
     assert "secret" not in response.text
@@ -84,8 +84,8 @@ async def test_the_notice_is_the_same_whatever_is_held_and_tells_the_floor_to_wh
     here = standing(INTERNAL)
     for result in (Result("a", CONFIDENTIAL), Result("much longer", INTERNAL), Result("x", RESTRICTED, failed=True)):
         one = gate([Probe(declared=CallFacts(result=INTERNAL), result=result)])
-        prepared = one.prepare(here, call("probe", {HOLD: True}))
-        told.add((await one.respond(here, prepared, await one.run(here, prepared, unrecorded))).text)
+        prepared = one.calls.prepare(here, call("probe", {HOLD: True}))
+        told.add((await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))).text)
     (notice,) = told
     assert "labelled INTERNAL or higher" in notice
 
@@ -93,12 +93,12 @@ async def test_the_notice_is_the_same_whatever_is_held_and_tells_the_floor_to_wh
 async def test_what_flows_to_no_ceiling_is_not_even_held() -> None:
     here = standing(ceiling=INTERNAL)
     declared = gate([Probe(declared=CallFacts(result=CONFIDENTIAL))])
-    assert blocked_by(declared.prepare(here, call("probe", {HOLD: True})).decision) == {
+    assert blocked_by(declared.calls.prepare(here, call("probe", {HOLD: True})).decision) == {
         "read_is_decided_before_it_happens"
     }
     found = gate([Probe(result=Result("secret", CONFIDENTIAL))])
-    prepared = found.prepare(here, call("probe", {HOLD: True}))
-    response = await found.respond(here, prepared, await found.run(here, prepared, unrecorded))
+    prepared = found.calls.prepare(here, call("probe", {HOLD: True}))
+    response = await found.results.respond(here, prepared, await found.run(here, prepared, unrecorded))
     assert response.held is not None
     assert (response.held.label, "secret" in response.held.text) == (PUBLIC, False)
 
@@ -108,12 +108,12 @@ async def test_a_held_read_need_not_flow_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "files/confidential/x.md").write_text("secret")
     one = gate([ReadFile(files), Admit()], document(models={"offline": {"clearance": "PUBLIC"}}))
     arguments: dict[str, JsonValue] = {"path": "confidential/x.md"}
-    assert blocked_by(one.prepare(standing(), call("read_file", arguments)).decision)
-    prepared = one.prepare(standing(), call("read_file", {**arguments, HOLD: True}))
-    response = await one.respond(standing(), prepared, await one.run(standing(), prepared, unrecorded))
+    assert blocked_by(one.calls.prepare(standing(), call("read_file", arguments)).decision)
+    prepared = one.calls.prepare(standing(), call("read_file", {**arguments, HOLD: True}))
+    response = await one.results.respond(standing(), prepared, await one.run(standing(), prepared, unrecorded))
     assert response.held is not None
     assert (response.held.text, response.held.label) == ("secret", parse("CONFIDENTIAL~"))
-    assert blocked_by(one.prepare(holding(item()), call("admit", {"ref": "held-a"})).decision)
+    assert blocked_by(one.calls.prepare(holding(item()), call("admit", {"ref": "held-a"})).decision)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_tool_that_reads_nothing_takes_neither() -> None:
 
 def test_the_sink_is_compared_with_the_join() -> None:
     one = gate([Message()])
-    assert one.prepare(holding(item()), call("message", say())).decision.verdict is Verdict.ALLOW
-    refused = one.prepare(holding(item()), call("message", say("guest")))
+    assert one.calls.prepare(holding(item()), call("message", say())).decision.verdict is Verdict.ALLOW
+    refused = one.calls.prepare(holding(item()), call("message", say("guest")))
     assert blocked_by(refused.decision) == {"no_write_down"}
     assert not refused.concealed
 
@@ -159,26 +159,26 @@ def test_the_sink_is_compared_with_the_join() -> None:
 def test_the_sink_is_compared_with_what_an_item_turned_out_to_be() -> None:
     higher = holding(item(floor=PUBLIC))
     one = gate([Message()])
-    refused = one.prepare(higher, call("message", say("guest")))
+    refused = one.calls.prepare(higher, call("message", say("guest")))
     assert blocked_by(refused.decision) == {"no_write_down"}
     assert refused.concealed
     # The reason tells of the content, so it is held at the same label.
-    assert one.kept(higher, refused, "the reason", PUBLIC).label == CONFIDENTIAL
-    sent = one.prepare(higher, call("message", say()))
+    assert one.results.kept(higher, refused, "the reason", PUBLIC).label == CONFIDENTIAL
+    sent = one.calls.prepare(higher, call("message", say()))
     assert (sent.decision.verdict, sent.carried) == (Verdict.ALLOW, CONFIDENTIAL)
 
 
 def test_a_rule_about_what_is_said_sees_the_join() -> None:
     silent = gate([Message()], rule(hook="PRE_OUTPUT", taint=">= CONFIDENTIAL", action="BLOCK"))
-    assert silent.prepare(holding(item(INTERNAL)), call("message", say())).decision.verdict is Verdict.ALLOW
-    assert blocked_by(silent.prepare(holding(item()), call("message", say())).decision) == {"mine"}
+    assert silent.calls.prepare(holding(item(INTERNAL)), call("message", say())).decision.verdict is Verdict.ALLOW
+    assert blocked_by(silent.calls.prepare(holding(item()), call("message", say())).decision) == {"mine"}
 
 
 async def test_what_is_sent_and_what_comes_back_carry_the_join() -> None:
     one = gate([Message()])
     here = holding(item())
-    prepared = one.prepare(here, call("message", say()))
-    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    prepared = one.calls.prepare(here, call("message", say()))
+    response = await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))
     assert [(sent.text, sent.label) for sent in response.deliver] == [("secret", CONFIDENTIAL)]
     assert response.held is not None
     assert response.held.label == CONFIDENTIAL
@@ -191,9 +191,9 @@ def test_a_result_is_held_for_what_the_call_refers_to_whatever_the_model_asks(
 ) -> None:
     """Whatever that is: else whether it is held would tell its label, and whether the call is made its content."""
     one = gate([Probe()])
-    assert one.prepare(holding(held, taint=taint), call("probe", {"text": REF})).hold
-    assert not one.prepare(holding(held, taint=taint), call("probe")).hold
-    asked = one.prepare(holding(held, taint=taint), call("probe", {"text": REF, HOLD: False}))
+    assert one.calls.prepare(holding(held, taint=taint), call("probe", {"text": REF})).hold
+    assert not one.calls.prepare(holding(held, taint=taint), call("probe")).hold
+    asked = one.calls.prepare(holding(held, taint=taint), call("probe", {"text": REF, HOLD: False}))
     assert (asked.decision.verdict, asked.decision.label_after, asked.open) == (Verdict.BLOCK, taint, None)
     assert REFERS in str(asked.decision)
 
@@ -202,7 +202,7 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
     files = folder_of_files(tmp_path)
     one = gate([WriteFile(files)])
     here = holding(item(INTERNAL))
-    prepared = one.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
+    prepared = one.calls.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
     await one.run(here, prepared, unrecorded)
     found = await asyncio.to_thread(files.find, files.place("internal/x.md", scene()), INTERNAL)
     assert found is not None
@@ -214,7 +214,7 @@ def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
         def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             return CallFacts(clearance=INTERNAL if arguments.text == "secret" else TOP)
 
-    refused = gate([Follows(effect=Effect.SEND)]).prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
+    refused = gate([Follows(effect=Effect.SEND)]).calls.prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
     assert blocked_by(refused.decision) == {"fails_closed"}
     assert refused.concealed
     assert ELSEWHERE in [outcome.message for outcome in refused.decision.outcomes]
@@ -223,7 +223,7 @@ def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
 @pytest.mark.parametrize("taint, asks", [(PUBLIC, False), (DIRTY, True)])
 def test_untrusted_data_by_reference_asks_nobody(taint: Label, *, asks: bool) -> None:
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
-    prepared = gate([probe]).prepare(holding(item(DIRTY), taint=taint), call("probe", {"text": REF}))
+    prepared = gate([probe]).calls.prepare(holding(item(DIRTY), taint=taint), call("probe", {"text": REF}))
     assert (prepared.decision.verdict is Verdict.REQUIRE_APPROVAL) == asks
 
 
@@ -257,7 +257,7 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     one, approval = gate([probe]), _approval(here, asked_for)
     for state, verdict in ((ApprovalState.APPROVED, Verdict.ALLOW), (ApprovalState.DENIED, Verdict.REQUIRE_APPROVAL)):
-        prepared = one.prepare(here, asked_for, (replace(approval, state=state),))
+        prepared = one.calls.prepare(here, asked_for, (replace(approval, state=state),))
         assert prepared.decision.verdict is verdict
         assert prepared.shown == {"text": {"$ref": "held-a", "label": "INTERNAL", "holds": "secret"}}
 
@@ -266,7 +266,7 @@ def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
     here, asked_for = _asking("secret"), call("probe", {"text": REF})
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     unshown = replace(_approval(here, asked_for), state=ApprovalState.APPROVED, question={WITHHELD: True})
-    prepared = gate([probe]).prepare(here, asked_for, (unshown,))
+    prepared = gate([probe]).calls.prepare(here, asked_for, (unshown,))
     assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
     assert UNSEEN in str(prepared.decision)
     assert prepared.use == "a"
@@ -275,19 +275,21 @@ def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
 def test_nobody_is_asked_where_what_is_sent_may_not_be_shown() -> None:
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     here = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", INTERNAL))
-    assert blocked_by(gate([probe]).prepare(here, call("probe", {"text": REF})).decision) == {"approval_is_given"}
+    assert blocked_by(gate([probe]).calls.prepare(here, call("probe", {"text": REF})).decision) == {"approval_is_given"}
     nowhere = holding(item(), taint=DIRTY, destination=Destination(str(HOME), "console", None))
-    assert blocked_by(gate([probe]).prepare(nowhere, call("probe", {"text": REF})).decision) == {"approval_is_given"}
+    assert blocked_by(gate([probe]).calls.prepare(nowhere, call("probe", {"text": REF})).decision) == {
+        "approval_is_given"
+    }
 
 
 def test_what_a_content_decides_is_concealed() -> None:
     blocking = rule(hook="PRE_TOOL_CALL", action="BLOCK", pattern="email")
     probe = Probe()
-    prepared = gate([probe], blocking).prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
+    prepared = gate([probe], blocking).calls.prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
     assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
     assert prepared.concealed
     assert prepared.beside == CONFIDENTIAL
-    clean = gate([probe], blocking).prepare(holding(item()), call("probe", {"text": REF}))
+    clean = gate([probe], blocking).calls.prepare(holding(item()), call("probe", {"text": REF}))
     assert (clean.concealed, clean.beside) == (False, PUBLIC)
 
 
@@ -303,10 +305,10 @@ def _ruled(action: str) -> Document:
 
 def test_what_only_a_content_asks_about_is_refused_without_asking() -> None:
     asks, probe = _ruled("REQUIRE_APPROVAL"), Probe()
-    assert gate([probe], asks).prepare(standing(), call("probe", {"text": "a@example.com"})).decision.verdict is (
+    assert gate([probe], asks).calls.prepare(standing(), call("probe", {"text": "a@example.com"})).decision.verdict is (
         Verdict.REQUIRE_APPROVAL
     )
-    prepared = gate([probe], asks).prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
+    prepared = gate([probe], asks).calls.prepare(holding(item(text="a@example.com")), call("probe", {"text": REF}))
     assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
     assert prepared.concealed
 
@@ -316,10 +318,10 @@ def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
     """What refuses the call for its content does so once they have answered, and their answer is spent by that."""
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
     one, here, asked_for = gate([probe], _ruled("BLOCK")), _asking(text), call("probe", {"text": REF})
-    first = one.prepare(here, asked_for)
+    first = one.calls.prepare(here, asked_for)
     assert (first.decision.verdict, first.concealed) == (Verdict.REQUIRE_APPROVAL, False)
     approval = replace(_approval(here, asked_for), state=ApprovalState.APPROVED)
-    second = one.prepare(here, asked_for, (approval,))
+    second = one.calls.prepare(here, asked_for, (approval,))
     assert second.decision.verdict is (Verdict.BLOCK if "@" in text else Verdict.ALLOW)
     assert (second.told.verdict, second.use) == (Verdict.ALLOW, "a")
 
@@ -331,13 +333,13 @@ async def test_simulating_tells_no_label_above_the_floor() -> None:
 
     one = gate([Known()])
     for label in (INTERNAL, CONFIDENTIAL):
-        report = await one.simulate(holding(item(label, floor=INTERNAL)), "probe", {"text": REF}, TOP)
+        report = await one.calls.simulate(holding(item(label, floor=INTERNAL)), "probe", {"text": REF}, TOP)
         assert report["depends"] == ["what is referred to", "INTERNAL", "the label of what is read"]
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_001, ""])
 def test_a_content_that_does_not_fit_is_refused_without_telling(text: str) -> None:
-    prepared = gate([Message()]).prepare(holding(item(text=text)), call("message", say()))
+    prepared = gate([Message()]).calls.prepare(holding(item(text=text)), call("message", say()))
     assert blocked_by(prepared.decision) == {"fails_closed"}
     assert prepared.told.verdict is Verdict.ALLOW
 
@@ -349,7 +351,7 @@ def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> N
                 raise ValueError("secret")
             return CallFacts()
 
-    prepared = gate([Picky()]).prepare(holding(item()), call("probe", {"text": REF}))
+    prepared = gate([Picky()]).calls.prepare(holding(item()), call("probe", {"text": REF}))
     assert blocked_by(prepared.decision) == {"fails_closed"}
     assert prepared.told.verdict is Verdict.ALLOW
 
@@ -357,16 +359,16 @@ def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> N
 def test_a_reference_does_not_choose_the_way(tmp_path: Path) -> None:
     one = gate([ReadFile(folder_of_files(tmp_path))])
     here = holding(item(DIRTY, "public/x.md"))
-    prepared = one.prepare(here, call("read_file", {"path": REF}))
+    prepared = one.calls.prepare(here, call("read_file", {"path": REF}))
     assert prepared.decision.verdict is Verdict.BLOCK
 
 
 def test_the_policy_holds_whatever_the_model_wants(tmp_path: Path) -> None:
     one = gate([CurrentTime(), Probe()], document(tools={"current_time": {"hold": True}}))
-    assert one.prepare(standing(), call("current_time")).hold
-    assert not one.prepare(standing(), call("probe")).hold
+    assert one.calls.prepare(standing(), call("current_time")).hold
+    assert not one.calls.prepare(standing(), call("probe")).hold
     holds_files = gate([ReadFile(folder_of_files(tmp_path))], document(tools={"read_file": {"hold": True}}))
-    refused = holds_files.prepare(standing(), call("read_file", {"path": "public/x.md", HOLD: False}))
+    refused = holds_files.calls.prepare(standing(), call("read_file", {"path": "public/x.md", HOLD: False}))
     assert blocked_by(refused.decision) == {"fails_closed"}
 
 
@@ -374,20 +376,20 @@ async def test_simulating_tells_what_is_known_without_looking() -> None:
     blocking = rule(hook="PRE_TOOL_CALL", action="BLOCK", pattern="email")
     one = gate([Probe()], blocking)
     for text in ("a@example.com", "nothing"):
-        report = await one.simulate(holding(item(text=text)), "probe", {"text": REF}, TOP)
+        report = await one.calls.simulate(holding(item(text=text)), "probe", {"text": REF}, TOP)
         assert (report["verdict"], report["depends"]) == ("ALLOW", ["what is referred to", "the label of what is read"])
 
 
 async def test_admitting_is_a_read() -> None:
     one = gate([Admit()])
     here = holding(item(CONFIDENTIAL, floor=INTERNAL))
-    prepared = one.prepare(here, call("admit", {"ref": "held-a"}))
+    prepared = one.calls.prepare(here, call("admit", {"ref": "held-a"}))
     assert prepared.decision.label_after == INTERNAL
-    response = await one.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    response = await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))
     assert (response.text, response.label) == ("secret", CONFIDENTIAL)
     low = holding(item(CONFIDENTIAL, floor=INTERNAL), ceiling=INTERNAL, role=Role.MEMBER)
-    prepared = one.prepare(low, call("admit", {"ref": "held-a"}))
-    response = await one.respond(low, prepared, await one.run(low, prepared, unrecorded))
+    prepared = one.calls.prepare(low, call("admit", {"ref": "held-a"}))
+    response = await one.results.respond(low, prepared, await one.run(low, prepared, unrecorded))
     assert (response.text, response.label) == (UNKNOWN, INTERNAL)
-    assert blocked_by(one.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
+    assert blocked_by(one.calls.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
     assert (await Admit().run(AdmitArguments(ref="held-x"), scene())).text == UNKNOWN

@@ -84,8 +84,8 @@ def keeper(**sections: object) -> Gate:
 
 
 def test_a_record_lets_exactly_its_bytes_through() -> None:
-    assert keeper().recheck(SENT, THERE, NOW, RECORD).decision.verdict is Verdict.ALLOW
-    assert blocked_by(keeper().recheck(SENT, THERE, NOW).decision) == {"no_write_down"}
+    assert keeper().output.recheck(SENT, THERE, NOW, RECORD).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper().output.recheck(SENT, THERE, NOW).decision) == {"no_write_down"}
 
 
 @pytest.mark.parametrize(
@@ -104,27 +104,27 @@ def test_a_record_lets_exactly_its_bytes_through() -> None:
 )
 def test_a_record_lets_nothing_else_through(delivery: Delivery, there: Destination, record: Release) -> None:
     ann = {"role": "admin", "clearance": "top", "accounts": ["console:ann"]}
-    spoken = keeper(principals={"owner": OWNER, "ann": ann}).recheck(delivery, there, NOW, record)
+    spoken = keeper(principals={"owner": OWNER, "ann": ann}).output.recheck(delivery, there, NOW, record)
     assert blocked_by(spoken.decision) == {"no_write_down"}
 
 
 def test_a_record_counts_no_more_when_the_right_or_the_clearance_is_gone() -> None:
     for change in ({"may_release": False}, {"clearance": "INTERNAL"}):
-        spoken = keeper(principals={"owner": {**OWNER, **change}}).recheck(SENT, THERE, NOW, RECORD)
+        spoken = keeper(principals={"owner": {**OWNER, **change}}).output.recheck(SENT, THERE, NOW, RECORD)
         assert blocked_by(spoken.decision) == {"no_write_down"}
 
 
 def test_bytes_that_a_rule_would_change_are_not_sent() -> None:
-    spoken = keeper(patterns={"deal": "deal"}, rules=[HIDE]).recheck(SENT, THERE, NOW, RECORD)
+    spoken = keeper(patterns={"deal": "deal"}, rules=[HIDE]).output.recheck(SENT, THERE, NOW, RECORD)
     assert blocked_by(spoken.decision) == {"fails_closed"}
 
 
 def test_a_release_needs_the_right_and_an_address_cleared_for_the_text() -> None:
     here = standing(CONFIDENTIAL)
     low = replace(here, destination=replace(here.destination, clearance=INTERNAL))
-    assert keeper().release(here, THERE, TEXT, CONFIDENTIAL).decision.verdict is Verdict.ALLOW
-    assert blocked_by(keeper().release(low, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
-    assert blocked_by(gate([]).release(here, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
+    assert keeper().output.release(here, THERE, TEXT, CONFIDENTIAL).decision.verdict is Verdict.ALLOW
+    assert blocked_by(keeper().output.release(low, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
+    assert blocked_by(gate([]).output.release(here, THERE, TEXT, CONFIDENTIAL).decision) == {"no_write_down"}
 
 
 def test_a_record_is_read_as_it_was_written_or_not_at_all() -> None:

@@ -55,7 +55,7 @@ def said(policy: Document, audience: Audience, asker: str, taint: Label) -> tupl
         home=TEAM,
         destination=there,
     )
-    decision = gate([], policy).speak(here, there, "hello").decision
+    decision = gate([], policy).output.speak(here, there, "hello").decision
     return decision.verdict, decision.remedies
 
 
@@ -135,7 +135,7 @@ def test_a_background_session_is_not_told_to_reset() -> None:
     here = standing(parse("CONFIDENTIAL"), home=home)
     assert (
         Remedy.RESET
-        not in gate([]).speak(here, labelling.destination(document(), home, _nobody()), "x").decision.remedies
+        not in gate([]).output.speak(here, labelling.destination(document(), home, _nobody()), "x").decision.remedies
     )
 
 
@@ -211,7 +211,7 @@ def test_a_question_that_can_be_shown_to_nobody_is_not_promised() -> None:
 
     def decided(policy: Document, text: str, **where: object) -> Verdict:
         here = standing(parse("INTERNAL~"), **where)
-        return gate([probe], policy).prepare(here, call("probe", {"text": text})).decision.verdict
+        return gate([probe], policy).calls.prepare(here, call("probe", {"text": text})).decision.verdict
 
     assert decided(document(), "hi") is Verdict.REQUIRE_APPROVAL
     assert decided(document(), "hi", destination=nowhere) is Verdict.BLOCK

@@ -116,7 +116,7 @@ async def offered(recipients: Mapping[str, object], name: str, **people: object)
     known = document(principals={"owner": OWNER, **people}, recipients=recipients)
     keeper = gate([Message()], known, audiences=alone)
     here = standing(CONFIDENTIAL)
-    decision = (await keeper.foresee(here, keeper.prepare(here, send("hi", name)))).decision
+    decision = (await keeper.calls.foresee(here, keeper.calls.prepare(here, send("hi", name)))).decision
     assert decision.verdict is Verdict.BLOCK
     return set(decision.remedies)
 
@@ -128,7 +128,7 @@ async def test_for_a_person_it_is_their_clearance_that_is_named() -> None:
     assert Remedy.CLEAR_READER in remedies
     assert Remedy.RECLASSIFY not in remedies
     known = document(principals={"owner": OWNER, "ann": {**ANN, "clearance": "CONFIDENTIAL"}})
-    decision = gate([Message()], known).prepare(standing(CONFIDENTIAL), send("hi", "ann")).decision
+    decision = gate([Message()], known).calls.prepare(standing(CONFIDENTIAL), send("hi", "ann")).decision
     assert decision.verdict is Verdict.ALLOW
 
 
@@ -155,7 +155,7 @@ def test_a_group_that_cannot_be_listed_is_vouched_for_also_where_something_is_re
     known = document(principals=PEOPLE, channels=CHANNELS, chats={"team": chat})
     there = labelling.destination(known, TEAM, Audience.of("room:ann", complete=False, shared=True))
     here = standing(home=TEAM, destination=there, principal=of_chat(TEAM), asker="ann")
-    assert Remedy.VOUCH in gate([], known).admit(here, INTERNAL, "hello").decision.remedies
+    assert Remedy.VOUCH in gate([], known).requests.admit(here, INTERNAL, "hello").decision.remedies
 
 
 # --- names -----------------------------------------------------------------------------------------------

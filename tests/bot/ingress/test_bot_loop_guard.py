@@ -153,18 +153,18 @@ async def side(folder: Path) -> AsyncGenerator[Side]:
 async def test_a_bot_that_is_named_lets_its_group_hear_and_another_does_not(tmp_path: Path) -> None:
     async with side(tmp_path) as there:
         here = at(there.group)
-        assert (await there.app.gate.destination(here)).clearance == INTERNAL
+        assert (await there.app.gate.readers.destination(here)).clearance == INTERNAL
         there.robot.says(there.group, f"@{there.stage.server.state.username} hello")
         await there.stage.server.until(lambda: "You said: hello" in there.group.said, 10)
-        readers = (await there.app.gate.audience(here)).readers
+        readers = (await there.app.gate.readers.audience(here)).readers
         assert Reader(f"telegram:{there.robot.id}", ReaderKind.BOT) in readers
-        assert (await there.app.gate.destination(here)).clearance == INTERNAL
+        assert (await there.app.gate.readers.destination(here)).clearance == INTERNAL
         there.stage.server.user("Other", bot=True).says(there.group, "and me")
         await eventually(lambda: _hears(there, PUBLIC))
 
 
 async def _hears(there: Side, label: Label) -> bool:
-    return (await there.app.gate.destination(at(there.group))).clearance == label
+    return (await there.app.gate.readers.destination(at(there.group))).clearance == label
 
 
 async def passed_on(one: Side, other: Side) -> None:

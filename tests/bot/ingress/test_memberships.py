@@ -35,9 +35,9 @@ async def test_an_uncleared_join_drops_what_was_vouched_for(
     # The platform lists nobody but ben and does not know of all.
     rooms = Rooms({"crew": frozenset({"room:ben"})}, complete=False)
     async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
-        assert (await owner.app.gate.destination(CREW)).clearance == INTERNAL
+        assert (await owner.app.gate.readers.destination(CREW)).clearance == INTERNAL
         await owner.app.receive(Membership(CREW, account, joined, "m1"))
-        assert (await owner.app.gate.destination(CREW)).clearance == (INTERNAL if stays else None)
+        assert (await owner.app.gate.readers.destination(CREW)).clearance == (INTERNAL if stays else None)
         rows = [row async for row in owner.app.chains.records("audit") if row.kind == "classify"]
         assert [row.body["joined"] for row in rows] == ([] if stays else [account])
 
@@ -56,6 +56,6 @@ async def test_a_chat_with_another_id_is_another_chat(tmp_path: Path) -> None:
     rooms = Rooms({"crew-2": frozenset({"room:ben"})})
     async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
         await owner.app.receive(Moved(CREW, moved, "m1"))
-        assert (await owner.app.gate.destination(moved)).clearance is None
+        assert (await owner.app.gate.readers.destination(moved)).clearance is None
         (row,) = [row async for row in owner.app.chains.records("audit") if row.kind == "moved"]
         assert row.body == {"from": str(CREW), "to": str(moved)}

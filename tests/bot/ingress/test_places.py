@@ -56,11 +56,11 @@ async def rows(owner: Person) -> list[tuple[object, ...]]:
 async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
     there = rooms()
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
-        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
         assert await here(owner, there, "/classify") == "room:w:team is unclassified"
         told = await here(owner, there, "/classify INTERNAL")
         assert told == "room:w:team was unclassified, and is classified INTERNAL"
-        assert (await owner.app.gate.destination(TEAM)).clearance == parse("INTERNAL")
+        assert (await owner.app.gate.readers.destination(TEAM)).clearance == parse("INTERNAL")
         vouched = await here(owner, there, "/classify vouch")
         assert vouched.endswith("and is classified INTERNAL, its members vouched for")
         again = await here(owner, there, "/classify vouch")
@@ -70,7 +70,7 @@ async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
         assert chat.members_vouched
         assert (await here(owner, there, "/classify unvouch")).endswith("and is classified INTERNAL")
         assert (await here(owner, there, "/classify none")).endswith("and is unclassified")
-        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
         assert (await rows(owner))[0] == ("ada", "room:w:team", "unclassified", "classified INTERNAL")
         assert len(await rows(owner)) == 5
 
@@ -176,7 +176,7 @@ async def test_a_blocked_chat_is_told_nothing_above_public_until_it_is_allowed(t
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         await here(owner, there, "/classify INTERNAL")
         assert await said(owner, "/block chat room:w:team") == ("room:w:team was classified INTERNAL, and is blocked")
-        assert (await owner.app.gate.destination(TEAM)).clearance is None
+        assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
         assert await said(owner, "/classify room:w:team none") == "nothing changed, room:w:team is blocked"
         assert await said(owner, "/allow chat room:w:team") == "room:w:team was blocked, and is unclassified"
         assert await here(owner, there, "/block") == "room:w:team was unclassified, and is blocked"

@@ -175,19 +175,19 @@ async def test_two_bots_talking_to_each_other_stop(tmp_path: Path) -> None:
 async def test_an_app_that_is_named_lets_its_channel_hear_and_another_does_not(tmp_path: Path) -> None:
     async with room(tmp_path) as there:
         here = at(there.channel)
-        assert (await there.app.gate.destination(here)).clearance == CONFIDENTIAL
+        assert (await there.app.gate.readers.destination(here)).clearance == CONFIDENTIAL
         await there.robot.joins(there.channel)
         asked = await there.ann.mentions(there.channel, "what now?")
         await there.stage.server.until(lambda: "You said: what now?" in there.thread(asked))
         readers = (await there.stage.adapter.audience(here)).readers
         assert [one.kind for one in readers if one.account.endswith(there.robot.id)] == [ReaderKind.BOT]
-        assert (await there.app.gate.destination(here)).clearance == CONFIDENTIAL
+        assert (await there.app.gate.readers.destination(here)).clearance == CONFIDENTIAL
         await there.stage.server.user("unnamed", is_bot=True).joins(there.channel)
         await eventually(lambda: _hears(there, PUBLIC))
 
 
 async def _hears(there: Room, label: Label) -> bool:
-    return (await there.app.gate.destination(at(there.channel))).clearance == label
+    return (await there.app.gate.readers.destination(at(there.channel))).clearance == label
 
 
 async def test_what_is_said_in_a_channel_is_known_to_a_thread_that_begins_later(tmp_path: Path) -> None:

@@ -49,12 +49,12 @@ def asked(word: str = "w", **more: JsonValue) -> Call:
 
 
 def test_its_labels_are_the_policys() -> None:
-    prepared = gate([tool(Remote())], document()).prepare(standing(), asked())
+    prepared = gate([tool(Remote())], document()).calls.prepare(standing(), asked())
     assert prepared.decision.verdict is Verdict.ALLOW
     assert prepared.label == parse("INTERNAL~")
     assert prepared.hook is Hook.MCP_TOOL_CALL
     tightened = document(tools={NAME: {"result": "CONFIDENTIAL"}})
-    assert gate([tool(Remote())], tightened).prepare(standing(), asked()).label == parse("CONFIDENTIAL~")
+    assert gate([tool(Remote())], tightened).calls.prepare(standing(), asked()).label == parse("CONFIDENTIAL~")
 
 
 @pytest.mark.parametrize("effect", ["none", "read", "write", "send"])
@@ -70,7 +70,7 @@ def test_its_labels_are_the_policys() -> None:
 def test_it_is_told_no_more_than_its_server_may_know_whatever_its_effect(
     effect: str, taint: Label, sections: dict[str, object]
 ) -> None:
-    prepared = gate([tool(Remote(), effect=effect)], document(**sections)).prepare(standing(taint), asked())
+    prepared = gate([tool(Remote(), effect=effect)], document(**sections)).calls.prepare(standing(taint), asked())
     assert (prepared.decision.verdict, prepared.decision.rules) == (Verdict.BLOCK, ("no_write_down",))
 
 
@@ -78,13 +78,13 @@ def test_it_is_told_no_more_than_its_server_may_know_whatever_its_effect(
 def test_without_a_label_for_its_server_it_is_not_offered_and_blocks(sections: dict[str, object]) -> None:
     keeper = gate([tool(Remote())], document(mcp_servers={}, **sections))
     assert keeper.tools == ()
-    decision = keeper.prepare(standing(), asked()).decision
+    decision = keeper.calls.prepare(standing(), asked()).decision
     assert (decision.verdict, decision.rules) == (Verdict.BLOCK, ("unknown_is_worst",))
 
 
 def test_it_is_consequential_unless_the_operator_says_otherwise() -> None:
-    said = gate([tool(Remote())], document()).prepare(standing(DIRTY), asked()).decision.verdict
-    unsaid = gate([tool(Remote(), consequential=True)], document()).prepare(standing(DIRTY), asked()).decision
+    said = gate([tool(Remote())], document()).calls.prepare(standing(DIRTY), asked()).decision.verdict
+    unsaid = gate([tool(Remote(), consequential=True)], document()).calls.prepare(standing(DIRTY), asked()).decision
     assert (said, unsaid.verdict) == (Verdict.ALLOW, Verdict.REQUIRE_APPROVAL)
     assert McpToolSettings(description="x", effect="read").consequential
 
@@ -92,7 +92,7 @@ def test_it_is_consequential_unless_the_operator_says_otherwise() -> None:
 @pytest.mark.parametrize("hook", ["PRE_TOOL_CALL", "MCP_TOOL_CALL"])
 def test_rules_for_all_calls_and_rules_for_servers_both_stop_it(hook: str) -> None:
     keeper = gate([tool(Remote())], document(rules=[{"id": "none", "hook": hook, "action": "BLOCK"}]))
-    decision = keeper.prepare(standing(), asked()).decision
+    decision = keeper.calls.prepare(standing(), asked()).decision
     assert (decision.verdict, decision.rules) == (Verdict.BLOCK, ("none",))
 
 
@@ -110,7 +110,9 @@ def test_a_condition_about_an_argument_of_that_name_sees_it(given: str, verdict:
     known = {**catalogue.ARGUMENTS, **tool_arguments({"notes": {"tools": {"search": {"arguments": described}}}})}
     rules = load({"mcp_servers": LABELLED, "rules": [rule]}, tools=known, servers=["notes"])
     call = Call("c1", NAME, {"path": given})
-    assert gate([tool(Remote(), arguments=described)], rules).prepare(standing(), call).decision.verdict is verdict
+    assert (
+        gate([tool(Remote(), arguments=described)], rules).calls.prepare(standing(), call).decision.verdict is verdict
+    )
 
 
 PAYMENT: dict[str, JsonValue] = {
@@ -147,7 +149,7 @@ def test_a_condition_looks_at_what_a_server_is_called_with(
     known = tool_arguments({"notes": {"tools": {"search": {"arguments": PAYMENT}}}})
     loaded = load({"mcp_servers": LABELLED, "rules": [rule]}, tools=known, servers=["notes"])
     keeper = gate([tool(Remote(), arguments=PAYMENT)], loaded)
-    decision = keeper.prepare(standing(), Call("c1", NAME, arguments)).decision
+    decision = keeper.calls.prepare(standing(), Call("c1", NAME, arguments)).decision
     assert decision.rules == rules
     assert decision.verdict is (Verdict.BLOCK if rules else Verdict.ALLOW)
 
@@ -156,7 +158,7 @@ async def test_what_a_rule_redacts_does_not_reach_it_whatever_its_effect() -> No
     remote = Remote()
     rule = {"id": "no-cards", "hook": "MCP_TOOL_CALL", "action": "REDACT", "pattern": "payment-card"}
     keeper = gate([tool(remote, effect="none")], document(rules=[rule]))
-    prepared = keeper.prepare(standing(), asked("pay 4111 1111 1111 1111 now"))
+    prepared = keeper.calls.prepare(standing(), asked("pay 4111 1111 1111 1111 now"))
     await keeper.run(standing(), prepared, unrecorded)
     assert "4111" not in str(remote.asked)
     assert "pay" in str(remote.asked)
@@ -168,7 +170,7 @@ async def test_what_a_rule_redacts_does_not_reach_it_whatever_its_effect() -> No
     ids=["missing", "type", "unknown", "null", "long"],
 )
 def test_only_what_is_described_is_passed_on(arguments: dict[str, JsonValue]) -> None:
-    decision = gate([tool(Remote())], document()).prepare(standing(), Call("c1", NAME, arguments)).decision
+    decision = gate([tool(Remote())], document()).calls.prepare(standing(), Call("c1", NAME, arguments)).decision
     assert (decision.verdict, decision.rules) == (Verdict.BLOCK, ("fails_closed",))
 
 

@@ -24,7 +24,9 @@ async def test_simulating_changes_nothing_and_equals_the_real_call(tmp_path: Pat
         message: dict[str, JsonValue] = {"channel": "console", "recipient": "guest", "text": "x"}
         shown = await owner.say(bang("simulate_tool_call", tool_name="message", args=message))
         report = json.loads(shown.split("simulate_tool_call: ", 1)[1])
-        real = await owner.app.gate.simulate(standing(before.taint, sid=owner.sid), "message", message, before.taint)
+        real = await owner.app.gate.calls.simulate(
+            standing(before.taint, sid=owner.sid), "message", message, before.taint
+        )
         assert report == real
         assert report["verdict"] == "BLOCK"
         assert (await owner.state()).taint == before.taint == parse("CONFIDENTIAL~")

@@ -163,7 +163,7 @@ async def test_a_title_taints_whoever_reads_it_or_is_not_read(tmp_path: Path) ->
         await owner.say("hello")
         await owner.app.store.sessions.name(owner.sid, Title(f"see {SECRET}", DIRTY))
         tool = SessionsList(owner.app.store.index)
-        told = await tool.run(tool.arguments(), scene(mask=owner.app.gate.masked))
+        told = await tool.run(tool.arguments(), scene(mask=owner.app.gate.masks.masked))
         assert told.label == DIRTY
         assert json.loads(told.text)["sessions"][0]["title"] == "see [redacted: secret]"
         refused = await tool.run(tool.arguments(), scene(permits=trusted))

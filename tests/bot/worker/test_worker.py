@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponse
 
 from bot.agent.context import response_body
 from bot.core.ids import Ids
-from bot.gate.requests import NOT_KNOWN
+from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
 from bot.sessions.events import Event, EventType, JsonObject, NewEvent
 from bot.sessions.inbox import NewItem

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.document.model import Document, load
-from policy.document.overrides import Change, ChatPlace, Overrides, Person, Placing, in_force, lower
+from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing, in_force, lower
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Role
 
@@ -280,10 +280,12 @@ def test_a_chat_nobody_classified_can_be_blocked() -> None:
 def test_a_change_stands_in_the_place_of_what_was_said_before() -> None:
     bob, carl = Person(accounts=frozenset({"chat:bob"})), Person(accounts=frozenset({"chat:carl"}))
     before = Overrides({"bob": bob, "ann": carl}, {TEAM: Placing(INTERNAL)}, frozenset({"chat:x", "chat:y"}))
-    change = Change({"bob": carl, "ann": None}, {TEAM: None, OTHER: Placing(PUBLIC)}, {"chat:x": False, "chat:z": True})
+    change = AccessChange(
+        {"bob": carl, "ann": None}, {TEAM: None, OTHER: Placing(PUBLIC)}, {"chat:x": False, "chat:z": True}
+    )
     after = before.changed(change)
     assert after == Overrides({"bob": carl}, {OTHER: Placing(PUBLIC)}, frozenset({"chat:y", "chat:z"}))
-    assert before.changed(Change()) == before
+    assert before.changed(AccessChange()) == before
 
 
 @given(st.lists(st.builds(ChatPlace, *(st.text(alphabet="a:%", max_size=3) for _ in range(3))), min_size=2, max_size=2))

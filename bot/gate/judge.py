@@ -1,0 +1,285 @@
+"""What every gate shares: the policy in force, what it decides on a session's request, and what may go on of a text.
+
+The lowest layer of the gate and the only module that asks the policy engine. Only the gates of this package have a
+`Judge`; nobody outside can reach it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import anyio.to_thread
+
+from bot.access import authorize, labelling
+from bot.access.approvals import DENIED, OTHERS, asking
+from bot.access.decision_context import DecisionContext
+from bot.gate.results import MAY_GO_ON
+from bot.secrets import Keyring
+from bot.sessions.deliveries import OURS
+from bot.tools.base import CallFacts, Tool
+from policy.decision import Decision, Remedy, RuleOutcome, Verdict
+from policy.document.model import Document
+from policy.engine import Engine
+from policy.fixed import APPROVAL
+from policy.labels import PUBLIC, Label
+from policy.redaction.patterns import SECRET
+from policy.request import Effect, Hook, Request, Secret, ToolFacts
+
+_LONG: Final = 4_000
+"""Characters; reading as many takes a few milliseconds, of a hostile text a hundred."""
+
+
+def seen(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return what people may see of texts, and of all of them together, beside what is written."""
+    written = tuple(texts)
+    views = (view for text in written for view in _views(text))
+    return tuple(view for view in dict.fromkeys((*views, together(written))) if view not in written)
+
+
+def together(texts: Iterable[str]) -> str:
+    """Return what people see of texts that stand one below the other."""
+    return "\n".join(next(iter(_views(text)), text) for text in texts)
+
+
+def _views(text: str) -> tuple[str, ...]:
+    from channels.rich_text import views  # noqa: PLC0415 - the parser takes 40 ms to load, and only content rules need it
+
+    return views(text)
+
+
+def trial(document: Document) -> Callable[[Request, datetime], Decision]:
+    """Return how a policy decides, for requests that nobody makes: cases of an operator. Nothing follows from it."""
+    return Engine.from_document(document).decide
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPolicy:
+    """A policy ready to decide: its document and the engine made of it, replaced together or not at all."""
+
+    document: Document
+    engine: Engine
+
+    @staticmethod
+    def of(document: Document) -> "ReadyPolicy":
+        """Return a policy made ready to be put in force; this takes time, and may be done in a thread."""
+        return ReadyPolicy(document, Engine.from_document(document))
+
+    def loaded(self) -> "ReadyPolicy":
+        """Return it once what its rules need is loaded, which takes time and reads files."""
+        if self.engine.load():
+            _views("*")
+        return self
+
+
+class CurrentPolicy:
+    """The policy in force, until another one is put in its place."""
+
+    def __init__(self, document: Document) -> None:
+        self._ready = ReadyPolicy.of(document)
+
+    @property
+    def document(self) -> Document:
+        """The policy document in force."""
+        return self._ready.document
+
+    @property
+    def engine(self) -> Engine:
+        """What decides by that document."""
+        return self._ready.engine
+
+    def put_in_force(self, policy: ReadyPolicy) -> None:
+        """Decide by this policy from now on; a decision under way ends by the one it began with."""
+        self._ready = policy
+
+    def load(self) -> None:
+        """Load what the rules in force need, in a thread: the first decision need not wait for it."""
+        self._ready.loaded()
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What may go on of a text, by the policy in force and the secrets that are configured."""
+
+    policy: CurrentPolicy
+    keyring: Keyring
+
+    def masked(self, text: str) -> str:
+        """Return a text without the values of configured secrets and without what looks like one."""
+        return self.policy.engine.redactor.redact(self.keyring.scrub(text), (SECRET,))
+
+    @property
+    def longest_secret(self) -> int:
+        """How many characters behind a cut have to be known, so that no secret's value is left in part."""
+        return self.keyring.longest
+
+    def scrubbed(self, text: str, most: int | None = None) -> str:
+        """Return a text, or as many of its first characters as `most`, without the value of any secret."""
+        return self.keyring.scrub(text, most)
+
+    def cleaned(self, text: str, decision: Decision) -> str:
+        """Return a text as it may go on: without any secret's value, and with what the decision replaces replaced."""
+        return self.replaced(self.keyring.scrub(text), decision)
+
+    def replaced(self, text: str, decision: Decision) -> str:
+        """Return a text with what the decision replaces replaced in all that people may see of it."""
+        return self.policy.engine.redact(text, decision, _views)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The policy in force, asked about a session; with the tools that it labels and the models by their names.
+
+    The first of `models` thinks, unless people chose another of them for a conversation. `labelled` are the tools that
+    models are offered: those that somebody labelled when this was made.
+    """
+
+    policy: CurrentPolicy
+    masks: Masks
+    tools: Mapping[str, Tool]
+    labelled: tuple[Tool, ...]
+    models: tuple[str, ...]
+
+    @property
+    def document(self) -> Document:
+        """The policy document in force."""
+        return self.policy.document
+
+    def offered(self, standing: DecisionContext) -> tuple[Tool, ...]:
+        """Return the tools that a model is offered in a turn: those that are for the asker."""
+        asker = authorize.role(self.document, standing.asker, standing.asker)
+        return tuple(tool for tool in self.labelled if self.document.offers(tool.name, asker))
+
+    def model(self, standing: DecisionContext) -> str:
+        """Return the model that is asked first: the one people chose, unless it is not configured any more."""
+        return standing.model if standing.model in self.models else self.models[0]
+
+    def knows(self, standing: DecisionContext) -> bool:
+        """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""
+        return labelling.ceiling(self.document, standing.principal, standing.asker) is not None
+
+    def ceiling(self, standing: DecisionContext) -> Label:
+        """Return what a session may know now: a clearance that was lowered counts for a turn under way, too."""
+        known = labelling.ceiling(self.document, standing.principal, standing.asker)
+        return PUBLIC if known is None else standing.ceiling.meet(known)
+
+    def request(self, hook: Hook, standing: DecisionContext) -> Request:
+        """Return what is asked about a session at a hook, before what is to be decided on is filled in."""
+        home, there = standing.home, standing.destination
+        return Request(
+            hook=hook,
+            principal=standing.principal,
+            role=standing.role,
+            channel=home.channel,
+            taint=standing.taint,
+            ceiling=self.ceiling(standing),
+            provider=self.document.provider(self.model(standing)),
+            home=there.clearance or PUBLIC,
+            overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
+            home_readers=there.readers,
+            home_vouched=there.vouched,
+            asker=standing.asker,
+            asker_role=authorize.role(self.document, standing.asker, standing.asker),
+            others=labelling.others(self.document, standing.principal, home, standing.others),
+        )
+
+    def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:
+        """Decide on a tool's use of a secret for a host (hook SECRET_ACCESS); `host` is as `Keyring.grants` takes it.
+
+        The caller records the decision before the value is put in its place.
+        """
+        secret = Secret(name, granted=self.masks.keyring.grants(name, tool.name, host))
+        request = replace(self.request(Hook.SECRET_ACCESS, standing), tool=tool, secret=secret)
+        return self.settled(request, standing)
+
+    def may_enter(self, standing: DecisionContext, tool: str, label: Label, *, held: bool) -> bool:
+        """Say whether a result of this label may enter the context, or be held, whatever it says."""
+        facts = ToolFacts(tool, Effect.READ, label)
+        request = replace(self.request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts, held=held)
+        return self.settled(request, standing).verdict in MAY_GO_ON
+
+    def settled(self, request: Request, standing: DecisionContext) -> Decision:
+        """Decide on a session's request; only one that is stopped has remedies to try, and needs to tell of them."""
+        decision = self.decided(request, standing.now)
+        if decision.verdict in MAY_GO_ON:
+            return decision
+        return self.decided(self.asked_anew(request, standing), standing.now)
+
+    def decided(self, request: Request, now: int) -> Decision:
+        """Decide on a request at a moment, in milliseconds."""
+        return self.policy.engine.decide(request, datetime.fromtimestamp(now / 1000, UTC))
+
+    @staticmethod
+    def lifting(request: Request, approved: tuple[str, ...], judge: Callable[[Request], Decision]) -> Decision:
+        """Decide, with the rules lifted that people approved; a rule that nobody was asked about lifts nothing."""
+        decision = judge(request)
+        if decision.verdict is not Verdict.REQUIRE_APPROVAL:
+            return decision
+        if approved == OURS or set(asking(decision)).issubset(approved):
+            return judge(replace(request, approved=True))
+        return decision
+
+    def showing(self, request: Request, *texts: str, standing: DecisionContext | None = None) -> Request:
+        """Return a request for these texts with what people may see of them, if a rule may look for a pattern.
+
+        A rule may do so also once a session's remedy was taken. A call of an MCP server's tool is asked about at two
+        hooks.
+        """
+        served = request.tool is not None and bool(request.tool.server)
+        hooks = (request.hook, Hook.MCP_TOOL_CALL) if served else (request.hook,)
+        if not any(map(self.policy.engine.scans_at, hooks)):
+            return request
+        request = request if standing is None else self.asked_anew(request, standing)
+        asked = (self.policy.engine.scans(replace(request, hook=hook)) for hook in hooks)
+        return replace(request, shown=seen(texts)) if any(asked) else request
+
+    def asked_anew(self, request: Request, standing: DecisionContext) -> Request:
+        """Return a session's request with what a remedy would make of it: the asker asks again at home."""
+        fresh, _ = labelling.asked_anew(self.document, standing.home, standing.role, standing.destination)
+        there, lowered = request.destination, None
+        if request.hook is Hook.PRE_OUTPUT and there is not None and there.address == str(standing.home):
+            _, lowered = labelling.asked_anew(self.document, standing.home, standing.role, there)
+        return replace(request, fresh=fresh, lowered=lowered)
+
+    def refused(self, standing: DecisionContext, why: str, decided: Decision | None = None) -> Decision:
+        """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
+        return self._blocked(standing, "fails_closed", why, decided)
+
+    def unapproved(self, standing: DecisionContext, why: str, decided: Decision) -> Decision:
+        """Return a question to people as a BLOCK, since they did not approve; `why` is a constant.
+
+        Where a person said no, no other way to the same is offered.
+        """
+        blocked = self._blocked(standing, APPROVAL, why, decided)
+        return replace(blocked, remedies=()) if why == DENIED else blocked
+
+    def _blocked(self, standing: DecisionContext, rule: str, why: str, decided: Decision | None) -> Decision:
+        said = () if decided is None else decided.outcomes
+        offered = () if decided is None else decided.remedies
+        return Decision(
+            verdict=Verdict.BLOCK,
+            outcomes=(*said, RuleOutcome(rule, Verdict.BLOCK, fixed=True, message=why)),
+            label_before=standing.taint,
+            label_after=standing.taint,
+            remedies=tuple(offer for offer in offered if offer is not Remedy.APPROVER),
+            policy=self.policy.engine.digest,
+        )
+
+    async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
+        """Read long texts that will be decided on at a hook, in a thread: there their decision finds them read."""
+        if self.policy.engine.scans_at(hook):
+            for text in texts:
+                if len(text) > _LONG:
+                    await anyio.to_thread.run_sync(_views, text)
+
+
+def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
+    """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
+    known = ToolFacts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, tool.server)
+    facts = document.tool(known)
+    return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
+
+
+def answered_for(standing: DecisionContext, approved: tuple[str, ...]) -> DecisionContext:
+    """Return where a session stands for what a call gives that people approved: beyond what others may order."""
+    return replace(standing, authors=frozenset()) if OTHERS in approved else standing
