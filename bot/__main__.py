@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from bot.core.errors import EXIT_OPERATOR, LockgateError, OperatorError
+from bot.core.errors import EXIT_OPERATOR, LockgateError, OperatorError, StoreError
 
 EXIT_INTERRUPTED: Final = 130
 EXIT_UNEXPECTED: Final = 1
@@ -46,7 +46,7 @@ def _told(error: Exception) -> int:
         if isinstance(cause, LockgateError):
             next_step = f"\n{cause.next_step}" if cause.next_step else ""
             sys.stderr.write(f"{cause}{next_step}\n")
-            return EXIT_OPERATOR if isinstance(cause, OperatorError) else EXIT_UNEXPECTED
+            return EXIT_OPERATOR if isinstance(cause, OperatorError | StoreError) else EXIT_UNEXPECTED
     raise error
 
 

@@ -76,9 +76,9 @@ class OpenTurn:
         store: SessionStore,
         ids: Ids,
         claim: Claim,
+        *,
         record: Turn,
         standing: DecisionContext,
-        *,
         sender: TurnSender,
         folds: Folds,
     ) -> None:

@@ -181,10 +181,10 @@ class Engine:
         return self.index.candidates(
             request.hook,
             "" if request.tool is None else request.tool.name,
-            request.channel if destination is None else destination.channel,
-            leaving.level,
-            leaving.untrusted,
-            request.approved,
+            channel=request.channel if destination is None else destination.channel,
+            level=leaving.level,
+            untrusted=leaving.untrusted,
+            approved=request.approved,
         )
 
     def _open(

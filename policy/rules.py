@@ -173,15 +173,16 @@ class RuleIndex:
         self,
         hook: Hook,
         tool: str,
+        *,
         channel: str,
         level: Level,
-        untrusted: bool,  # noqa: FBT001 - positional, as the memo's key is
-        approved: bool,  # noqa: FBT001 - as above
+        untrusted: bool,
+        approved: bool,
     ) -> Candidates:
         """Return what this combination leaves; unusually long names are not remembered."""
         if len(tool) > _MEMO_NAME or len(channel) > _MEMO_NAME:
-            return self._select(hook, tool, channel, level, untrusted, approved)
-        return self._remembered(hook, tool, channel, level, untrusted, approved)
+            return self._select(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)
+        return self._remembered(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)
 
     def looks_for_patterns(self, hook: Hook) -> bool:
         """Say whether any rule at a hook looks for a pattern, by name or in a condition."""
@@ -195,10 +196,11 @@ class RuleIndex:
         self,
         hook: Hook,
         tool: str,
+        *,
         channel: str,
         level: Level,
-        untrusted: bool,  # noqa: FBT001 - as above
-        approved: bool,  # noqa: FBT001 - as above
+        untrusted: bool,
+        approved: bool,
     ) -> Candidates:
         chosen = [rule for rule in self._by_hook[hook] if rule.selects(tool, channel, level, untrusted=untrusted)]
         settled = tuple(_applies(rule, approved=approved) for rule in chosen if rule.plain)

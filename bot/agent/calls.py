@@ -105,7 +105,7 @@ class ToolRunner:
 
         async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
             async with turn.lock:
-                await self._further(turn, prepared, hook, decision, told)
+                await self._further(turn, prepared, hook, decision=decision, told=told)
 
         result = await self._gate.run(standing, prepared, record)
         turn.usage = turn.usage.plus(result.usage)
@@ -199,7 +199,7 @@ class ToolRunner:
         context.decided.add(call.id)
 
     async def _further(
-        self, turn: OpenTurn, prepared: CallDecision, hook: Hook, decision: Decision, told: Mapping[str, JsonValue]
+        self, turn: OpenTurn, prepared: CallDecision, hook: Hook, *, decision: Decision, told: Mapping[str, JsonValue]
     ) -> None:
         """Write down what was decided while a call runs, before it takes effect.
 
@@ -257,7 +257,7 @@ class ToolRunner:
         if response.held is not None:
             told = event_log.item_held(standing, response.held, told)
         after = replace(standing, taint=standing.taint.join(response.label))
-        shown = self._fitted(turn, after, context, call, response)
+        shown = self._fitted(turn, after, context, call=call, response=response)
         written = [
             *(() if told is None else (told,)),
             *(() if shown.held is None else (event_log.item_held(standing, shown.held),)),
@@ -273,13 +273,13 @@ class ToolRunner:
         await self._outbox.deliver(deliveries)
 
     def _fitted(
-        self, turn: OpenTurn, after: DecisionContext, context: Context, call: Call, response: ResultDecision
+        self, turn: OpenTurn, after: DecisionContext, context: Context, *, call: Call, response: ResultDecision
     ) -> Fitted:
         """Return what the model reads of a response, by the room that the session has `after` it."""
         room = self._room.left(after, context, len(turn.open_calls))
         if room is None or response.held is not None:
             return Fitted(response.text)
-        return fitted(after, call, response.text, response.label, room, reads_on=self._room.reads_on(after))
+        return fitted(after, call, response.text, label=response.label, room=room, reads_on=self._room.reads_on(after))
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))

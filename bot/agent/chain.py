@@ -65,6 +65,7 @@ class Chain:
         standing: DecisionContext,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
+        *,
         record: Record,
         show: Show | None = None,
     ) -> tuple[ModelResponse, Usage]:
@@ -89,7 +90,7 @@ class Chain:
                     failures.append(ModelError("", detail=f"{seat.name}: its window is too small", again=False))
                     continue
             try:
-                response, usage = await self._asker.ask(standing, seat, messages, parameters, show)
+                response, usage = await self._asker.ask(standing, seat, messages, parameters=parameters, show=show)
                 return response, used.plus(usage)
             except OverBudgetError as error:
                 error.usage = used.plus(error.usage)
@@ -105,8 +106,12 @@ class Chain:
             except ModelError as error:
                 used = used.plus(error.usage)
                 failures.append(error)
-        detail = "; ".join(failure.detail for failure in failures)
-        mend = "\n".join(failure.mend for failure in failures if failure.mend)
-        # Where asking again may help with one of them, that is what is told.
-        told = next((failure for failure in failures if failure.again), failures[0])
-        raise ModelError(str(told), detail=detail, usage=used, again=told.again, mend=mend)
+        raise _all(failures, used)
+
+
+def _all(failures: Sequence[ModelError], used: Usage) -> ModelError:
+    """Return one error for all attempts; where asking again may help with one of them, that is what it tells."""
+    detail = "; ".join(failure.detail for failure in failures)
+    mend = "\n".join(failure.mend for failure in failures if failure.mend)
+    told = next((failure for failure in failures if failure.again), failures[0])
+    return ModelError(str(told), detail=detail, usage=used, again=told.again, mend=mend)

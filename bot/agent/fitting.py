@@ -31,7 +31,7 @@ class Fitted:
     held: DeferredResult | None = None
 
 
-def fitted(standing: DecisionContext, call: Call, text: str, label: Label, room: int, *, reads_on: bool) -> Fitted:
+def fitted(standing: DecisionContext, call: Call, text: str, *, label: Label, room: int, reads_on: bool) -> Fitted:
     """Return what a model reads of a call's result: all of it, or as much as has room.
 
     `text` is what the result is, never a notice that stands for one that is held. `room` is in characters. `reads_on`

@@ -201,8 +201,8 @@ class Agent:
                 turn.standing,
                 context.messages,
                 self._room.parameters(turn.standing),
-                partial(_record, turn),
-                preview.show,
+                record=partial(_record, turn),
+                show=preview.show,
             )
         except ModelError as error:
             turn.usage = before.plus(error.usage)
@@ -260,7 +260,7 @@ class Agent:
             if event is None:
                 continue
             call, text = calls[part.tool_call_id], str(event.body["text"])
-            shown = fitted(turn.standing, call, text, event.label, share, reads_on=reads_on)
+            shown = fitted(turn.standing, call, text, label=event.label, room=share, reads_on=reads_on)
             context.show(part, shown.text)
             if shown.held is not None:
                 async with turn.lock:
@@ -283,7 +283,7 @@ class Agent:
         if not upto:
             raise self._room.full(turn.standing)
         try:
-            summary, usage = await self._recap.write(turn.standing, log, upto, "", partial(_record, turn))
+            summary, usage = await self._recap.write(turn.standing, log, upto, topic="", record=partial(_record, turn))
         except ModelError as error:
             turn.usage = before.plus(error.usage)
             raise

@@ -177,6 +177,7 @@ class ModelClient:
         standing: DecisionContext,
         seat: Seat,
         messages: Sequence[ModelMessage],
+        *,
         parameters: ModelRequestParameters,
         show: Show | None = None,
     ) -> tuple[ModelResponse, Usage]:
@@ -190,7 +191,7 @@ class ModelClient:
         with anyio.move_on_after(self._settings.answer_seconds) as limit:
             while True:
                 try:
-                    response, usage = await self._paid(standing, seat, messages, parameters, show)
+                    response, usage = await self._paid(standing, seat, messages, parameters=parameters, show=show)
                     return response, used.plus(usage)
                 except BudgetError as error:
                     raise OverBudgetError(error, error.row(standing), used) from None
@@ -222,6 +223,7 @@ class ModelClient:
         standing: DecisionContext,
         seat: Seat,
         messages: Sequence[ModelMessage],
+        *,
         parameters: ModelRequestParameters,
         show: Show | None,
     ) -> tuple[ModelResponse, Usage]:

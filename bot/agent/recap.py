@@ -59,13 +59,13 @@ class Recap:
         if not any(_lines(events)):
             return Recapped(None, Usage(), NOTHING)
         try:
-            summary, usage = await self.write(standing, log, upto, topic, record)
+            summary, usage = await self.write(standing, log, upto, topic=topic, record=record)
         except ModelError as error:
             return Recapped(None, error.usage, error.told)
         return Recapped(summary, usage)
 
     async def write(
-        self, standing: DecisionContext, log: Tail, upto: int, topic: str, record: Record
+        self, standing: DecisionContext, log: Tail, upto: int, *, topic: str, record: Record
     ) -> tuple[Summary, Usage]:
         """Return a recap of the first `upto` events of a generation; the decision on the first model is the caller's.
 
@@ -82,7 +82,7 @@ class Recap:
         size = _ALL_AT_ONCE if window is None else max(window * CHARACTERS // 2, 400)
         for part in _parts(lines, size):
             try:
-                response, usage = await self._chain.ask(standing, _request(part, text, topic), _NO_TOOLS, record)
+                response, usage = await self._chain.ask(standing, _request(part, text, topic), _NO_TOOLS, record=record)
             except ModelError as error:
                 error.usage = used.plus(error.usage)
                 raise

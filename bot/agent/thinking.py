@@ -25,6 +25,7 @@ class Thinking:
 def thinking(
     settings: ModelSettings,
     environment: Mapping[str, str],
+    *,
     gate: Gate,
     audit: AuditStore,
     budget: Budget,

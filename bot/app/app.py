@@ -12,7 +12,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from bot.access.authorize import Caller
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.admission.ambient import Observer
@@ -23,7 +22,7 @@ from bot.app.keys import Secrets
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
-from bot.commands.base import CommandContext
+from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
 from bot.core.clock import Clock, SystemClock
 from bot.core.errors import ElsewhereError, StoreGoneError
@@ -39,8 +38,6 @@ from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.delivery.rate_limits import RATES, RateLimits
 from bot.delivery.relay import Relay
-from bot.diagnostics import Diagnostics
-from bot.export import Exporter
 from bot.failures import Failures
 from bot.gate.gate import Gate
 from bot.ingress.bot_loop_guard import BotLoopGuard
@@ -48,6 +45,8 @@ from bot.ingress.memberships import Memberships
 from bot.ingress.new_chats import NewChats
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
+from bot.operations.diagnostics import Diagnostics
+from bot.operations.export import Exporter
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
@@ -112,40 +111,46 @@ class App:
         self._channels = {channel.name: channel for channel in (*channels, *listened)}
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
-        web = WebFetch(Connector(parts.resolve, config.web.private), config.web)
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store.budgets, self.ids, config)
         self.mind = ModelLoader(self._made_thinking)
-        built_in = catalogue.built_in(self.files, store, self._simulations, web, self.mind.recap)
-        added = parts.tools(self.files, store.sessions)
-        tools = (*built_in, *self.servers.tools, *added)
+        tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
-        # Those of servers are what the file says that is read again.
-        arguments = {tool.name: types(tool.arguments) for tool in (*built_in, *added)}
+        # The arguments of servers' tools are in the file that is read again.
+        arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server}
         self.reloader = PolicyReloader(
             self.gate, config, environment=environment, tools=arguments, store=store, process=named(store.process)
         )
         self.quarantine = Quarantine(store.quarantine)
         self.strangers = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
-        self.offers = Alternatives(
-            store.alternatives,
-            self.gate,
-            self.ids,
-            session_id=self.session_id,
-            life=config.limits.approval_minutes * 60_000,
-        )
+        self.offers = self._alternatives()
         self.outbox = self._outbox()
         self.copies = QuestionUpdates(store, self.gate, self.outbox)
         self.newcomers = NewChats(store.counts, self.gate, self.outbox, clock)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.newcomers)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
+        self.diagnostics = self._diagnostics()
+        self.commands = self._commands()
         self.router = self._router()
+
+    def _tools(self) -> tuple[Tool, ...]:
+        built_in = catalogue.built_in(
+            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.mind.recap
+        )
+        return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
+
+    def _alternatives(self) -> Alternatives:
+        life = self.config.limits.approval_minutes * 60_000
+        return Alternatives(self.store.alternatives, self.gate, self.ids, session_id=self.session_id, life=life)
 
     def _gate(self, tools: Iterable[Tool]) -> Gate:
         config, keyring = self.config, self._secrets.keyring
         return Gate(config.policy, tools, config.model.all, self._audience, keyring=keyring, spawner=self.spawner)
+
+    def _web(self) -> WebFetch:
+        return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
 
     def _spawner(self) -> Spawner:
         limits = self.config.limits
@@ -166,19 +171,13 @@ class App:
         """Return the id of the session that belongs to an address."""
         return self.conversations.first(address)
 
-    def command_context(self, caller: Caller, address: Address, sid: str) -> CommandContext:
-        """Return what a command of this caller at this address may use."""
-        return CommandContext(
-            caller=caller,
-            address=address,
-            sid=sid,
+    def _commands(self) -> CommandTable:
+        services = CommandServices(
+            clock=self.clock,
             store=self.store,
             gate=self.gate,
-            files=self.files,
             ids=self.ids,
-            session_of=lambda there: self.conversations.of(there, caller.principal),
-            now=self.clock.wall_ms(),
-            simulations=self._simulations,
+            files=self.files,
             spawner=self.spawner,
             reloader=self.reloader,
             exporter=self.exporter,
@@ -186,14 +185,17 @@ class App:
             close=self.copies.close,
             deliver=self.outbox.collect,
             recap=self.mind.recap,
-            config=self.config,
             strangers=self.strangers,
-            budget=self._budget,
             trail=AuditTrail(self.store, self.chains, lambda: self.gate.document.top),
-            health=self._health(),
+            budget=self._budget,
+            diagnostics=self.diagnostics,
+            config=self.config,
+            simulations=self._simulations,
+            session_ids=self.conversations,
         )
+        return CommandTable(services)
 
-    def _health(self) -> Diagnostics:
+    def _diagnostics(self) -> Diagnostics:
         return Diagnostics(
             self.config,
             self._environment,
@@ -292,7 +294,7 @@ class App:
             strangers=self.strangers,
             newcomers=self.newcomers,
             clock=self.clock,
-            context=self.command_context,
+            commands=self.commands,
             conversations=self.conversations,
             observer=self._observer,
             loops=BotLoopGuard(
@@ -331,7 +333,9 @@ class App:
         from bot.agent.thinking import thinking
 
         config, parts = self.config.model, self._parts
-        return thinking(config, self._environment, self.gate, self.store.audit, self._budget, parts.model)
+        return thinking(
+            config, self._environment, gate=self.gate, audit=self.store.audit, budget=self._budget, maker=parts.model
+        )
 
     def _made_transcriber(self) -> "Transcriber | None":
         from bot.admission.transcription import transcriber
@@ -394,7 +398,9 @@ class App:
 
         limits = self.config.limits
         undelivered = Undelivered(self.store.outbox, self.gate, limits.delivery_hours)
-        return TurnFinisher(self.gate, self.ids, self.offers, undelivered, limits.approval_minutes * 60_000)
+        return TurnFinisher(
+            self.gate, self.ids, self.offers, undelivered=undelivered, approval_life=limits.approval_minutes * 60_000
+        )
 
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.

@@ -7,8 +7,8 @@ from pydantic import JsonValue
 from bot.audit import rendering
 from bot.audit.anchors import OUTSIDE
 from bot.audit.chain import Intact
+from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
-from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.sessions.audit import AuditRecord

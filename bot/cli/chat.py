@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.app.first_run import seed
-from bot.cli import person
-from bot.cli.lines import Bad, LineReader
-from bot.cli.reloading import reloading
-from bot.cli.view import View
+from bot.cli import identity
+from bot.cli.console import BadLine, ConsoleView, LineReader
+from bot.cli.run import reloading
 from bot.commands.table import QUIT
 from bot.config.model import Config
 from bot.core.logs import LogLevel
@@ -46,7 +45,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
     Raises OperatorError: the data directory or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
-    who = await asyncio.to_thread(person.person, config.data_dir)
+    who = await asyncio.to_thread(identity.person, config.data_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(sys.stdout, person=who, terminal=terminal)
     lines = LineReader(sys.stdin.buffer, config.limits.message_characters)
@@ -69,29 +68,31 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
 
             behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
             sid = await _session(app, who)
-            await _Conversation(app, console, lines, who, sid, terminal=terminal).run()
+            await _Conversation(app, console, lines, who, sid=sid, terminal=terminal).run()
             for task in behind:
                 task.cancel()
 
 
 async def _session(app: "App", who: str) -> str:
     """Return the session of a person at the console, whom the configuration may have called by another name before."""
-    known, address = app.gate.document.principal(person.account(who)), person.address(who)
+    known, address = app.gate.document.principal(identity.account(who)), identity.address(who)
     return app.session_id(address) if known is None else await app.conversations.of(address, known[0])
 
 
 class _Conversation:
     """One person's conversation at this console."""
 
-    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, sid: str, *, terminal: bool) -> None:
+    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, *, sid: str, terminal: bool) -> None:
         self._app = app
         self._console = console
         self._lines = lines
         self._who = who
-        self._address = person.address(who)
+        self._address = identity.address(who)
         self._sid = sid
         self._terminal = terminal
-        self._view = View(app.store.sessions, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools))
+        self._view = ConsoleView(
+            app.store.sessions, self._sid, self._show, frozenset(tool.name for tool in app.gate.tools)
+        )
         self._following = asyncio.Lock()
         self._stops = asyncio.Event()
         self._sent = 0
@@ -125,9 +126,9 @@ class _Conversation:
             # Ctrl-D left the cursor behind the prompt.
             await self._console.show("")
 
-    async def _take(self, line: str | Bad) -> None:
+    async def _take(self, line: str | BadLine) -> None:
         """Send a line and wait until all that follows from it was said."""
-        if isinstance(line, Bad):
+        if isinstance(line, BadLine):
             await self._console.show(line.reason)
             return
         if not line.strip():
@@ -143,7 +144,7 @@ class _Conversation:
         """Send a text as the person's."""
         self._sent += 1
         key = f"{self._run}-{self._sent}"
-        await self._app.router.receive(Inbound(self._address, person.account(self._who), text, key))
+        await self._app.router.receive(Inbound(self._address, identity.account(self._who), text, key))
 
     async def _meant(self, line: str) -> str:
         """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""
@@ -198,7 +199,7 @@ class _Conversation:
     async def _show(self, text: str) -> None:
         await self._console.show(text, "dim")
 
-    async def _next(self) -> "str | Bad | None":
+    async def _next(self) -> "str | BadLine | None":
         """Wait for a line; Ctrl-C while nothing runs begins a fresh prompt."""
         async with asyncio.TaskGroup() as tasks:
             line = tasks.create_task(self._lines.next())

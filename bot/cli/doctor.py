@@ -1,23 +1,64 @@
-"""`lockgate doctor`: is everything there that running needs, and how to mend what is not."""
+"""`lockgate check` and `lockgate doctor`: what is in force, and whether all that running needs is there."""
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from bot import diagnostics
 from bot.access.labelling import CONFIGURED
+from bot.cli.identity import as_owner
+from bot.cli.mcp_servers import ServerReport, look, not_there, weak
 from bot.cli.output import print_json, print_lines
-from bot.cli.owner import as_owner
-from bot.cli.servers import ServerReport, look
 from bot.config.model import Config
-from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError
-from bot.diagnostics import Diagnosis
+from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
+from bot.mcp.servers import check_library
+from bot.operations import diagnostics
+from bot.operations.diagnostics import Diagnosis, make_models, read_secrets, uncleared, unheard
 from bot.policy_state import other
 
 if TYPE_CHECKING:
     from bot.app.app import App
+
+
+def check(config: Config) -> None:
+    """Print what the configuration says, in a few lines.
+
+    Raises OperatorError: the value of a secret or the command of an MCP server is not there, or a configured model
+    cannot be used.
+    """
+    read_secrets(config, os.environ)
+    make_models(config, os.environ)
+    check_library(config.mcp_servers)
+    absent = next(not_there(config, os.environ), None)
+    if absent is not None:
+        raise OperatorError(f"MCP server {absent.server}: {absent.problem}", next_step=absent.next_step)
+    policy = config.policy
+    counts = ", ".join(
+        f"{len(entries)} {name}"
+        for name, entries in (
+            ("principals", policy.principals),
+            ("channels", policy.channels),
+            ("recipients", policy.recipients),
+            ("folders", policy.folders),
+            ("rules of your own", policy.rules),
+        )
+    )
+    store = "embedded" if config.store.url is None else "at an address of its own"
+    bare = [f"model {name} may read PUBLIC alone, until `policy.models` says more" for name in uncleared(config)]
+    bare += [
+        f"transcriber {name} may hear PUBLIC alone, until `policy.transcribers` says more" for name in unheard(config)
+    ]
+    doubtful = [f"MCP server {seen.server}: {seen.problem}, {seen.next_step}" for seen in weak(config)]
+    servers = f", {len(config.mcp_servers)} MCP servers" if config.mcp_servers else ""
+    print_lines(
+        [
+            f"{config.source or 'no config.yaml, the defaults'}: in order",
+            f"data in {config.data_dir}, store {store}, model {', then '.join(config.model.chain)}",
+            *bare,
+            *doubtful,
+            f"policy {policy.digest[:12]}: {counts}, {len(config.secrets)} secrets{servers}",
+        ]
+    )
 
 
 _MOST_NAMED: Final = 30
@@ -26,18 +67,13 @@ _MOST_NAMED: Final = 30
 
 async def doctor(config: Config, *, as_json: bool) -> int:
     """Print what was looked at; return 2 if something is to be mended."""
-    found = [Diagnosis("configuration"), diagnostics.model(config, os.environ), diagnostics.web(config)]
-    found.append(await asyncio.to_thread(diagnostics.secrets, config, os.environ))
+    found = [Diagnosis("configuration"), *await diagnostics.configured(config, os.environ)]
     try:
         async with as_owner(config) as (app, caller):
             found.append(Diagnosis("data directory"))
-            found.append(await asyncio.to_thread(diagnostics.tools, config, os.environ, app.gate.tools))
-            found.extend(diagnostics.store(await app.store.complaints()))
             # Who may run this may read the configuration, and of sessions what they are cleared for.
             cleared = caller.clearance.join(CONFIGURED)
-            found.extend(one for one in await _channels(config, app) if one.label.flows_to(cleared))
-            told = await diagnostics.quarantined(app.store, config.policy.top)
-            found.extend(one for one in told if one.label.flows_to(cleared))
+            found.extend(one for one in await _running(config, app) if one.label.flows_to(cleared))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
             # What failed while this one looked stands above.
@@ -65,8 +101,8 @@ async def _policy(app: "App") -> Diagnosis:
     )
 
 
-async def _channels(config: Config, app: "App") -> list[Diagnosis]:
-    """Ask every platform that is configured what is wrong with the connection there."""
+async def _running(config: Config, app: "App") -> list[Diagnosis]:
+    """Look at what runs, and ask every platform that is configured what is wrong with the connection there."""
     from bot.app.adapters import platforms
 
     try:
@@ -74,10 +110,10 @@ async def _channels(config: Config, app: "App") -> list[Diagnosis]:
             config.channels, os.environ, lease=app.store.rights, vault=app.vault, in_force=lambda: app.gate.document
         )
     except ConfigError as error:
-        return [Diagnosis("channels", str(error), error.next_step)]
-    found = list[Diagnosis]()
+        found = await app.diagnostics.running((), config.policy.top)
+        return [*found, Diagnosis("channels", str(error), error.next_step)]
+    found = await app.diagnostics.running(made, config.policy.top)
     for adapter in made:
-        found += await diagnostics.channel(adapter, config.policy.top)
         await adapter.close()
     return found
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from bot.access.decision_context import DecisionContext
-from bot.cli import person
+from bot.cli import identity
+from bot.cli.identity import as_owner
 from bot.cli.output import print_lines
-from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from bot.export import EXPORTED
 from bot.gate.results import explained
+from bot.operations.export import EXPORTED
 from bot.sessions.exports import VerifiedExport
 from channels.console import OWNER
 
@@ -32,7 +32,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
         state = await app.store.sessions.state(sid)
         if state is None or not state.visibility.flows_to(caller.clearance):
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
-        address = person.address(OWNER)
+        address = identity.address(OWNER)
         standing = DecisionContext.of_caller(
             caller, address, await app.gate.readers.destination(address), app.clock.wall_ms()
         )

@@ -4,13 +4,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 
 if TYPE_CHECKING:
@@ -37,6 +37,15 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
+
+
+class ProcessRole(StrEnum):
+    """What a process of `lockgate run` does, so that several may share it: listen, run turns, or both; all deliver."""
+
+    ALL = "all"
+    CHANNELS = "channels"
+    WORKER = "worker"
+
 
 _LogLevel = Annotated[
     LogLevel | None,
@@ -79,13 +88,13 @@ def _serve(
 
     config = _config(context)
     with logged(config, log_level):
-        _run(run(config, role))
+        _run(run(config, listens=role is not ProcessRole.WORKER, works=role is not ProcessRole.CHANNELS))
 
 
 @app.command("check")
 def _check(context: typer.Context) -> None:
     """Check the configuration and say what is in force."""
-    from bot.cli.check import check
+    from bot.cli.doctor import check
 
     check(_config(context))
 
@@ -108,7 +117,7 @@ def _simulate(
     as_json: _Json = False,
 ) -> None:
     """Tell what the gate would decide about a tool call of yours; nothing is done."""
-    from bot.cli.simulate import simulate
+    from bot.cli.policy import simulate
 
     _run(simulate(_config(context), tool, arguments, taint, as_json=as_json))
 

@@ -1,16 +1,25 @@
-"""`lockgate policy`: check the policy, run its cases, and explain how a case is decided."""
+"""`lockgate policy` and `lockgate simulate`: check the policy, run its cases, and tell how a call is decided."""
 
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from bot.cli.cases import Case, read_cases, request_of
+from bot.access.decision_context import DecisionContext
+from bot.cli import identity
+from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines
+from bot.cli.policy_cases import Case, read_cases, request_of
+from bot.commands.command import UsageError
+from bot.commands.decisions import json_object, rendered
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.gate.judge import trial
+from bot.sessions.audit import AuditRow
+from channels.console import OWNER
 from policy import explain
 from policy.decision import Decision
+from policy.errors import LabelTextError
+from policy.labels import Label, parse
 from policy.lint import lint
 
 FAILED = 3
@@ -114,3 +123,40 @@ def _document(decision: Decision, config: Config) -> dict[str, JsonValue]:
         "taint_after": explain.shown(decision.label_after, top),
         "policy": decision.policy,
     }
+
+
+async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_json: bool) -> None:
+    """Print the gate's report; it is audited like every simulation.
+
+    Raises OperatorError: arguments or taint cannot be read.
+    """
+    call, label = _arguments(arguments), _label(config, taint)
+    async with as_owner(config) as (app, caller):
+        address = identity.address(OWNER)
+        standing = DecisionContext.of_caller(
+            caller, address, await app.gate.readers.destination(address), app.clock.wall_ms(), taint=label
+        )
+        report = await app.gate.calls.simulate(standing, tool, call, standing.reader)
+        body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
+        await app.store.audit.append((AuditRow("simulate", caller.principal, body),))
+    if as_json:
+        print_json({"tool": tool, **report})
+    else:
+        print_lines([rendered(report)])
+
+
+def _arguments(text: str) -> dict[str, JsonValue]:
+    try:
+        return json_object(text)
+    except UsageError as error:
+        raise OperatorError(str(error), next_step='write them as \'{"path": "a.md"}\'') from None
+
+
+def _label(config: Config, text: str) -> Label:
+    try:
+        label = parse(text)
+    except LabelTextError as error:
+        raise OperatorError(str(error), next_step="see `--taint` in `lockgate simulate --help`") from None
+    for unknown in sorted(label.compartments.difference(config.policy.compartments)):
+        raise OperatorError(f"unknown compartment `{unknown}`", next_step="add it to `policy.compartments`")
+    return label

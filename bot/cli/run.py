@@ -14,14 +14,13 @@ from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from bot.cli.reloading import reloading
-from bot.cli.roles import ProcessRole
 from bot.config.model import Config
-from bot.core.errors import ConfigError, OperatorError, StoreGoneError
+from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
 
 if TYPE_CHECKING:
     from bot.app.app import App
+    from bot.policy_state import Tell
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
@@ -32,8 +31,8 @@ _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
-    """Do a role's part of serving the configured platforms until a signal ends the process.
+async def run(config: Config, *, listens: bool = True, works: bool = True) -> None:
+    """Serve the configured platforms until a signal ends the process: listen to them, run turns, or do both.
 
     A store of one's own that does not answer yet is waited for: processes of one house start in any order.
 
@@ -46,7 +45,7 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
     async with AsyncExitStack() as stack:
         app = await _opened(stack, config)
         try:
-            await _until_ended(app, role)
+            await _until_ended(app, listens=listens, works=works)
         except* (OSError, ListenError) as broken:
             error = _first(broken)
         else:
@@ -77,19 +76,36 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _until_ended(app: "App", role: ProcessRole) -> None:
+async def _until_ended(app: "App", *, listens: bool, works: bool) -> None:
     ended = asyncio.Event()
     with _ended_by_signals(ended):
         async with asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
-            work.append(tasks.create_task(app.deliver(_tell) if role is ProcessRole.CHANNELS else app.serve(_tell)))
-            if role is not ProcessRole.WORKER:
+            work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
+            if listens:
                 work.append(tasks.create_task(app.listen(_began)))
             else:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()
             for task in work:
                 task.cancel()
+
+
+async def reloading(app: "App", tell: "Tell") -> None:
+    """Follow the signal until cancelled; `tell` is told what became of it."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, told.set)
+    try:
+        while True:
+            await told.wait()
+            told.clear()
+            try:
+                said = str(await app.reloader.reload("sighup"))
+            except StoreError as error:
+                said = f"the policy stays as it is, {error}"
+            await tell(said)
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 def _began(platform: str) -> None:

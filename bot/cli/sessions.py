@@ -5,12 +5,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
-from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import NotFoundError, OperatorError, SchemaError
-from bot.diagnostics import visibility
+from bot.operations.diagnostics import visibility
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
 from bot.sessions.ports import SessionIndex, SessionStore

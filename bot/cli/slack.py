@@ -3,8 +3,8 @@
 import os
 
 from bot.app.adapters import installer, slack_manifest
+from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines
-from bot.cli.owner import as_owner
 from bot.config.model import Config
 from bot.core.errors import StoreError
 from bot.core.ids import new_key

@@ -6,18 +6,21 @@ to the other account; an owner's at the console alone, where the operating syste
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
 
 from bot.access import principals
 from bot.access.authorize import at_least
-from bot.commands import places
-from bot.commands.base import CommandContext, CommandError, Reply, UsageError, label_named
-from bot.policy_state import ChangeBase, Changing
+from bot.access.pairing import Pairing
+from bot.commands.classify import ChatCommands
+from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
+from bot.gate.gate import Gate
+from bot.policy_state import ChangeBase, Changing, PolicyReloader
 from bot.sessions.approvals import DENIED_MS, Answered
 from bot.sessions.audit import AuditRow
+from bot.sessions.ports import AccessStore
 from policy.document import reading
 from policy.document.entries import Principal
 from policy.document.model import Document
@@ -33,219 +36,244 @@ AT_THE_CONSOLE: Final = "an owner links an account at the console alone"
 _MINUTE: Final = 60_000
 
 
-async def pair(context: CommandContext, argument: str) -> Reply:
-    """Answer strangers who ask, link an account of one's own, or send somebody away again."""
-    if await context.in_shared_chat():
-        raise CommandError(IN_PRIVATE)
-    match argument.split():
-        case [] | ["list"]:
-            return await _list(context)
-        case ["approve", code]:
-            return await _approve(context, code, "")
-        case ["approve", code, name]:
-            return await _approve(context, code, name)
-        case ["deny", code]:
-            return await _deny(context, code)
-        case ["revoke", name]:
-            return await _revoke(context, name)
-        case ["link", *words]:
-            return await _linking(context, words)
-        case _:
-            raise UsageError("")
+@dataclass(frozen=True, slots=True)
+class AccessCommands:
+    """Let people in, keep them out, and say how much they may know."""
 
+    access: AccessStore
+    gate: Gate
+    reloader: PolicyReloader
+    strangers: Pairing
+    chats: ChatCommands
 
-async def block(context: CommandContext, argument: str) -> Reply:
-    """Let an account in nowhere, or do nothing in a chat."""
-    match argument.split():
-        case [] | ["chat"]:
-            return await places.blocked(context, "", now=True)
-        case ["chat", chat]:
-            return await places.blocked(context, chat, now=True)
-        case [account]:
-            return await _block(context, account)
-        case _:
-            raise UsageError("")
+    async def pair(self, request: CommandRequest, argument: str) -> Reply:
+        """Answer strangers who ask, link an account of one's own, or send somebody away again."""
+        if await request.in_shared_chat():
+            raise CommandError(IN_PRIVATE)
+        match argument.split():
+            case [] | ["list"]:
+                return await self._list(request)
+            case ["approve", code]:
+                return await self._approve(request, code, "")
+            case ["approve", code, name]:
+                return await self._approve(request, code, name)
+            case ["deny", code]:
+                return await self._deny(request, code)
+            case ["revoke", name]:
+                return await self._revoke(request, name)
+            case ["link", *words]:
+                return await self._linking(request, words)
+            case _:
+                raise UsageError("")
 
+    async def block(self, request: CommandRequest, argument: str) -> Reply:
+        """Let an account in nowhere, or do nothing in a chat."""
+        match argument.split():
+            case [] | ["chat"]:
+                return await self.chats.blocked(request, "", now=True)
+            case ["chat", chat]:
+                return await self.chats.blocked(request, chat, now=True)
+            case [account]:
+                return await self._block(request, account)
+            case _:
+                raise UsageError("")
 
-async def allow(context: CommandContext, argument: str) -> Reply:
-    """Take a block away, let an account in without a code, or say how much somebody may know."""
-    match argument.split():
-        case [] | ["chat"]:
-            return await places.blocked(context, "", now=False)
-        case ["chat", chat]:
-            return await places.blocked(context, chat, now=False)
-        case [account] if ":" in account:
-            return await _allow(context, account, "")
-        case [account, name] if ":" in account:
-            return await _allow(context, account, name)
-        case [name, label]:
-            return await _clear(context, name, label)
-        case _:
-            raise UsageError("")
+    async def allow(self, request: CommandRequest, argument: str) -> Reply:
+        """Take a block away, let an account in without a code, or say how much somebody may know."""
+        match argument.split():
+            case [] | ["chat"]:
+                return await self.chats.blocked(request, "", now=False)
+            case ["chat", chat]:
+                return await self.chats.blocked(request, chat, now=False)
+            case [account] if ":" in account:
+                return await self._allow(request, account, "")
+            case [account, name] if ":" in account:
+                return await self._allow(request, account, name)
+            case [name, label]:
+                return await self._clear(request, name, label)
+            case _:
+                raise UsageError("")
 
+    async def _list(self, request: CommandRequest) -> Reply:
+        _, overrides = await self.access.overrides()
+        waiting = [
+            f"{one.account} asks, {math.ceil((one.expires_at - request.now) / _MINUTE)} minutes left"
+            for one in await self.access.pairings()
+        ]
+        told = [_described(self.gate.document, name) for name in sorted(_let_in_so_far(overrides))]
+        return Reply("\n".join((*waiting, *told)) or "nobody asks, and nobody was let in")
 
-async def _list(context: CommandContext) -> Reply:
-    _, overrides = await context.store.access.overrides()
-    waiting = [
-        f"{one.account} asks, {math.ceil((one.expires_at - context.now) / _MINUTE)} minutes left"
-        for one in await context.store.access.pairings()
-    ]
-    told = [_described(context.gate.document, name) for name in sorted(_let_in_so_far(overrides))]
-    return Reply("\n".join((*waiting, *told)) or "nobody asks, and nobody was let in")
+    async def _approve(self, request: CommandRequest, code: str, name: str) -> Reply:
+        account, digest = await self._asked(request, code)
 
+        def made(known: ChangeBase) -> Changing:
+            return replace(self._let_in(request, known, account, name), answered=Answered(account, digest))
 
-async def _approve(context: CommandContext, code: str, name: str) -> Reply:
-    account, digest = await _asked(context, code)
+        await self.reloader.change(made)
+        return Reply(_whose(self.gate.document, account))
 
-    def made(known: ChangeBase) -> Changing:
-        return replace(_let_in(context, known, account, name), answered=Answered(account, digest))
+    async def _deny(self, request: CommandRequest, code: str) -> Reply:
+        account, digest = await self._asked(request, code)
+        changing = Changing(
+            AccessChange(), (self._row(request, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
+        )
+        await self.reloader.change(lambda _: changing)
+        return Reply(f"{account} is not let in, and gets no other code for a day")
 
-    await context.reloader.change(made)
-    return Reply(_whose(context.gate.document, account))
+    async def _revoke(self, request: CommandRequest, name: str) -> Reply:
+        def made(known: ChangeBase) -> Changing:
+            there = _let_in_so_far(known.overrides)
+            before = there.get(name)
+            if before is None:
+                raise CommandError(f"nobody named `{name}` was let in here{nearest(name, there)}")
+            self._not_above(request, self.gate.document, name)
+            # Whom the file names stays as low as he was made. Any other name stays taken: conversations belong to it.
+            named = name in known.file.principals
+            left = replace(before, accounts=frozenset()) if named else replace(before, role=Role.STRANGER)
+            row = self._row(request, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts)))
+            return Changing(AccessChange(people={name: left}), (row,))
 
+        await self.reloader.change(made)
+        return Reply(_described(self.gate.document, name))
 
-async def _deny(context: CommandContext, code: str) -> Reply:
-    account, digest = await _asked(context, code)
-    changing = Changing(
-        AccessChange(), (_row(context, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
-    )
-    await context.reloader.change(lambda _: changing)
-    return Reply(f"{account} is not let in, and gets no other code for a day")
+    async def _linking(self, request: CommandRequest, words: list[str]) -> Reply:
+        """Show whose account a code is, and link it once confirmed: a code may be handed on to trick somebody."""
+        match words:
+            case [code]:
+                account, _ = await self._asked(request, code)
+                return Reply(
+                    f"whoever has {account} would be you here, type `/pair link {code} confirm` if that is you"
+                )
+            case [code, "confirm"]:
+                return await self._link(request, code)
+            case _:
+                raise UsageError("")
 
+    async def _link(self, request: CommandRequest, code: str) -> Reply:
+        """Add an account to the caller's own, proved by the code it was given."""
+        principal = request.caller.principal
+        if request.caller.role is Role.OWNER and request.address.channel != principals.CONSOLE:
+            raise CommandError(AT_THE_CONSOLE)
+        account, digest = await self._asked(request, code)
 
-async def _revoke(context: CommandContext, name: str) -> Reply:
-    def made(known: ChangeBase) -> Changing:
-        there = _let_in_so_far(known.overrides)
-        before = there.get(name)
-        if before is None:
-            raise CommandError(f"nobody named `{name}` was let in here{nearest(name, there)}")
-        _not_above(context, context.gate.document, name)
-        # Whom the file names stays as low as he was made. Any other name stays taken: conversations belong to it.
-        named = name in known.file.principals
-        left = replace(before, accounts=frozenset()) if named else replace(before, role=Role.STRANGER)
-        row = _row(context, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts)))
-        return Changing(AccessChange(people={name: left}), (row,))
+        def made(known: ChangeBase) -> Changing:
+            former = _former(known, account)
+            if former:
+                raise CommandError(f"{account} was `{former}` here, and cannot be somebody else")
+            before = known.overrides.people.get(principal, Person())
+            change = AccessChange(people={principal: replace(before, accounts=before.accounts | {account})})
+            _must_belong(known, change, account, principal)
+            row = self._row(request, "linked", person=principal, account=account)
+            return Changing(change, (row,), Answered(account, digest))
 
-    await context.reloader.change(made)
-    return Reply(_described(context.gate.document, name))
+        await self.reloader.change(made)
+        return Reply(_described(self.gate.document, principal))
 
+    async def _block(self, request: CommandRequest, account: str) -> Reply:
+        self._account(account)
 
-async def _linking(context: CommandContext, words: list[str]) -> Reply:
-    """Show whose account a code is, and link it when that is confirmed: a code may have been handed on to trick one."""
-    match words:
-        case [code]:
-            account, _ = await _asked(context, code)
-            return Reply(f"whoever has {account} would be you here, type `/pair link {code} confirm` if that is you")
-        case [code, "confirm"]:
-            return await _link(context, code)
-        case _:
-            raise UsageError("")
+        def made(_: ChangeBase) -> Changing:
+            owner = next((name for name, who in self.gate.document.principals.items() if account in who.accounts), None)
+            if owner is not None:
+                self._not_above(request, self.gate.document, owner)
+            return Changing(AccessChange(accounts={account: True}), (self._row(request, "blocked", account=account),))
 
+        await self.reloader.change(made)
+        return Reply(f"{account} is blocked")
 
-async def _link(context: CommandContext, code: str) -> Reply:
-    """Add an account to the caller's own, proved by the code it was given."""
-    principal = context.caller.principal
-    if context.caller.role is Role.OWNER and context.address.channel != principals.CONSOLE:
-        raise CommandError(AT_THE_CONSOLE)
-    account, digest = await _asked(context, code)
+    async def _allow(self, request: CommandRequest, account: str, name: str) -> Reply:
+        self._account(account)
 
-    def made(known: ChangeBase) -> Changing:
+        def made(known: ChangeBase) -> Changing:
+            if account in known.file.blocked:
+                raise CommandError(f"{account} is blocked in config.yaml")
+            lifted = AccessChange(accounts={account: False})
+            if not name:
+                return Changing(lifted, (self._row(request, "allowed", account=account),))
+            let_in = self._let_in(request, known, account, name, unblock=True)
+            return replace(let_in, change=replace(let_in.change, accounts=lifted.accounts))
+
+        await self.reloader.change(made)
+        return Reply(_whose(self.gate.document, account))
+
+    async def _clear(self, request: CommandRequest, name: str, written: str) -> Reply:
+        """Say how much somebody may know, which is never more than the file says."""
+        label = label_named(self.gate.document, written)
+
+        def made(known: ChangeBase) -> Changing:
+            people = known.document(AccessChange()).principals
+            if name not in people:
+                raise CommandError(f"unknown person `{name}`{nearest(name, people)}")
+            self._not_above(request, self.gate.document, name)
+            change = AccessChange(people={name: replace(known.overrides.people.get(name, Person()), clearance=label)})
+            before, after = people[name].clearance, known.document(change).principals[name].clearance
+            row = self._row(request, "cleared", person=name, before=str(before), after=str(after))
+            return Changing(change, (row,))
+
+        await self.reloader.change(made)
+        document = self.gate.document
+        bounded = "" if document.principals[name].clearance == label else "\nconfig.yaml allows no more than that"
+        return Reply(f"{_described(document, name)}{bounded}")
+
+    def _let_in(
+        self, request: CommandRequest, known: ChangeBase, account: str, name: str, *, unblock: bool = False
+    ) -> Changing:
+        """Return the change that makes an account somebody new.
+
+        Raises CommandError: nobody can be, the name is taken or none, or the account is somebody's already.
+        """
+        ceiling = known.file.paired
+        if ceiling is None:
+            raise CommandError(NOT_PAIRED)
         former = _former(known, account)
-        if former:
-            raise CommandError(f"{account} was `{former}` here, and cannot be somebody else")
-        before = known.overrides.people.get(principal, Person())
-        change = AccessChange(people={principal: replace(before, accounts=before.accounts | {account})})
-        _must_belong(known, change, account, principal)
-        row = _row(context, "linked", person=principal, account=account)
-        return Changing(change, (row,), Answered(account, digest))
-
-    await context.reloader.change(made)
-    return Reply(_described(context.gate.document, principal))
-
-
-async def _block(context: CommandContext, account: str) -> Reply:
-    _account(context, account)
-
-    def made(_: ChangeBase) -> Changing:
-        owner = next((name for name, who in context.gate.document.principals.items() if account in who.accounts), None)
-        if owner is not None:
-            _not_above(context, context.gate.document, owner)
-        return Changing(AccessChange(accounts={account: True}), (_row(context, "blocked", account=account),))
-
-    await context.reloader.change(made)
-    return Reply(f"{account} is blocked")
-
-
-async def _allow(context: CommandContext, account: str, name: str) -> Reply:
-    _account(context, account)
-
-    def made(known: ChangeBase) -> Changing:
-        if account in known.file.blocked:
-            raise CommandError(f"{account} is blocked in config.yaml")
-        lifted = AccessChange(accounts={account: False})
-        if not name:
-            return Changing(lifted, (_row(context, "allowed", account=account),))
-        let_in = _let_in(context, known, account, name, unblock=True)
-        return replace(let_in, change=replace(let_in.change, accounts=lifted.accounts))
-
-    await context.reloader.change(made)
-    return Reply(_whose(context.gate.document, account))
-
-
-async def _clear(context: CommandContext, name: str, written: str) -> Reply:
-    """Say how much somebody may know, which is never more than the file says."""
-    label = label_named(context, written)
-
-    def made(known: ChangeBase) -> Changing:
-        people = known.document(AccessChange()).principals
-        if name not in people:
-            raise CommandError(f"unknown person `{name}`{nearest(name, people)}")
-        _not_above(context, context.gate.document, name)
-        change = AccessChange(people={name: replace(known.overrides.people.get(name, Person()), clearance=label)})
-        before, after = people[name].clearance, known.document(change).principals[name].clearance
-        row = _row(context, "cleared", person=name, before=str(before), after=str(after))
-        return Changing(change, (row,))
-
-    await context.reloader.change(made)
-    document = context.gate.document
-    bounded = "" if document.principals[name].clearance == label else "\nconfig.yaml allows no more than that"
-    return Reply(f"{_described(document, name)}{bounded}")
-
-
-def _let_in(context: CommandContext, known: ChangeBase, account: str, name: str, *, unblock: bool = False) -> Changing:
-    """Return the change that makes an account somebody new.
-
-    Raises CommandError: nobody can be, the name is taken or none, or the account is somebody's already.
-    """
-    ceiling = known.file.paired
-    if ceiling is None:
-        raise CommandError(NOT_PAIRED)
-    former = _former(known, account)
-    name = name or former or _name_of(account)
-    if former not in {"", name}:
-        raise CommandError(f"{account} was `{former}` here, choose that name")
-    try:
-        reading.name(name)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    if name in known.file.principals or (name in known.overrides.people and name != former):
-        raise CommandError(f"`{name}` is somebody already, or was, choose another name")
-    person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
-    change = AccessChange(people={name: person}, accounts={account: False} if unblock else {})
-    _must_belong(known, change, account, name)
-    return Changing(
-        change,
-        (
-            _row(
-                context,
-                "let in",
-                person=name,
-                account=account,
-                role=ceiling.role.value,
-                clearance=str(ceiling.clearance),
+        name = name or former or _name_of(account)
+        if former not in {"", name}:
+            raise CommandError(f"{account} was `{former}` here, choose that name")
+        try:
+            reading.name(name)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        if name in known.file.principals or (name in known.overrides.people and name != former):
+            raise CommandError(f"`{name}` is somebody already, or was, choose another name")
+        person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
+        change = AccessChange(people={name: person}, accounts={account: False} if unblock else {})
+        _must_belong(known, change, account, name)
+        return Changing(
+            change,
+            (
+                self._row(
+                    request,
+                    "let in",
+                    person=name,
+                    account=account,
+                    role=ceiling.role.value,
+                    clearance=str(ceiling.clearance),
+                ),
             ),
-        ),
-    )
+        )
+
+    def _not_above(self, request: CommandRequest, document: Document, name: str) -> None:
+        """Refuse to act on oneself, and on whoever is no less than oneself."""
+        person = document.principals.get(name)
+        if person is not None and at_least(person.role, request.caller.role):
+            raise CommandError(f"`{name}` is no less than you are here, this is done in config.yaml")
+
+    def _account(self, account: str) -> None:
+        channel, _, user = account.partition(":")
+        channels = self.gate.document.channels
+        if not user:
+            raise CommandError(f"`{account}` is no account, write one as channel:id")
+        if channel not in channels:
+            raise CommandError(f"unknown channel `{channel}`{nearest(channel, channels)}")
+
+    async def _asked(self, request: CommandRequest, code: str) -> tuple[str, str]:
+        found = await self.strangers.account(request.caller.principal, code)
+        if found is None:
+            raise CommandError(WRONG_CODE)
+        return found
+
+    def _row(self, request: CommandRequest, what: str, **more: JsonValue) -> AuditRow:
+        return AuditRow("access", request.caller.principal, {"what": what, **more, "address": str(request.address)})
 
 
 def _former(known: ChangeBase, account: str) -> str:
@@ -268,29 +296,6 @@ def _must_belong(known: ChangeBase, change: AccessChange, account: str, name: st
         raise CommandError(f"{account} is blocked, somebody's already, or of no channel there is")
 
 
-def _not_above(context: CommandContext, document: Document, name: str) -> None:
-    """Refuse to act on oneself, and on whoever is no less than oneself."""
-    person = document.principals.get(name)
-    if person is not None and at_least(person.role, context.caller.role):
-        raise CommandError(f"`{name}` is no less than you are here, this is done in config.yaml")
-
-
-def _account(context: CommandContext, account: str) -> None:
-    channel, _, user = account.partition(":")
-    channels = context.gate.document.channels
-    if not user:
-        raise CommandError(f"`{account}` is no account, write one as channel:id")
-    if channel not in channels:
-        raise CommandError(f"unknown channel `{channel}`{nearest(channel, channels)}")
-
-
-async def _asked(context: CommandContext, code: str) -> tuple[str, str]:
-    found = await context.strangers.account(context.caller.principal, code)
-    if found is None:
-        raise CommandError(WRONG_CODE)
-    return found
-
-
 def _name_of(account: str) -> str:
     """Return a name for an account, which may be somebody's already."""
     letters = (char if char.isascii() and char.isalnum() else "-" for char in account.lower())
@@ -309,7 +314,3 @@ def _whose(document: Document, account: str) -> str:
 
 def _described_as(name: str, person: Principal) -> str:
     return f"{name} is {person.role}, cleared for {person.clearance}, as {', '.join(person.accounts)}"
-
-
-def _row(context: CommandContext, what: str, **more: JsonValue) -> AuditRow:
-    return AuditRow("access", context.caller.principal, {"what": what, **more, "address": str(context.address)})

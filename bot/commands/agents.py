@@ -1,21 +1,25 @@
 """Commands about background sessions: spawn one, see, stop and read those there are."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import CHANGED
-from bot.commands.base import CommandContext, CommandError, Reply, UsageError
-from bot.commands.session import NOTHING_YET
+from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.conversation import NOTHING_YET
 from bot.core.errors import ArchivedError, NotFoundError
+from bot.core.ids import Ids
+from bot.delegation.spawn import Spawner
+from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
 from bot.sessions.delegation import Slot
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState, Status
+from bot.sessions.ports import AuditStore, DelegationStore, OutboxStore, SessionStore
 from bot.sessions.transcript import place
 from bot.tools.history import source
 from bot.tools.sessions import title_for
@@ -44,96 +48,164 @@ _EVENTS: Final = 200
 _LOGGED: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE, EventType.TOOL_RESULT})
 
 
-async def spawn(context: CommandContext, argument: str) -> Reply:
-    """Give a task to a background session."""
-    if not argument:
-        raise UsageError("")
-    response = await called(context, Call(context.ids.op(), "sessions_spawn", {"task": argument}))
-    return response if isinstance(response, Reply) else Reply(_in_words(response, SPAWNED))
+@dataclass(frozen=True, slots=True)
+class PersonalCalls:
+    """Makes tool calls that people ask for by a command, through the gate."""
 
+    gate: Gate
+    audit: AuditStore
 
-async def send(context: CommandContext, argument: str) -> Reply:
-    """Send a text to another session of the caller's."""
-    sid, _, text = argument.partition(" ")
-    if not text.strip():
-        raise UsageError("")
-    given = {"session_id": sid, "content": text.strip()}
-    return await _sent(context, await called(context, Call(context.ids.op(), "sessions_send", given)), SENT)
+    async def called(
+        self, request: CommandRequest, call: Call, label: Label | None = None, leads: tuple[str, ...] = ()
+    ) -> ResultDecision | Reply:
+        """Make a tool call for a person, through the gate; return its response, or why it was refused.
 
+        What he types carries the label of the place he types it in, whatever the conversation there has read; what was
+        written before, that which it has since then. `leads` is what the recipients that it names meant when they were
+        offered, empty if they were not.
 
-async def message(context: CommandContext, argument: str) -> Reply:
-    """Send a text to an alias, a person or a known chat."""
-    channel, _, rest = argument.partition(" ")
-    recipient, _, text = rest.strip().partition(" ")
-    if not text.strip():
-        raise UsageError("")
-    given = {"channel": channel, "recipient": recipient, "text": text.strip()}
-    return await _sent(context, await called(context, Call(context.ids.op(), "message", given)), "")
+        Raises CommandError: nothing can come back yet, or a recipient means another place or person by now.
+        """
+        state = await request.state()
+        if state is None:
+            raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
+        typed = label or request.typed
+        # It is the person who asks, so it counts where they typed it, and not where the session has come to.
+        standing = replace(await request.standing(state), taint=typed, visibility=typed)
+        told = TYPED if label is None else ASKED
+        prepared = await self.gate.calls.foresee(standing, self.gate.calls.prepare(standing, call))
+        if leads and prepared.accepted is not None and prepared.leads != leads:
+            raise CommandError(CHANGED)
+        named: dict[str, JsonValue] = {
+            "session": request.sid,
+            "tool": call.tool,
+            "call": call.id,
+            "arguments": call.digest,
+        }
+        await self.audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+        if prepared.decision.verdict not in MAY_GO_ON:
+            return Reply(request.explained(prepared.decision, standing, call.tool, told), typed)
 
+        async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
+            await self.audit.append((decision_row(standing, hook, decision, session=request.sid, **facts),))
 
-async def _sent(context: CommandContext, response: ResultDecision | Reply, sentence: str) -> Reply:
-    """Put what a call says into the outbox of this conversation, and tell what came of it."""
-    if isinstance(response, Reply):
+        response = await self.gate.results.respond(standing, prepared, await self.gate.run(standing, prepared, record))
+        await self.audit.append(
+            tuple(replace(row, body={**row.body, "session": request.sid}) for row in response.audit)
+        )
+        if response.decision.verdict not in MAY_GO_ON:
+            return Reply(request.explained(response.decision, standing, call.tool, told), typed)
         return response
-    state = await context.state()
-    own = state is None or state.principal == context.caller.principal
-    for new in response.deliver:
-        await context.store.outbox.put(context.sid, replace(new, asker="" if own else context.caller.principal))
-    await context.deliver(context.sid)
-    return Reply(_in_words(response, sentence) if sentence else response.text)
 
 
-async def agents(context: CommandContext, argument: str) -> Reply:
-    """List the caller's background sessions, stop one, or show what one did."""
-    action, _, name = argument.partition(" ")
-    if action in {"", "list"} and not name:
-        return await _list(context)
-    if action not in {"cancel", "log"} or not name:
-        raise UsageError("")
-    for slot, state in await _known(context):
-        if name in {slot.run, slot.sid}:
-            return await (_cancel(context, slot, state) if action == "cancel" else _log(context, state))
-    raise NotFoundError
+@dataclass(frozen=True, slots=True)
+class BackgroundCommands:
+    """Start, see, stop and read background sessions, and send to others."""
 
+    sessions: SessionStore
+    audit: AuditStore
+    outbox: OutboxStore
+    delegation: DelegationStore
+    gate: Gate
+    ids: Ids
+    spawner: Spawner
+    interrupt: Callable[[str], None]
+    close: Callable[[str], Awaitable[None]]
+    deliver: Callable[[str], Awaitable[None]]
+    calls: PersonalCalls
 
-async def called(
-    context: CommandContext, call: Call, label: Label | None = None, leads: tuple[str, ...] = ()
-) -> ResultDecision | Reply:
-    """Make a tool call for a person, through the gate; return its response, or why it was refused.
+    async def spawn(self, request: CommandRequest, argument: str) -> Reply:
+        """Give a task to a background session."""
+        if not argument:
+            raise UsageError("")
+        response = await self.calls.called(request, Call(self.ids.op(), "sessions_spawn", {"task": argument}))
+        return response if isinstance(response, Reply) else Reply(_in_words(response, SPAWNED))
 
-    What he types carries the label of the place he types it in, whatever the conversation there has read; what was
-    written before, that which it has since then. `leads` is what the recipients that it names meant when they were
-    offered, empty if they were not.
+    async def send(self, request: CommandRequest, argument: str) -> Reply:
+        """Send a text to another session of the caller's."""
+        sid, _, text = argument.partition(" ")
+        if not text.strip():
+            raise UsageError("")
+        given = {"session_id": sid, "content": text.strip()}
+        return await self._sent(
+            request, await self.calls.called(request, Call(self.ids.op(), "sessions_send", given)), SENT
+        )
 
-    Raises CommandError: nothing can come back yet, or a recipient means another place or person by now.
-    """
-    state = await context.state()
-    if state is None:
-        raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
-    typed = label or context.typed
-    # It is the person who asks, so it counts where they typed it, and not where the session has come to.
-    standing = replace(await context.standing(state), taint=typed, visibility=typed)
-    told = TYPED if label is None else ASKED
-    prepared = await context.gate.calls.foresee(standing, context.gate.calls.prepare(standing, call))
-    if leads and prepared.accepted is not None and prepared.leads != leads:
-        raise CommandError(CHANGED)
-    named: dict[str, JsonValue] = {"session": context.sid, "tool": call.tool, "call": call.id, "arguments": call.digest}
-    await context.store.audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
-    if prepared.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(prepared.decision, standing, call.tool, told), typed)
+    async def message(self, request: CommandRequest, argument: str) -> Reply:
+        """Send a text to an alias, a person or a known chat."""
+        channel, _, rest = argument.partition(" ")
+        recipient, _, text = rest.strip().partition(" ")
+        if not text.strip():
+            raise UsageError("")
+        given = {"channel": channel, "recipient": recipient, "text": text.strip()}
+        return await self._sent(request, await self.calls.called(request, Call(self.ids.op(), "message", given)), "")
 
-    async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
-        await context.store.audit.append((decision_row(standing, hook, decision, session=context.sid, **facts),))
+    async def _sent(self, request: CommandRequest, response: ResultDecision | Reply, sentence: str) -> Reply:
+        """Put what a call says into the outbox of this conversation, and tell what came of it."""
+        if isinstance(response, Reply):
+            return response
+        state = await request.state()
+        own = state is None or state.principal == request.caller.principal
+        for new in response.deliver:
+            await self.outbox.put(request.sid, replace(new, asker="" if own else request.caller.principal))
+        await self.deliver(request.sid)
+        return Reply(_in_words(response, sentence) if sentence else response.text)
 
-    response = await context.gate.results.respond(
-        standing, prepared, await context.gate.run(standing, prepared, record)
-    )
-    await context.store.audit.append(
-        tuple(replace(row, body={**row.body, "session": context.sid}) for row in response.audit)
-    )
-    if response.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(response.decision, standing, call.tool, told), typed)
-    return response
+    async def agents(self, request: CommandRequest, argument: str) -> Reply:
+        """List the caller's background sessions, stop one, or show what one did."""
+        action, _, name = argument.partition(" ")
+        if action in {"", "list"} and not name:
+            return await self._list(request)
+        if action not in {"cancel", "log"} or not name:
+            raise UsageError("")
+        for slot, state in await self._known(request):
+            if name in {slot.run, slot.sid}:
+                return await (self._cancel(request, slot, state) if action == "cancel" else self._log(state))
+        raise NotFoundError
+
+    async def _known(self, request: CommandRequest) -> list[tuple[Slot, SessionState]]:
+        """Return the caller's background sessions that may be told of here, oldest first."""
+        await self.spawner.free(request.caller.principal)
+        reader = (await self._here(request)).reader
+        found = list[tuple[Slot, SessionState]]()
+        for slot in await self.delegation.slots(request.caller.principal):
+            state = await self.sessions.state(slot.sid)
+            if state is not None and state.principal == request.caller.principal and state.visibility.flows_to(reader):
+                found.append((slot, state))
+        return sorted(found, key=lambda one: (one[1].created_at, one[1].sid))
+
+    async def _here(self, request: CommandRequest) -> DecisionContext:
+        return await request.standing(await request.state())
+
+    async def _list(self, request: CommandRequest) -> Reply:
+        known = await self._known(request)
+        lines = [_line(slot, state, await self._task(state)) for slot, state in known]
+        return Reply("\n".join(lines) or NONE, join_all(state.visibility for _, state in known))
+
+    async def _task(self, state: SessionState) -> str:
+        """Return what a background session is called, or how its task begins; its readers may know that."""
+        title = title_for(state, state.visibility)
+        if title is not None:
+            return self.gate.masks.masked(title.text)
+        log = await self.sessions.events(state.sid, limit=_BEGINNING)
+        texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
+        texts += [str(item.body["text"]) for item in await self.sessions.waiting(state.sid)] if not texts else []
+        words = " ".join(self.gate.masks.masked(texts[0]).split()) if texts else ""
+        return words if len(words) <= _TASK else f"{words[:_TASK]} …"
+
+    async def _cancel(self, request: CommandRequest, slot: Slot, state: SessionState) -> Reply:
+        if state.status is Status.ARCHIVED:
+            raise ArchivedError
+        await self.sessions.stop(slot.sid, actor=request.caller.principal)
+        self.interrupt(slot.sid)
+        await self.spawner.stop(request.caller.principal, slot.sid, request.typed, interrupt=self.interrupt)
+        await self.close(slot.sid)
+        return Reply(f"stopping {slot.run} and whatever it spawned")
+
+    async def _log(self, state: SessionState) -> Reply:
+        events = await self.sessions.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
+        lines = [_told(event, state) for event in events if event.type in _LOGGED]
+        return Reply("\n".join(lines) or NONE, state.visibility)
 
 
 def _in_words(response: ResultDecision, sentence: str) -> str:
@@ -144,61 +216,11 @@ def _in_words(response: ResultDecision, sentence: str) -> str:
         return response.text
 
 
-async def _known(context: CommandContext) -> list[tuple[Slot, SessionState]]:
-    """Return the caller's background sessions that may be told of here, oldest first."""
-    await context.spawner.free(context.caller.principal)
-    reader = (await _here(context)).reader
-    found = list[tuple[Slot, SessionState]]()
-    for slot in await context.store.delegation.slots(context.caller.principal):
-        state = await context.store.sessions.state(slot.sid)
-        if state is not None and state.principal == context.caller.principal and state.visibility.flows_to(reader):
-            found.append((slot, state))
-    return sorted(found, key=lambda one: (one[1].created_at, one[1].sid))
-
-
-async def _here(context: CommandContext) -> DecisionContext:
-    return await context.standing(await context.state())
-
-
-async def _list(context: CommandContext) -> Reply:
-    known = await _known(context)
-    lines = [_line(slot, state, await _task(context, state)) for slot, state in known]
-    return Reply("\n".join(lines) or NONE, join_all(state.visibility for _, state in known))
-
-
-async def _task(context: CommandContext, state: SessionState) -> str:
-    """Return what a background session is called, or how its task begins; a reader who may know of it may know that."""
-    title = title_for(state, state.visibility)
-    if title is not None:
-        return context.gate.masks.masked(title.text)
-    log = await context.store.sessions.events(state.sid, limit=_BEGINNING)
-    texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
-    texts += [str(item.body["text"]) for item in await context.store.sessions.waiting(state.sid)] if not texts else []
-    words = " ".join(context.gate.masks.masked(texts[0]).split()) if texts else ""
-    return words if len(words) <= _TASK else f"{words[:_TASK]} …"
-
-
 def _line(slot: Slot, state: SessionState, task: str) -> str:
     status = "waits for an approval, see `/approvals`" if state.asks else state.status.value
     if state.ended_at:
         status = "ended" if state.last_turn is None else f"ended, {state.last_turn.reason}"
     return f"{slot.run} {status}, taint {state.taint}{f': {task}' if task else ''}"
-
-
-async def _cancel(context: CommandContext, slot: Slot, state: SessionState) -> Reply:
-    if state.status is Status.ARCHIVED:
-        raise ArchivedError
-    await context.store.sessions.stop(slot.sid, actor=context.caller.principal)
-    context.interrupt(slot.sid)
-    await context.spawner.stop(context.caller.principal, slot.sid, context.typed, interrupt=context.interrupt)
-    await context.close(slot.sid)
-    return Reply(f"stopping {slot.run} and whatever it spawned")
-
-
-async def _log(context: CommandContext, state: SessionState) -> Reply:
-    events = await context.store.sessions.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
-    lines = [_told(event, state) for event in events if event.type in _LOGGED]
-    return Reply("\n".join(lines) or NONE, state.visibility)
 
 
 def _told(event: Event, state: SessionState) -> str:

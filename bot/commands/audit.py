@@ -3,13 +3,15 @@
 What is above the reader is neither listed nor counted nor found, see `bot.audit.visibility`.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from bot.audit import rendering
 from bot.audit.anchors import OUTSIDE
-from bot.audit.visibility import CHECKED, VisibleRow
-from bot.commands.base import CommandContext, Reply, UsageError
+from bot.audit.visibility import CHECKED, AuditTrail, VisibleRow
+from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
+from bot.gate.gate import Gate
 from bot.tools.history import shortened
 from policy.labels import join_all
 
@@ -24,19 +26,59 @@ _MOST: Final = 50
 _DIGITS: Final = 4
 
 
-async def audit(context: CommandContext, argument: str) -> Reply:
-    """Show the newest rows of a chain, or one row, or check the chains."""
-    match argument.split():
-        case []:
-            return await _tail(context, OUTSIDE, _FEW)
-        case ["tail", *words]:
-            return await _tail(context, *_asked(words))
-        case ["verify"]:
-            return await _verify(context)
-        case ["trace", name]:
-            return await _trace(context, name)
-        case _:
-            raise UsageError("")
+@dataclass(frozen=True, slots=True)
+class AuditCommands:
+    """Show the rows of the audit that may be told, and check its chains."""
+
+    gate: Gate
+    trail: AuditTrail
+
+    async def audit(self, request: CommandRequest, argument: str) -> Reply:
+        """Show the newest rows of a chain, or one row, or check the chains."""
+        match argument.split():
+            case []:
+                return await self._tail(request, OUTSIDE, _FEW)
+            case ["tail", *words]:
+                return await self._tail(request, *_asked(words))
+            case ["verify"]:
+                return await self._verify(request)
+            case ["trace", name]:
+                return await self._trace(request, name)
+            case _:
+                raise UsageError("")
+
+    async def _tail(self, request: CommandRequest, chain: str, count: int) -> Reply:
+        found = list[VisibleRow]()
+        async for told in self.trail.rows(chain, (await request.standing(None)).reader):
+            found.append(told)
+            if len(found) == count:
+                break
+        if not found:
+            return Reply(NOTHING)
+        lines = (self._line(told) for told in reversed(found))
+        return Reply("\n".join(lines), join_all(told.label for told in found))
+
+    async def _trace(self, request: CommandRequest, name: str) -> Reply:
+        told = await self.trail.find(name, (await request.standing(None)).reader)
+        if told is None:
+            raise NotFoundError
+        lines = rendering.told(told.id, told.record, self.gate.document.digest)
+        return Reply("\n".join(self._safe(line) for line in lines), told.label)
+
+    async def _verify(self, request: CommandRequest) -> Reply:
+        found = await self.trail.verified((await request.standing(None)).reader)
+        broken = [f"{chain}: tampered with" for chain in found.broken]
+        more = () if found.complete else (NEWEST,)
+        lines = (*broken, f"{found.intact} of {found.intact + len(broken)} chains intact", *more, OTHERS)
+        return Reply("\n".join(lines), found.label)
+
+    def _line(self, told: VisibleRow) -> str:
+        facts = ", ".join(filter(None, rendering.cells(told.record)))
+        return f"{told.id}\n- {self._safe(facts)}"
+
+    def _safe(self, text: str) -> str:
+        """Return a line without what looks like a secret: what a model called a tool may be any text."""
+        return shortened(self.gate.masks.masked(text)).replace("\n", " ")
 
 
 def _asked(words: list[str]) -> tuple[str, int]:
@@ -47,41 +89,3 @@ def _asked(words: list[str]) -> tuple[str, int]:
     if len(chain) > 1 or len(last) > _DIGITS or not int(last):
         raise UsageError("")
     return "".join(chain) or OUTSIDE, min(int(last), _MOST)
-
-
-async def _tail(context: CommandContext, chain: str, count: int) -> Reply:
-    found = list[VisibleRow]()
-    async for told in context.trail.rows(chain, (await context.standing(None)).reader):
-        found.append(told)
-        if len(found) == count:
-            break
-    if not found:
-        return Reply(NOTHING)
-    lines = (_line(context, told) for told in reversed(found))
-    return Reply("\n".join(lines), join_all(told.label for told in found))
-
-
-async def _trace(context: CommandContext, name: str) -> Reply:
-    told = await context.trail.find(name, (await context.standing(None)).reader)
-    if told is None:
-        raise NotFoundError
-    lines = rendering.told(told.id, told.record, context.gate.document.digest)
-    return Reply("\n".join(_safe(context, line) for line in lines), told.label)
-
-
-async def _verify(context: CommandContext) -> Reply:
-    found = await context.trail.verified((await context.standing(None)).reader)
-    broken = [f"{chain}: tampered with" for chain in found.broken]
-    more = () if found.complete else (NEWEST,)
-    lines = (*broken, f"{found.intact} of {found.intact + len(broken)} chains intact", *more, OTHERS)
-    return Reply("\n".join(lines), found.label)
-
-
-def _line(context: CommandContext, told: VisibleRow) -> str:
-    facts = ", ".join(filter(None, rendering.cells(told.record)))
-    return f"{told.id}\n- {_safe(context, facts)}"
-
-
-def _safe(context: CommandContext, text: str) -> str:
-    """Return a line without what looks like a secret: what a model called a tool may be any text."""
-    return shortened(context.gate.masks.masked(text)).replace("\n", " ")

@@ -5,14 +5,17 @@ keeps a record of exactly that. The second, with the record's code, sends it onc
 is answered as if there were no such command, and no tool reaches this: a model cannot type a command.
 """
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import principals, recipients
 from bot.access.decision_context import DecisionContext
-from bot.commands.base import CommandContext, CommandError, Reply, UsageError
+from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
+from bot.core.ids import Ids
 from bot.core.invisible import unseen
+from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, OutputDecision, decision_row
 from bot.history import event_log
 from bot.sessions import releases
@@ -20,6 +23,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import Event, EventType, Visibility
 from bot.sessions.models import Claim, SessionState, Write
+from bot.sessions.ports import OutboxStore, SessionStore
 from bot.sessions.releases import Release
 from bot.sessions.transcript import backwards, place
 from channels.messages import Address, OutboundKind
@@ -41,177 +45,175 @@ _LIFE: Final = 600_000
 _SAID: Final = frozenset({EventType.AGENT_MESSAGE, EventType.USER_MESSAGE})
 
 
-def may_release(context: CommandContext) -> bool:
+def may_release(request: CommandRequest) -> bool:
     """Say whether the caller holds the right."""
-    return context.gate.document.may_release(context.caller.principal)
+    return request.gate.document.may_release(request.caller.principal)
 
 
-async def release(context: CommandContext, argument: str) -> Reply:
-    """Show what would be sent, or send what was shown."""
-    words = argument.split()
-    if await context.above(await context.state()):
-        # Which number a text has, and whether a turn is open, tells of what was read since.
-        raise NotFoundError
-    if len(words) == 2 and words[0] == "confirm":  # noqa: PLR2004 - the word and the code
-        return await _confirm(context, words[1].lower())
-    if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - what, the word, and whom
-        return await _show(context, words[0].lower(), words[2])
-    raise UsageError("")
+@dataclass(frozen=True, slots=True)
+class ReleaseCommands:
+    """Show what a release would send, and send it."""
 
+    sessions: SessionStore
+    outbox: OutboxStore
+    gate: Gate
+    ids: Ids
+    deliver: Callable[[str], Awaitable[None]]
 
-async def _show(context: CommandContext, which: str, recipient: str) -> Reply:
-    """Show exactly what would be sent, and keep a record of it under a new code."""
-    try:
-        address, meant = await _meant(context, recipient)
-    except recipients.UnknownRecipientError:
-        raise CommandError(recipients.UNKNOWN) from None
-    state = await context.state()
-    if state is None:
-        raise NotFoundError
-    source = await _source(context, state, which)
-    standing = await context.standing(state)
-    spoken = await _offered(context, standing, source, address)
-    if spoken.decision.verdict not in MAY_GO_ON:
-        return Reply(context.explained(spoken.decision, standing, "/release", WOULD_GO), source.label)
-    if _hides(spoken.text):
-        raise CommandError(UNSEEN)
-    shown = Release(
-        code=context.ids.approval(),
-        principal=context.caller.principal,
-        home=str(context.address),
-        source=place(source, state),
-        digest=releases.digest(spoken.text),
-        label=str(source.label),
-        address=spoken.destination.address,
-        clearance=str(spoken.destination.clearance or PUBLIC),
-        recipient=recipient,
-        meant=meant,
-        expires_at=context.now + _LIFE,
-    )
-    told = _told(shown, spoken.text)
-    said = context.gate.output.reply(standing, standing.destination, told, source.label)
-    if said.decision.verdict is not Verdict.ALLOW or said.text != told:
-        raise CommandError(NOT_WHOLE)
-    async with context.claimed() as claim:
-        await context.store.sessions.record(
-            claim,
-            Write(
-                op=context.ids.op(),
-                cursor=claim.state.seq,
-                events=(event_log.release_requested(standing, shown),),
-                audit=(AuditRow("release", context.caller.principal, {"step": "shown", **shown.body()}),),
-                release=True,
-            ),
-        )
-    return Reply(told, source.label)
+    async def release(self, request: CommandRequest, argument: str) -> Reply:
+        """Show what would be sent, or send what was shown."""
+        words = argument.split()
+        if await request.above(await request.state()):
+            # Which number a text has, and whether a turn is open, tells of what was read since.
+            raise NotFoundError
+        if len(words) == 2 and words[0] == "confirm":  # noqa: PLR2004 - the word and the code
+            return await self._confirm(request, words[1].lower())
+        if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - what, the word, and whom
+            return await self._show(request, words[0].lower(), words[2])
+        raise UsageError("")
 
-
-async def _confirm(context: CommandContext, code: str) -> Reply:
-    """Send what was shown under a code, once; anything that differs from then sends nothing."""
-    if await context.state() is None:
-        raise NotFoundError
-    async with context.claimed() as claim:
-        shown, source = await _shown(context, claim, code)
-        standing = await context.standing(claim.state)
-        spoken = await _offered(context, standing, source, Address.parse(shown.address))
+    async def _show(self, request: CommandRequest, which: str, recipient: str) -> Reply:
+        """Show exactly what would be sent, and keep a record of it under a new code."""
         try:
-            means = (await _meant(context, shown.recipient))[1] == shown.meant
+            address, meant = await self._meant(request, recipient)
         except recipients.UnknownRecipientError:
-            means = False
-        delivery = NewDelivery(
-            key=f"release-{code}",
-            address=shown.address,
-            text=spoken.text,
-            label=source.label,
-            kind=OutboundKind.MESSAGE,
-            release=claim.state.seq + 1,
-            meant_for=principals.owner(context.gate.document, Address.parse(shown.address)),
+            raise CommandError(recipients.UNKNOWN) from None
+        state = await request.state()
+        if state is None:
+            raise NotFoundError
+        source = await self._source(request, state, which)
+        standing = await request.standing(state)
+        spoken = await self._offered(standing, source, address)
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return Reply(request.explained(spoken.decision, standing, "/release", WOULD_GO), source.label)
+        if _hides(spoken.text):
+            raise CommandError(UNSEEN)
+        shown = Release(
+            code=self.ids.approval(),
+            principal=request.caller.principal,
+            home=str(request.address),
+            source=place(source, state),
+            digest=releases.digest(spoken.text),
+            label=str(source.label),
+            address=spoken.destination.address,
+            clearance=str(spoken.destination.clearance or PUBLIC),
+            recipient=recipient,
+            meant=meant,
+            expires_at=request.now + _LIFE,
         )
-        same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
-        cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
-        if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
-            raise CommandError(CHANGED)
-        row = decision_row(
-            replace(standing, taint=source.label),
-            Hook.PRE_OUTPUT,
-            spoken.decision,
-            destination=shown.address,
-            release=code,
-            released=[outcome.message for outcome in spoken.decision.outcomes if outcome.rule == "no_write_down"],
-            digest=shown.digest,
-        )
-        confirmed = AuditRow("release", context.caller.principal, {"step": "confirmed", **shown.body()})
-        await context.store.sessions.record(
-            claim,
-            Write(
-                op=context.ids.op(),
-                cursor=claim.state.seq,
-                # The first event of this write, at the seq that the delivery refers to.
-                events=(event_log.release_confirmed(standing, shown),),
-                audit=(row, confirmed),
-                deliver=(delivery,),
-                release=True,
-            ),
-        )
-    await context.deliver(context.sid)
-    sent = [
-        entry.state.value for entry in await context.store.outbox.deliveries(context.sid) if entry.key == delivery.key
-    ]
-    return Reply(f"released under {code}: {', '.join(sent)}", source.label)
+        told = _told(shown, spoken.text)
+        said = self.gate.output.reply(standing, standing.destination, told, source.label)
+        if said.decision.verdict is not Verdict.ALLOW or said.text != told:
+            raise CommandError(NOT_WHOLE)
+        async with request.claimed(self.ids.owner()) as claim:
+            await self.sessions.record(
+                claim,
+                Write(
+                    op=self.ids.op(),
+                    cursor=claim.state.seq,
+                    events=(event_log.release_requested(standing, shown),),
+                    audit=(AuditRow("release", request.caller.principal, {"step": "shown", **shown.body()}),),
+                    release=True,
+                ),
+            )
+        return Reply(told, source.label)
 
+    async def _confirm(self, request: CommandRequest, code: str) -> Reply:
+        """Send what was shown under a code, once; anything that differs from then sends nothing."""
+        if await request.state() is None:
+            raise NotFoundError
+        async with request.claimed(self.ids.owner()) as claim:
+            shown, source = await self._shown(request, claim, code)
+            standing = await request.standing(claim.state)
+            spoken = await self._offered(standing, source, Address.parse(shown.address))
+            try:
+                means = (await self._meant(request, shown.recipient))[1] == shown.meant
+            except recipients.UnknownRecipientError:
+                means = False
+            delivery = NewDelivery(
+                key=f"release-{code}",
+                address=shown.address,
+                text=spoken.text,
+                label=source.label,
+                kind=OutboundKind.MESSAGE,
+                release=claim.state.seq + 1,
+                meant_for=principals.owner(self.gate.document, Address.parse(shown.address)),
+            )
+            same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
+            cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
+            if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
+                raise CommandError(CHANGED)
+            row = decision_row(
+                replace(standing, taint=source.label),
+                Hook.PRE_OUTPUT,
+                spoken.decision,
+                destination=shown.address,
+                release=code,
+                released=[outcome.message for outcome in spoken.decision.outcomes if outcome.rule == "no_write_down"],
+                digest=shown.digest,
+            )
+            confirmed = AuditRow("release", request.caller.principal, {"step": "confirmed", **shown.body()})
+            await self.sessions.record(
+                claim,
+                Write(
+                    op=self.ids.op(),
+                    cursor=claim.state.seq,
+                    # The first event of this write, at the seq that the delivery refers to.
+                    events=(event_log.release_confirmed(standing, shown),),
+                    audit=(row, confirmed),
+                    deliver=(delivery,),
+                    release=True,
+                ),
+            )
+        await self.deliver(request.sid)
+        sent = [entry.state.value for entry in await self.outbox.deliveries(request.sid) if entry.key == delivery.key]
+        return Reply(f"released under {code}: {', '.join(sent)}", source.label)
 
-async def _shown(context: CommandContext, claim: Claim, code: str) -> tuple[Release, Event]:
-    """Return the record of a code and the text's event.
+    async def _shown(self, request: CommandRequest, claim: Claim, code: str) -> tuple[Release, Event]:
+        """Return the record of a code and the text's event.
 
-    Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
-    was used.
-    """
-    async for event in backwards(context.store.sessions, claim.state):
-        record = releases.read(event.body)
-        if record is None or record.code != code:
-            continue
-        mine = record.principal == context.caller.principal and record.home == str(context.address)
-        # The newest of that code: if it is not the one that was asked, it was used.
-        if event.type is not EventType.RELEASE_REQUESTED or not mine or claim.now >= record.expires_at:
-            break
-        for source in await context.store.sessions.events_at(
-            claim.sid, (claim.state.generation_seq + record.source - 1,)
-        ):
-            return record, source
-    raise NotFoundError
+        Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
+        was used.
+        """
+        async for event in backwards(self.sessions, claim.state):
+            record = releases.read(event.body)
+            if record is None or record.code != code:
+                continue
+            mine = record.principal == request.caller.principal and record.home == str(request.address)
+            # The newest of that code: if it is not the one that was asked, it was used.
+            if event.type is not EventType.RELEASE_REQUESTED or not mine or claim.now >= record.expires_at:
+                break
+            for source in await self.sessions.events_at(claim.sid, (claim.state.generation_seq + record.source - 1,)):
+                return record, source
+        raise NotFoundError
 
+    async def _meant(self, request: CommandRequest, recipient: str) -> tuple[Address, str]:
+        """Return the place that a name leads to now, and what the name means.
 
-async def _meant(context: CommandContext, recipient: str) -> tuple[Address, str]:
-    """Return the place that a name leads to now, and what the name means.
+        Raises UnknownRecipientError: there is not one that the caller may know of.
+        """
+        document = self.gate.document
+        address = recipients.find(document, await request.standing(None), recipient)
+        return address, recipients.meaning(document, address)
 
-    Raises UnknownRecipientError: there is not one that the caller may know of.
-    """
-    document = context.gate.document
-    address = recipients.find(document, await context.standing(None), recipient)
-    return address, recipients.meaning(document, address)
+    async def _source(self, request: CommandRequest, state: SessionState, which: str) -> Event:
+        """Return the text that is meant: its number as `/history` shows it, or the agent's last answer.
 
+        Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
+        """
+        async for event in backwards(self.sessions, state):
+            said = event.type in _SAID and event.visibility is Visibility.USER
+            wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(place(event, state)) == which
+            if said and wanted:
+                if event.label.flows_to((await request.standing(state)).reader):
+                    return event
+                break
+        raise NotFoundError
 
-async def _source(context: CommandContext, state: SessionState, which: str) -> Event:
-    """Return the text that is meant: its number as `/history` shows it, or the agent's last answer.
-
-    Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
-    """
-    async for event in backwards(context.store.sessions, state):
-        said = event.type in _SAID and event.visibility is Visibility.USER
-        wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(place(event, state)) == which
-        if said and wanted:
-            if event.label.flows_to((await context.standing(state)).reader):
-                return event
-            break
-    raise NotFoundError
-
-
-async def _offered(
-    context: CommandContext, standing: DecisionContext, source: Event, address: Address
-) -> OutputDecision:
-    """Decide on the release of a text to an address."""
-    destination = await context.gate.readers.destination(address)
-    return context.gate.output.release(standing, destination, str(source.body["text"]), source.label)
+    async def _offered(self, standing: DecisionContext, source: Event, address: Address) -> OutputDecision:
+        """Decide on the release of a text to an address."""
+        destination = await self.gate.readers.destination(address)
+        return self.gate.output.release(standing, destination, str(source.body["text"]), source.label)
 
 
 def _told(shown: Release, text: str) -> str:

@@ -1,38 +1,51 @@
 """The table of slash commands, and how a line becomes an answer.
 
 Every channel renders the same table. The router asks `needed` what role a line needs, authorizes, and
-calls `answer`; handlers print nothing.
+calls `CommandTable.answer`; handlers print nothing.
 """
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from bot.access.authorize import at_least
-from bot.commands import (
-    access,
-    agents,
-    approvals,
-    audit,
-    config,
-    deadletter,
-    decisions,
-    doctor,
-    exports,
-    held,
-    model,
-    offers,
-    places,
-    policy,
-    queueing,
-    recap,
-    release,
-    session,
-    sessions,
-    usage,
-)
-from bot.commands.base import Command, CommandContext, Reply, UsageError
+from bot.access.authorize import Caller, at_least
+from bot.access.pairing import Pairing
+from bot.access.session_ids import SessionIds
+from bot.audit.visibility import AuditTrail
+from bot.budgets import Budget
+from bot.commands.access import AccessCommands
+from bot.commands.agents import BackgroundCommands, PersonalCalls
+from bot.commands.alternatives import AlternativeCommands
+from bot.commands.approvals import ApprovalCommands
+from bot.commands.audit import AuditCommands
+from bot.commands.classify import ChatCommands
+from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.configuration import ConfigurationCommands
+from bot.commands.conversation import ConversationCommands, at_console
+from bot.commands.dead_letters import DeadLetterCommands
+from bot.commands.decisions import DecisionCommands
+from bot.commands.held_messages import HeldMessageCommands
+from bot.commands.message_queue import QueueCommands
+from bot.commands.models import ModelCommands
+from bot.commands.release import ReleaseCommands, may_release
+from bot.commands.sessions import SessionCommands
+from bot.commands.summarize import SummaryCommands
+from bot.config.model import Config
+from bot.core.clock import Clock
 from bot.core.errors import ArchivedError, BusyError, RequestError
+from bot.core.ids import Ids
+from bot.core.rate_limiter import RateLimiter
+from bot.delegation.spawn import Spawner
+from bot.gate.gate import Gate
+from bot.operations.diagnostics import Diagnostics
+from bot.operations.export import Exporter
+from bot.policy_state import PolicyReloader
 from bot.sessions.models import Status
+from bot.sessions.store import Store
+from bot.tools.labelled_files import FileRoot
+from bot.tools.summarize import Recap
+from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
 
@@ -41,6 +54,9 @@ QUIT: Final = "/quit"
 
 OPENED: Final = "/sessions"
 """What a page that people open shows: their own conversations and what those have read."""
+
+_POLICY: Final = "policy"
+"""The name of the command that puts a policy in force."""
 
 
 def _always(_argument: str) -> bool:
@@ -51,116 +67,328 @@ def _with_words(argument: str) -> bool:
     return bool(argument)
 
 
+@dataclass(frozen=True, slots=True)
+class CommandServices:
+    """What commands work with; the composition root gives it, and each command is made with what it declares.
+
+    `interrupt` stops a session's turn at once if it runs in this process, `deliver` says what waits in an outbox,
+    `close` edits the copies of questions that a session does not ask any more. `simulations` counts `/simulate` for all
+    addresses, `config` is what this process was started with.
+    """
+
+    clock: Clock
+    store: Store
+    gate: Gate
+    ids: Ids
+    files: FileRoot
+    spawner: Spawner
+    reloader: PolicyReloader
+    exporter: Exporter
+    interrupt: Callable[[str], None]
+    close: Callable[[str], Awaitable[None]]
+    deliver: Callable[[str], Awaitable[None]]
+    recap: Recap
+    strangers: Pairing
+    trail: AuditTrail
+    budget: Budget
+    diagnostics: Diagnostics
+    config: Config
+    simulations: RateLimiter
+    session_ids: SessionIds
+
+
+class CommandHandlers:
+    """The commands of a running application, each made with the services it needs."""
+
+    def __init__(self, of: CommandServices) -> None:
+        calls = PersonalCalls(of.gate, of.store.audit)
+        self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
+        self.alternatives = _alternatives(of, calls)
+        self.access = AccessCommands(
+            access=of.store.access, gate=of.gate, reloader=of.reloader, strangers=of.strangers, chats=self.chats
+        )
+        self.background = _background(of, calls)
+        self.approvals = ApprovalCommands(
+            asked=of.store.approvals, gate=of.gate, close=of.close, offers=self.alternatives
+        )
+        self.audit = AuditCommands(gate=of.gate, trail=of.trail)
+        self.configuration = ConfigurationCommands(
+            gate=of.gate, reloader=of.reloader, diagnostics=of.diagnostics, config=of.config
+        )
+        self.conversation = _conversation(of)
+        self.dead_letters = DeadLetterCommands(outbox=of.store.outbox)
+        self.decisions = DecisionCommands(
+            sessions=of.store.sessions,
+            index=of.store.index,
+            audit=of.store.audit,
+            gate=of.gate,
+            simulations=of.simulations,
+        )
+        self.held_messages = HeldMessageCommands(
+            sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
+        )
+        self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
+        self.models = ModelCommands(
+            sessions=of.store.sessions, gate=of.gate, ids=of.ids, budget=of.budget, config=of.config
+        )
+        self.release = _release(of)
+        self.sessions = SessionCommands(
+            sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
+        )
+        self.summary = SummaryCommands(sessions=of.store.sessions, gate=of.gate, ids=of.ids, recap=of.recap)
+
+
+def _alternatives(services: CommandServices, calls: PersonalCalls) -> AlternativeCommands:
+    return AlternativeCommands(
+        sessions=services.store.sessions,
+        audit=services.store.audit,
+        outbox=services.store.outbox,
+        alternatives=services.store.alternatives,
+        gate=services.gate,
+        deliver=services.deliver,
+        session_ids=services.session_ids,
+        calls=calls,
+    )
+
+
+def _background(services: CommandServices, calls: PersonalCalls) -> BackgroundCommands:
+    return BackgroundCommands(
+        sessions=services.store.sessions,
+        audit=services.store.audit,
+        outbox=services.store.outbox,
+        delegation=services.store.delegation,
+        gate=services.gate,
+        ids=services.ids,
+        spawner=services.spawner,
+        interrupt=services.interrupt,
+        close=services.close,
+        deliver=services.deliver,
+        calls=calls,
+    )
+
+
+def _conversation(services: CommandServices) -> ConversationCommands:
+    return ConversationCommands(
+        store=services.store,
+        sessions=services.store.sessions,
+        audit=services.store.audit,
+        outbox=services.store.outbox,
+        gate=services.gate,
+        ids=services.ids,
+        files=services.files,
+        spawner=services.spawner,
+        interrupt=services.interrupt,
+    )
+
+
+def _release(services: CommandServices) -> ReleaseCommands:
+    return ReleaseCommands(
+        sessions=services.store.sessions,
+        outbox=services.store.outbox,
+        gate=services.gate,
+        ids=services.ids,
+        deliver=services.deliver,
+    )
+
+
+def _to_everybody(_request: CommandRequest) -> bool:
+    return True
+
+
+def _nothing(_argument: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the table; `usage` begins with the name, `help` is one sentence.
+
+    `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
+    whom it is not `offered` it is as if it did not exist. What `changes` the conversation it is typed in is refused in
+    one that is archived. What is `urgent` is counted apart from what else somebody
+    says in a minute, so that too much of that does not hold it up.
+    """
+
+    name: str
+    usage: str
+    help: str
+    run: Callable[[CommandHandlers], Run]
+    needs: Role = Role.MEMBER
+    offered: Callable[[CommandRequest], bool] = _to_everybody
+    for_members: frozenset[str] = frozenset()
+    for_admins: frozenset[str] = frozenset()
+    urgent: bool = False
+    changes: Callable[[str], bool] = _nothing
+
+    def needed(self, argument: str) -> Role:
+        """Return the role that this argument takes."""
+        first = argument.split(maxsplit=1)[:1]
+        if self.for_admins.intersection(first):
+            return Role.ADMIN
+        return Role.MEMBER if self.for_members.intersection(first) else self.needs
+
+    @property
+    def public(self) -> bool:
+        """Whether it exists for every member."""
+        return self.least is Role.MEMBER and self.offered is _to_everybody
+
+    @property
+    def least(self) -> Role:
+        """The role that some argument takes."""
+        return Role.MEMBER if self.for_members else self.needs
+
+
 EACH: Final = "`/help COMMAND` tells how one is written"
 
 
-async def _help(context: CommandContext, argument: str) -> Reply:
+async def _help(request: CommandRequest, argument: str) -> Reply:
     """Show the table, or one row of it."""
     if not argument:
         # No columns: most platforms show no two letters equally wide, and phones break long lines.
-        lines = [f"/{command.name}: {command.help}" for command in _offered(context)]
+        lines = [f"/{command.name}: {command.help}" for command in _offered(request)]
         return Reply("\n".join((*lines, EACH)))
     command = find(argument)
-    if command is None or command not in _offered(context):
-        return Reply(unknown(argument, _names(context)))
+    if command is None or command not in _offered(request):
+        return Reply(unknown(argument, _names(request)))
     return Reply(f"{command.usage}  {command.help}")
 
 
 COMMANDS: Final = (
-    Command("help", "/help [COMMAND]", "list the commands, or explain one", _help),
-    Command("whoami", "/whoami", "who you are here, and what may be said here", session.whoami),
+    Command("help", "/help [COMMAND]", "list the commands, or explain one", lambda _: _help),
+    Command("whoami", "/whoami", "who you are here, and what may be said here", lambda made: made.conversation.whoami),
     Command(
         "status",
         "/status [RECEIPT]",
         "what this conversation is doing, or what became of what it sent",
-        session.status,
+        lambda made: made.conversation.status,
     ),
     Command(
         "taint",
         "/taint [raise LABEL]",
         "what this conversation has read, and what raised it",
-        session.taint,
+        lambda made: made.conversation.taint,
         changes=_with_words,
     ),
     Command(
         "usage",
         "/usage [all]",
         "what was used of models here, and by you today; for admins by all",
-        usage.usage,
+        lambda made: made.models.usage,
         for_admins=frozenset({"all"}),
     ),
     Command(
-        "summarize", "/summarize [TOPIC]", "recap this conversation, or a topic of it", recap.summarize, changes=_always
+        "summarize",
+        "/summarize [TOPIC]",
+        "recap this conversation, or a topic of it",
+        lambda made: made.summary.summarize,
+        changes=_always,
     ),
-    Command("why", "/why", "explain the last denial", decisions.why),
-    Command("simulate", "/simulate TOOL [JSON]", "what the gate would decide about a call", decisions.simulate),
+    Command("why", "/why", "explain the last denial", lambda made: made.decisions.why),
+    Command(
+        "simulate",
+        "/simulate TOOL [JSON]",
+        "what the gate would decide about a call",
+        lambda made: made.decisions.simulate,
+    ),
     Command(
         "sessions",
         "/sessions [all] [kind=chat|task] [active=SECONDS] [CURSOR]",
         "your conversations, newest first; with `all` also archived ones",
-        sessions.sessions,
+        lambda made: made.sessions.list_sessions,
     ),
     Command(
         "history",
         "/history [SESSION [PLACE]] [tools]",
         "what was said here, or in another conversation",
-        sessions.history,
+        lambda made: made.sessions.history,
     ),
-    Command("export", "/export [SESSION]", "a signed copy of this conversation, or of another", exports.export),
-    Command("name", "/name [TITLE]", "give this conversation a title, or take it away", sessions.name, changes=_always),
+    Command(
+        "export",
+        "/export [SESSION]",
+        "a signed copy of this conversation, or of another",
+        lambda made: made.sessions.export,
+    ),
+    Command(
+        "name",
+        "/name [TITLE]",
+        "give this conversation a title, or take it away",
+        lambda made: made.sessions.rename,
+        changes=_always,
+    ),
     Command(
         "model",
         "/model [NAME]",
         "which model this conversation thinks with, or switch to another",
-        model.model,
+        lambda made: made.models.model,
         changes=_with_words,
     ),
-    Command("approvals", "/approvals [ID]", "what waits for an answer from you", approvals.approvals),
-    Command("approve", "/approve ID", "let a waiting call go on", approvals.approve, urgent=True),
-    Command("deny", "/deny ID", "refuse a waiting call, or let an offer be", approvals.deny, urgent=True),
-    Command("continue", "/continue ID", "have in your private chat what was offered to you", offers.proceed),
+    Command("approvals", "/approvals [ID]", "what waits for an answer from you", lambda made: made.approvals.approvals),
+    Command("approve", "/approve ID", "let a waiting call go on", lambda made: made.approvals.approve, urgent=True),
+    Command(
+        "deny", "/deny ID", "refuse a waiting call, or let an offer be", lambda made: made.approvals.deny, urgent=True
+    ),
+    Command(
+        "continue",
+        "/continue ID",
+        "have in your private chat what was offered to you",
+        lambda made: made.alternatives.proceed,
+    ),
     Command(
         "background",
         "/background ID [RECIPIENT]",
         "let a background session do what was offered to you",
-        offers.background,
+        lambda made: made.alternatives.background,
     ),
     Command(
-        "spawn", "/spawn TASK", "let a background session do a task and report back", agents.spawn, changes=_always
+        "spawn",
+        "/spawn TASK",
+        "let a background session do a task and report back",
+        lambda made: made.background.spawn,
+        changes=_always,
     ),
     Command(
-        "send", "/send SESSION TEXT", "hand something over to another of your sessions", agents.send, changes=_always
+        "send",
+        "/send SESSION TEXT",
+        "hand something over to another of your sessions",
+        lambda made: made.background.send,
+        changes=_always,
     ),
     Command(
         "message",
         "/message CHANNEL RECIPIENT TEXT",
         "send a message to an alias, a person or a known chat",
-        agents.message,
+        lambda made: made.background.message,
         changes=_always,
     ),
     Command(
         "held",
         "/held [list | show ID | accept ID | drop ID]",
         "what other sessions sent to yours, to let it in or drop it",
-        held.held,
+        lambda made: made.held_messages.held,
     ),
-    Command("agents", "/agents [list | cancel ID | log ID]", "your background sessions", agents.agents),
+    Command(
+        "agents", "/agents [list | cancel ID | log ID]", "your background sessions", lambda made: made.background.agents
+    ),
     Command(
         "release",
         "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
         "send exactly what you are shown to somebody below its label",
-        release.release,
-        offered=release.may_release,
+        lambda made: made.release.release,
+        offered=may_release,
         changes=_always,
     ),
     Command(
-        "reset", "/reset [confirm]", "forget this conversation and begin a new one", session.reset, changes=_always
+        "reset",
+        "/reset [confirm]",
+        "forget this conversation and begin a new one",
+        lambda made: made.conversation.reset,
+        changes=_always,
     ),
     Command(
         "pair",
         "/pair [list | approve CODE [NAME] | deny CODE | revoke NAME | link CODE]",
         "let in who asks, or link another account of yours",
-        access.pair,
+        lambda made: made.access.pair,
         Role.ADMIN,
         for_members=frozenset({"link"}),
     ),
@@ -168,43 +396,70 @@ COMMANDS: Final = (
         "allow",
         "/allow [ACCOUNT [NAME] | chat CHAT | NAME LABEL]",
         "unblock, let an account in, or say how much somebody may know",
-        access.allow,
+        lambda made: made.access.allow,
         Role.ADMIN,
     ),
-    Command("block", "/block [ACCOUNT | chat CHAT]", "shut out an account, or a chat", access.block, Role.ADMIN),
+    Command(
+        "block",
+        "/block [ACCOUNT | chat CHAT]",
+        "shut out an account, or a chat",
+        lambda made: made.access.block,
+        Role.ADMIN,
+    ),
     Command(
         "classify",
         "/classify [CHAT] [LABEL | vouch | unvouch | none]",
         "what may be said in a shared chat, this one if none is named",
-        places.classify,
+        lambda made: made.chats.classify,
         Role.ADMIN,
     ),
     Command(
         "deadletter",
         "/deadletter [list | retry ID | discard ID]",
         "what could not be said, to try it again or let it go",
-        deadletter.deadletter,
+        lambda made: made.dead_letters.deadletter,
         Role.ADMIN,
     ),
     Command(
         "audit",
         "/audit [tail [SESSION] [NUMBER] | verify | trace ID]",
         "what was decided and done, and whether the record of it holds",
-        audit.audit,
+        lambda made: made.audit.audit,
         Role.ADMIN,
     ),
-    Command("config", "/config [SECTION]", "what is configured, without secrets", config.config, Role.ADMIN),
-    Command("doctor", "/doctor", "what is to be mended here, and how", doctor.doctor, Role.ADMIN),
+    Command(
+        "config",
+        "/config [SECTION]",
+        "what is configured, without secrets",
+        lambda made: made.configuration.show,
+        Role.ADMIN,
+    ),
+    Command(
+        "doctor", "/doctor", "what is to be mended here, and how", lambda made: made.configuration.doctor, Role.ADMIN
+    ),
     Command(
         "queue",
         "/queue [collect | queue | steer | interrupt | drop NUMBER]",
         "what waits here, what becomes of it, or cancel a message of yours that waits",
-        queueing.queue,
+        lambda made: made.queue.manage,
         changes=_with_words,
     ),
-    Command("policy", "/policy [show|check|reload]", "the policy in force", policy.policy, Role.ADMIN),
-    Command("stop", "/stop", "stop what is running and cancel what waits", session.stop, urgent=True, changes=_always),
-    Command("quit", QUIT, "leave the console", session.leave, offered=session.at_console),
+    Command(
+        "policy",
+        "/policy [show|check|reload]",
+        "the policy in force",
+        lambda made: made.configuration.policy,
+        Role.ADMIN,
+    ),
+    Command(
+        "stop",
+        "/stop",
+        "stop what is running and cancel what waits",
+        lambda made: made.conversation.stop,
+        urgent=True,
+        changes=_always,
+    ),
+    Command("quit", QUIT, "leave the console", lambda made: made.conversation.leave, offered=at_console),
 )
 
 
@@ -255,35 +510,55 @@ def is_urgent(text: str) -> bool:
 def puts_policy(text: str) -> bool:
     """Say whether a line is the command that puts a policy in force."""
     command = find(_split(text)[0])
-    return command is not None and command.run is policy.policy
+    return command is not None and command.name == _POLICY
 
 
-async def answer(context: CommandContext, text: str) -> Reply:
-    """Run the command in a text whose sender was authorized for it, and return what to say.
+class CommandTable:
+    """Runs the commands of this table with the services of an application."""
 
-    What the sender can mend is an answer, not an exception. Raises what the store raises otherwise.
-    """
-    name, argument = _split(text)
-    command = find(name)
-    if command is None or command not in _offered(context):
-        return Reply(unknown(name, _names(context)))
-    try:
-        if command.changes(argument) and await _archived(context):
-            raise ArchivedError
-        return await command.run(context, argument)
-    except UsageError as error:
-        reason = f"{error}, " if str(error) else ""
-        return Reply(f"{reason}write it as `{command.usage}`")
-    except BusyError as error:
-        # What keeps a conversation busy is the choice of a model that has read what it has.
-        state = await context.state()
-        return Reply(str(error), PUBLIC if state is None else state.visibility)
-    except RequestError as error:
-        return Reply(str(error))
+    def __init__(self, services: CommandServices) -> None:
+        made = CommandHandlers(services)
+        self._services = services
+        self._run = {command.name: command.run(made) for command in COMMANDS}
+
+    def request(self, caller: Caller, address: Address, sid: str) -> CommandRequest:
+        """Return what a command is told of a caller who asks now, at an address and in its session."""
+        services = self._services
+        return CommandRequest(
+            caller=caller,
+            address=address,
+            sid=sid,
+            now=services.clock.wall_ms(),
+            gate=services.gate,
+            sessions=services.store.sessions,
+        )
+
+    async def answer(self, request: CommandRequest, text: str) -> Reply:
+        """Run the command in a text whose sender was authorized for it, and return what to say.
+
+        What the sender can mend is an answer, not an exception. Raises what the store raises otherwise.
+        """
+        name, argument = _split(text)
+        command = find(name)
+        if command is None or command not in _offered(request):
+            return Reply(unknown(name, _names(request)))
+        try:
+            if command.changes(argument) and await _archived(request):
+                raise ArchivedError
+            return await self._run[command.name](request, argument)
+        except UsageError as error:
+            reason = f"{error}, " if str(error) else ""
+            return Reply(f"{reason}write it as `{command.usage}`")
+        except BusyError as error:
+            # What keeps a conversation busy is the choice of a model that has read what it has.
+            state = await request.state()
+            return Reply(str(error), PUBLIC if state is None else state.visibility)
+        except RequestError as error:
+            return Reply(str(error))
 
 
-async def _archived(context: CommandContext) -> bool:
-    state = await context.state()
+async def _archived(request: CommandRequest) -> bool:
+    state = await request.state()
     return state is not None and state.status is Status.ARCHIVED
 
 
@@ -300,15 +575,15 @@ def unknown(name: str, known: list[str]) -> str:
 _LONGEST_NAME: Final = 40
 
 
-def _offered(context: CommandContext) -> list[Command]:
+def _offered(request: CommandRequest) -> list[Command]:
     """Return the commands that exist for a caller."""
     return [
-        command for command in COMMANDS if at_least(context.caller.role, command.least) and command.offered(context)
+        command for command in COMMANDS if at_least(request.caller.role, command.least) and command.offered(request)
     ]
 
 
-def _names(context: CommandContext) -> list[str]:
-    return [command.name for command in _offered(context)]
+def _names(request: CommandRequest) -> list[str]:
+    return [command.name for command in _offered(request)]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -3,17 +3,17 @@
 LockgateError                carries a stable `code`, one plain sentence and, where there is one, the next step
 ├── OperatorError            the operator mends it: configuration, store, files; exit code 2
 │   ├── ConfigError          config.yaml cannot be put in force
-│   ├── DiskError            a file cannot be read or written now
-│   └── StoreError           the store cannot be used
-│       ├── StoreGoneError   it does not answer; the only one worth retrying
-│       ├── StoreRefusedError  it answers and refuses: full, read-only, no permission
-│       └── SchemaError      its records are of a newer version
+│   └── DiskError            a file cannot be read or written now
+├── StoreError               the store cannot be used; the operator mends it, too; exit code 2
+│   ├── StoreGoneError       it does not answer; the only one worth retrying
+│   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
+│   └── SchemaError          its records are of a newer version
 ├── RequestError             whoever asked mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
 │   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
-│   │   └── ForeignError     the session there belongs to another principal
+│   ├── ForeignError         the session there belongs to another principal; the same sentence
 │   ├── ArchivedError        a session that is archived; it is read and not changed
 │   └── IllegalMoveError     a status that may not follow another
 ├── ElsewhereError           the channel is served by another process, which is left its work
@@ -59,8 +59,8 @@ class DiskError(OperatorError):
     code = "disk"
 
 
-class StoreError(OperatorError):
-    """The store cannot be used."""
+class StoreError(LockgateError):
+    """The store cannot be used; the operator can mend it."""
 
     code = "store"
 
@@ -108,13 +108,16 @@ class BusyError(RequestError):
         super().__init__("busy, try again in a moment")
 
 
+_NOT_FOUND: Final = "there is nothing of that name here"
+
+
 class NotFoundError(RequestError):
     """Absent or not theirs: the sentence is the same for both."""
 
     code = "not_found"
 
     def __init__(self) -> None:
-        super().__init__("there is nothing of that name here")
+        super().__init__(_NOT_FOUND)
 
 
 class ArchivedError(RequestError):
@@ -126,8 +129,13 @@ class ArchivedError(RequestError):
         super().__init__("that session is archived: it can be read, and nothing about it can be changed")
 
 
-class ForeignError(NotFoundError):
-    """The session there belongs to another principal; whoever writes has one of his own, or begins it."""
+class ForeignError(RequestError):
+    """The session there belongs to another principal; the writer has one of their own, or begins it."""
+
+    code = "not_found"
+
+    def __init__(self) -> None:
+        super().__init__(_NOT_FOUND)
 
 
 class CursorError(RequestError):

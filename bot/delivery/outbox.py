@@ -249,7 +249,7 @@ class Outbox:
     ) -> str | None:
         """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
         await self._gate.output.read_ahead((text,))
-        spoken = self._gate.output.reply(standing, destination, text, label, buttons)
+        spoken = self._gate.output.reply(standing, destination, text, label, buttons=buttons)
         row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
         await self._store.audit.append((row,))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None

@@ -128,7 +128,7 @@ class CallGate:
         if prepared.accepted is None or prepared.open is not None or settled:
             return prepared
         tool, arguments = prepared.accepted
-        declared = tool.declare(arguments, self.scene(standing, prepared))
+        declared = tool.declare(arguments, self.tool_context(standing, prepared))
         says = declared.says if declared.tells is None else (declared.tells, "")
         if says is None:
             return prepared
@@ -150,7 +150,7 @@ class CallGate:
             if isinstance(tool, Foresees):
                 # The label of what is referred to may be above its floor, and that is not told.
                 known = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
-                depends += await tool.foresee(given, self.scene(standing, known))
+                depends += await tool.foresee(given, self.tool_context(standing, known))
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
@@ -163,13 +163,13 @@ class CallGate:
         """
         taken = asked(tool, made.call.arguments, standing.held)
         made = replace(made, hold=self._holds(tool, taken), carried=taken.floor, known=taken.floor)
-        opened = self._judged(standing, made, tool, taken, approvals)
+        opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
         if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
             return opened
         whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
         try:
-            _check_route(tool, taken, self.scene(standing, whole))
-            whole = self._judged(standing, whole, tool, taken, approvals)
+            _check_route(tool, taken, self.tool_context(standing, whole))
+            whole = self._judged(standing, whole, tool, taken=taken, approvals=approvals)
         except RefusedCallError as refusal:
             whole = replace(whole, decision=self._judge.refused(standing, str(refusal)))
         except Exception:
@@ -225,6 +225,7 @@ class CallGate:
         standing: DecisionContext,
         made: CallDecision,
         tool: Tool,
+        *,
         taken: Asked,
         approvals: tuple[Approval, ...],
     ) -> CallDecision:
@@ -232,9 +233,9 @@ class CallGate:
 
         Raises RefusedCallError: as `_prepared`.
         """
-        given, scene = taken.opened() if made.open is None else taken.whole(), self.scene(standing, made)
+        given, context = taken.opened() if made.open is None else taken.whole(), self.tool_context(standing, made)
         arguments = checked(tool, given)
-        declared = tool.declare(arguments, scene)
+        declared = tool.declare(arguments, context)
         made = self._bound(standing, made, taken, declared)
         facts = call_facts(self._judge.document, tool, declared)
         made = replace(made, accepted=(tool, arguments), outward=facts.consequential and not declared.once)
@@ -250,13 +251,13 @@ class CallGate:
             carried=made.carried,
         )
         request = self._judge.showing(request, *said, standing=standing)
-        decision, approval = self._answered(standing, made, facts, request, declared, approvals)
+        decision, approval = self._answered(standing, made, facts, request, declared=declared, approvals=approvals)
         openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
         if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
             decision = self._judge.unapproved(standing, nobody(standing), decision)
         # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
-            arguments = self._redacted(tool, scene, declared, decision, given)
+            arguments = self._redacted(tool, context, declared, decision=decision, given=given)
         label = self._judge.document.top if facts.result is None else facts.result.join(made.carried)
         return replace(
             made,
@@ -275,11 +276,12 @@ class CallGate:
         made: CallDecision,
         facts: ToolFacts,
         request: Request,
+        *,
         declared: CallFacts,
         approvals: tuple[Approval, ...],
     ) -> tuple[Decision, Approval | None]:
         """Return the decision on a call, with the approval that people gave of it if that changes anything."""
-        decision = self._crossed(standing, facts, request, declared)
+        decision = self._crossed(standing, facts, request, declared=declared)
         if made.asks_again:
             decision = _in_doubt(decision)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
@@ -293,7 +295,7 @@ class CallGate:
             now=standing.now,
         )
         if approval is not None:
-            decision = self._crossed(standing, facts, request, declared, approval.rules)
+            decision = self._crossed(standing, facts, request, declared=declared, lifted=approval.rules)
         return decision, approval
 
     def _bound(self, standing: DecisionContext, made: CallDecision, taken: Asked, declared: CallFacts) -> CallDecision:
@@ -311,6 +313,7 @@ class CallGate:
         standing: DecisionContext,
         facts: ToolFacts,
         request: Request,
+        *,
         declared: CallFacts,
         lifted: tuple[str, ...] = (),
     ) -> Decision:
@@ -327,7 +330,13 @@ class CallGate:
         return self._output.with_text(standing, decision, declared.says, approved=lifted, carried=request.carried)
 
     def _redacted(
-        self, tool: Tool, scene: ToolContext, declared: CallFacts, decision: Decision, given: Mapping[str, JsonValue]
+        self,
+        tool: Tool,
+        context: ToolContext,
+        declared: CallFacts,
+        *,
+        decision: Decision,
+        given: Mapping[str, JsonValue],
     ) -> Arguments:
         """Return a call's arguments with what a rule wants replaced.
 
@@ -337,7 +346,7 @@ class CallGate:
         self._check_replaced(tuple(strings(replaced)), decision)
         arguments = checked(tool, replaced)
         self._check_replaced(texts(replaced, arguments), decision)
-        if _reaches(tool.declare(arguments, scene)) != _reaches(declared):
+        if _reaches(tool.declare(arguments, context)) != _reaches(declared):
             raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return arguments
 
@@ -366,7 +375,7 @@ class CallGate:
             self._judge.document, decision, replace(standing, taint=leaving)
         )
 
-    def scene(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
+    def tool_context(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
 
         def permits(label: Label) -> bool:
@@ -423,12 +432,12 @@ def nobody(standing: DecisionContext) -> str:
     return NOBODY_ALONE if standing.home.channel == SESSION else NOBODY
 
 
-def _check_route(tool: Tool, taken: Asked, scene: ToolContext) -> None:
+def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:
     """Check that what a call refers to changes its words alone: data does not choose what is read or where it goes.
 
     Raises RefusedCallError: it does.
     """
-    if len({_reaches(tool.declare(checked(tool, given), scene)) for given in (taken.opened(), taken.whole())}) > 1:
+    if len({_reaches(tool.declare(checked(tool, given), context)) for given in (taken.opened(), taken.whole())}) > 1:
         raise RefusedCallError(ELSEWHERE)
 
 

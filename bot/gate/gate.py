@@ -47,7 +47,7 @@ FAILED: Final = "the tool failed"
 """What the model reads instead of an exception's text, which nobody has labelled."""
 
 
-def _refused(hook: Hook, decision: Decision, text: str, label: Label, rows: list[AuditRow]) -> ResultDecision:
+def _refused(hook: Hook, decision: Decision, text: str, *, label: Label, rows: list[AuditRow]) -> ResultDecision:
     return ResultDecision(hook, decision, text, label, failed=True, deliver=(), audit=tuple(rows))
 
 
@@ -97,7 +97,9 @@ class ResultGate:
         if decision.verdict not in MAY_GO_ON:
             enters = self._judge.may_enter(standing, prepared.call.tool, label, held=prepared.hold)
             told = explained(decision, standing.taint, prepared.call.tool)
-            return _refused(Hook.POST_TOOL_RESPONSE, decision, told, label if enters else standing.taint, rows)
+            return _refused(
+                Hook.POST_TOOL_RESPONSE, decision, told, label=label if enters else standing.taint, rows=rows
+            )
         # Now, by the policy that decided: another one may be put in force while the channels are asked.
         text = self._judge.masks.replaced(result.text, decision)
         deliver = list[NewDelivery]()
@@ -107,14 +109,14 @@ class ResultGate:
             if prepared.leads and meaning(self._judge.document, address) not in prepared.leads:
                 changed = self._judge.refused(standing, CHANGED, decision)
                 rows.append(decision_row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
-                return _refused(Hook.PRE_OUTPUT, changed, CHANGED, label, rows)
+                return _refused(Hook.PRE_OUTPUT, changed, CHANGED, label=label, rows=rows)
             spoken = self._output.speak(
                 after, await self._readers.prospect(address), delivery.text, approved=prepared.approved
             )
             rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:
                 denial = explained(spoken.decision, standing.taint, prepared.call.tool)
-                return _refused(Hook.PRE_OUTPUT, spoken.decision, denial, label, rows)
+                return _refused(Hook.PRE_OUTPUT, spoken.decision, denial, label=label, rows=rows)
             meant = principals.owner(self._judge.document, address)
             deliver.append(
                 replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
@@ -180,15 +182,19 @@ class Gate:
         # Before any rule sees it: no echo of a secret comes further than this.
         return replace(result, text=self._judge.masks.scrubbed(result.text))
 
-    async def reveal(self, standing: DecisionContext, tool: Tool, text: str, host: str, record: Record) -> str | None:
+    async def reveal(
+        self, standing: DecisionContext, tool: Tool, text: str, *, host: str, record: Record
+    ) -> str | None:
         """Return a text with the values of its secrets for a look at a tool's server, None if one is refused.
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """
-        return await self._revealed(standing, call_facts(self._judge.document, tool, CallFacts()), text, host, record)
+        return await self._revealed(
+            standing, call_facts(self._judge.document, tool, CallFacts()), text, host=host, record=record
+        )
 
     async def _revealed(
-        self, standing: DecisionContext, tool: ToolFacts, text: str, host: str, record: Record
+        self, standing: DecisionContext, tool: ToolFacts, text: str, *, host: str, record: Record
     ) -> str | None:
         for name in references(text):
             decision = self._judge.unlock(standing, tool, name, host)
@@ -201,14 +207,16 @@ class Gate:
         return self._judge.masks.keyring.filled(text)
 
     def _running(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> ToolContext:
-        """Return the scene of a call that runs: it may ask for more, and each answer is written down first."""
+        """Return the context of a call that runs: it may ask for more, and each answer is written down first."""
         call = prepared.call
 
         async def reveal(text: str, host: str) -> str | None:
             async def called(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
                 await record(hook, decision, {**told, "call": call.id})
 
-            return await self._revealed(standing, ToolFacts(call.tool, Effect.READ, prepared.label), text, host, called)
+            return await self._revealed(
+                standing, ToolFacts(call.tool, Effect.READ, prepared.label), text, host=host, record=called
+            )
 
         async def onward(arguments: Mapping[str, JsonValue]) -> bool:
             # The server that answered wrote these, not the model, so they stand verbatim in what was said.
@@ -223,4 +231,4 @@ class Gate:
             await record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
             return further.decision.verdict is Verdict.ALLOW and further.label.join(prepared.label) == prepared.label
 
-        return replace(self.calls.scene(standing, prepared), reveal=reveal, onward=onward)
+        return replace(self.calls.tool_context(standing, prepared), reveal=reveal, onward=onward)

@@ -53,7 +53,7 @@ class OutputGate:
         )
         request = self._judge.showing(request, text, *words, standing=standing)
         decision = self._judge.lifting(request, approved, partial(self._judge.settled, standing=standing))
-        return self._spoken(decision, text, destination, words)
+        return self._spoken(decision, text, destination, words=words)
 
     def beginning(self, standing: DecisionContext, destination: Destination, text: str) -> Decision | None:
         """Decide on the beginning of an answer that is not finished (hook PRE_OUTPUT).
@@ -72,6 +72,7 @@ class OutputGate:
         destination: Destination,
         text: str,
         label: Label,
+        *,
         buttons: tuple[Button, ...] = (),
     ) -> OutputDecision:
         """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read (law 3).
@@ -147,7 +148,7 @@ class OutputGate:
         begun = self._begun(before, request)
         across = replace(request, shown=(*request.shown, *_following(begun, delivery.text)))
         decision = self._judge.lifting(across, delivery.approved, partial(self._judge.decided, now=now))
-        spoken = self._spoken(decision, delivery.text, destination, words, begun)
+        spoken = self._spoken(decision, delivery.text, destination, words=words, begun=begun)
         if released and spoken.text != delivery.text:
             # What would be sent is not what the person was shown.
             return replace(spoken, decision=_blocked(spoken.decision, _OTHER_BYTES))
@@ -163,6 +164,7 @@ class OutputGate:
         decision: Decision,
         text: str,
         destination: Destination,
+        *,
         words: tuple[str, ...],
         begun: tuple[str, ...] = (),
     ) -> OutputDecision:

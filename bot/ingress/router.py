@@ -25,8 +25,8 @@ from bot.access.session_ids import SessionIds
 from bot.admission.ambient import Observer
 from bot.audit import rendering
 from bot.commands import table
-from bot.commands.base import CommandContext, Reply
-from bot.commands.places import NOT_CLASSIFIED
+from bot.commands.classify import NOT_CLASSIFIED
+from bot.commands.command import Reply
 from bot.core.clock import Clock
 from bot.core.errors import BusyError, ForeignError, LeaseLostError, RequestError, StoreError, StoreGoneError
 from bot.core.logs import bound
@@ -114,7 +114,7 @@ class Router:
         strangers: Pairing,
         newcomers: NewChats,
         clock: Clock,
-        context: Callable[[Caller, Address, str], CommandContext],
+        commands: table.CommandTable,
         conversations: SessionIds,
         observer: Observer,
         loops: BotLoopGuard,
@@ -131,7 +131,7 @@ class Router:
         self._strangers = strangers
         self._newcomers = newcomers
         self._clock = clock
-        self._context = context
+        self._commands = commands
         self._conversations = conversations
         self._observer = observer
         self._loops = loops
@@ -217,7 +217,7 @@ class Router:
         there = answered_at(inbound)
         try:
             sid = await self._conversations.of(inbound.address, _owner(inbound, caller))
-            reply = await table.answer(self._context(caller, there, sid), inbound.text)
+            reply = await self._commands.answer(self._commands.request(caller, there, sid), inbound.text)
         except StoreGoneError:
             raise
         except LeaseLostError:

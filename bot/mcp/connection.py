@@ -62,6 +62,7 @@ class Connection:
         name: str,
         settings: McpServerSettings,
         inherited: Mapping[str, str],
+        *,
         clock: Clock,
         scrub: Callable[[str], str],
     ) -> None:

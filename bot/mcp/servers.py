@@ -87,7 +87,9 @@ class Servers:
             make: type[Connection] = module.Connection
             async with asyncio.TaskGroup() as tasks:
                 for name, settings in self._settings.items():
-                    self._connections[name] = make(name, settings, self._environment, self._clock, self._scrub)
+                    self._connections[name] = make(
+                        name, settings, self._environment, clock=self._clock, scrub=self._scrub
+                    )
                     tasks.create_task(self._connections[name].keep())
                 self._made.set()
                 try:

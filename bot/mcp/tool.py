@@ -73,7 +73,7 @@ class McpTool:
         self._host = settings.host
         self._send = send
 
-    def declare(self, arguments: Arguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Arguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare whether others notice it, and the secrets that its server is given; labels are the policy's to say.
 
         Raises RefusedCallError: the arguments are larger than any server should be sent.
@@ -83,14 +83,14 @@ class McpTool:
         wanted = references(" ".join(self._handed.values()))
         return CallFacts(consequential=self._consequential, secrets=tuple((name, self._host) for name in wanted))
 
-    async def run(self, arguments: Arguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: Arguments, context: ToolContext) -> Result:
         """Have the server do it; the key tells a server that asks for one that a call is repeated."""
         handed = dict[str, str]()
         for name, text in self._handed.items():
-            value = await scene.reveal(text, self._host)
+            value = await context.reveal(text, self._host)
             if value is None:
                 return Result(LOCKED, failed=True)
             handed[name] = value
-        key = hashlib.sha256(scene.key.encode()).hexdigest()[:32]
+        key = hashlib.sha256(context.key.encode()).hexdigest()[:32]
         outcome = await self._send(Ask(self._remote, passed_on(arguments), key, handed))
         return Result(outcome.text, failed=outcome.failed)

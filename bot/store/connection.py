@@ -244,7 +244,7 @@ class Link:
             async with self._reviving:
                 try:
                     await self._revive()
-                except OperatorError as error:
+                except (OperatorError, StoreError) as error:
                     self._log_failed("the store could not be started again", str(error), error.next_step)
                     raise
 

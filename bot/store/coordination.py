@@ -288,7 +288,7 @@ class RedisBudgets:
         self._shared = shared
 
     async def reserve_tokens(
-        self, reservation: str, spender: Spender, tokens: int, budgets: Budgets, life: int
+        self, reservation: str, spender: Spender, tokens: int, *, budgets: Budgets, life: int
     ) -> Shortage | None:
         """Set tokens aside, unless a budget does not suffice."""
         most = ("" if limit is None else limit for limit in (budgets.person, budgets.chat, budgets.all))
@@ -351,7 +351,7 @@ class RedisQuarantine:
         self._shared = shared
 
     async def add(
-        self, sid: str, doing: Doing, error: str, where: str, audit: tuple[AuditRow, ...]
+        self, sid: str, doing: Doing, *, error: str, where: str, audit: tuple[AuditRow, ...]
     ) -> tuple[Quarantined, bool]:
         """Put a session in quarantine, or keep it there."""
         names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import OperatorError, StoreError, StoreGoneError, StoreRefusedError
+from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store import janitor
 
 _SOCKET_LIMIT: Final = 100
@@ -347,7 +347,7 @@ def _pause() -> None:
     threading.Event().wait(_POLL_SECONDS)
 
 
-def _complaint(files: ServerFiles, log_start: int) -> OperatorError:
+def _complaint(files: ServerFiles, log_start: int) -> StoreError:
     """Turn what a failed server said into one sentence."""
     said = files.log.read_bytes()[log_start:].decode("utf-8", "replace")
     for words, sentence, step in _COMPLAINTS:
@@ -356,7 +356,7 @@ def _complaint(files: ServerFiles, log_start: int) -> OperatorError:
     return StoreError("the embedded store did not start", next_step=f"look at `{files.log}`")
 
 
-def _unusable(folder: Path, error: OSError) -> OperatorError:
+def _unusable(folder: Path, error: OSError) -> StoreError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _full(folder)
     return StoreRefusedError(
@@ -365,7 +365,7 @@ def _unusable(folder: Path, error: OSError) -> OperatorError:
     )
 
 
-def _full(folder: Path) -> OperatorError:
+def _full(folder: Path) -> StoreError:
     sentence, step = _FULL
     return StoreRefusedError(sentence.format(folder=folder), next_step=step)
 

@@ -381,17 +381,17 @@ class RedisQueue:
         """Say how a session takes what comes while a turn runs."""
         keys = session_keys(sid)
         stored = "" if mode is QueueMode.COLLECT else mode.value
-        await self._changed(sid, Script.QUEUE_MODE, [keys.state, keys.audit], [stored], audit)
+        await self._changed(sid, Script.QUEUE_MODE, [keys.state, keys.audit], args=[stored], audit=audit)
 
     async def withdraw(self, sid: str, item: InboxItem, audit: tuple[AuditRow, ...]) -> None:
         """Cancel an input that waits."""
         keys = session_keys(sid)
         names = [keys.state, keys.inbox, keys.idem, keys.audit]
         args: list[Arg] = [item.position, raw(item.dedupe), self._shared.options.keep_ms]
-        await self._changed(sid, Script.WITHDRAW, names, args, audit)
+        await self._changed(sid, Script.WITHDRAW, names, args=args, audit=audit)
 
     async def _changed(
-        self, sid: str, script: Script, names: list[str], args: list[Arg], audit: tuple[AuditRow, ...]
+        self, sid: str, script: Script, names: list[str], *, args: list[Arg], audit: tuple[AuditRow, ...]
     ) -> None:
         """Change something of a session with the rows that tell of it. Raises NotFoundError: it is not there."""
         op = session_keys(sid).op(self._shared.ids.op())

@@ -162,7 +162,7 @@ class Result:
 class Foresees(Protocol):
     """A tool that can tell beforehand more of what would become of a call than its decision does."""
 
-    async def foresee(self, arguments: Any, scene: ToolContext) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
+    async def foresee(self, arguments: Any, context: ToolContext) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
         """Return what the outcome depends on, as far as the caller may know; nothing changes."""
         ...
 
@@ -209,13 +209,13 @@ class Tool(Protocol):
         """The type of its arguments."""
         ...
 
-    def declare(self, arguments: Any, scene: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own
+    def declare(self, arguments: Any, context: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own
         """Say what the call would be.
 
         Raises RefusedCallError: the call names something that does not exist for the caller.
         """
         ...
 
-    async def run(self, arguments: Any, scene: ToolContext) -> Result:  # noqa: ANN401 - as above
+    async def run(self, arguments: Any, context: ToolContext) -> Result:  # noqa: ANN401 - as above
         """Do it. Any exception becomes a constant text with the label of success."""
         ...

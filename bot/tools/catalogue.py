@@ -45,7 +45,7 @@ ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool i
 
 
 def built_in(
-    files: FileRoot, sessions: Store, simulations: RateLimiter, web: WebFetch, recap: Recap
+    files: FileRoot, sessions: Store, *, simulations: RateLimiter, web: WebFetch, recap: Recap
 ) -> tuple[Tool, ...]:
     """Return the tools.
 

@@ -22,10 +22,10 @@ class CurrentTime:
     server = ""
     arguments = NoArguments
 
-    def declare(self, arguments: NoArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: NoArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare a PUBLIC, TRUSTED result."""
         return CallFacts()
 
-    async def run(self, arguments: NoArguments, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: NoArguments, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
         """Return the moment the call was decided."""
-        return Result(datetime.fromtimestamp(scene.now / 1000, UTC).isoformat(timespec="seconds"))
+        return Result(datetime.fromtimestamp(context.now / 1000, UTC).isoformat(timespec="seconds"))

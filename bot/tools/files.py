@@ -56,38 +56,38 @@ class WriteArguments(PathArguments):
     text: Content = Field(max_length=1_000_000, description="the whole new content")
 
 
-def _sink(place: FileLocation, scene: ToolContext) -> Label | None:
+def _sink(place: FileLocation, context: ToolContext) -> Label | None:
     """Return the clearance of a place as a sink: the workspace is the session's own and takes anything."""
     if place.workspace:
-        return top(scene.document.compartments)
-    return scene.document.folders[place.folder].clearance
+        return top(context.document.compartments)
+    return context.document.folders[place.folder].clearance
 
 
-def _asked(up_to: str | None, scene: ToolContext) -> Label | None:
+def _asked(up_to: str | None, context: ToolContext) -> Label | None:
     """Return the label up to which a call wants to read, None if it does not say.
 
     Raises RefusedCallError: it is no label of this configuration.
     """
     try:
-        return None if up_to is None else labelling.asked(scene.document, up_to)
+        return None if up_to is None else labelling.asked(context.document, up_to)
     except LabelTextError as error:
         raise RefusedCallError(str(error)) from None
 
 
-def _declared(place: FileLocation, up_to: str | None, scene: ToolContext) -> CallFacts:
+def _declared(place: FileLocation, up_to: str | None, context: ToolContext) -> CallFacts:
     """Declare the floor, and what is asked for beyond: whatever is there, the session is raised to that."""
-    return CallFacts(result=place.floor.join(_asked(up_to, scene) or PUBLIC))
+    return CallFacts(result=place.floor.join(_asked(up_to, context) or PUBLIC))
 
 
-def _reader(place: FileLocation, up_to: str | None, scene: ToolContext) -> Label:
+def _reader(place: FileLocation, up_to: str | None, context: ToolContext) -> Label:
     """Return up to which label a call meets files."""
-    asked = _asked(up_to, scene)
-    return place.floor.join(scene.taint if asked is None else asked)
+    asked = _asked(up_to, context)
+    return place.floor.join(context.taint if asked is None else asked)
 
 
-def _foreign(place: FileLocation, scene: ToolContext) -> bool:
+def _foreign(place: FileLocation, context: ToolContext) -> bool:
     """Say whether what sessions wrote at a place is as anybody's words to the caller: in a shared chat it may be."""
-    return not place.workspace and labelling.among_others(scene.document, scene.principal, scene.home)
+    return not place.workspace and labelling.among_others(context.document, context.principal, context.home)
 
 
 class ReadFile:
@@ -107,27 +107,27 @@ class ReadFile:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: ReadArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: ReadArguments, context: ToolContext) -> CallFacts:
         """Declare what the call may meet at most, before a file is touched.
 
         Raises RefusedCallError: the path names no file that could be there, or `up_to` no label.
         """
-        place = self._files.place(arguments.path, scene)
+        place = self._files.place(arguments.path, context)
         if not place.name:
             raise RefusedCallError(NO_FILE)
-        return _declared(place, arguments.up_to, scene)
+        return _declared(place, arguments.up_to, context)
 
-    async def run(self, arguments: ReadArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: ReadArguments, context: ToolContext) -> Result:
         """Look for the file, ask, and only then read.
 
         Somebody may write between the look and the read. A label is on disk before its text and never falls, so
         one that is the same afterwards is that of what was read.
         """
-        place = self._files.place(arguments.path, scene)
-        reader, foreign = _reader(place, arguments.up_to, scene), _foreign(place, scene)
+        place = self._files.place(arguments.path, context)
+        reader, foreign = _reader(place, arguments.up_to, context), _foreign(place, context)
         find = partial(self._files.find, place, reader, foreign=foreign)
         after = await asyncio.to_thread(find)
-        while after is not None and scene.permits(after.label):
+        while after is not None and context.permits(after.label):
             found = after
             result = await asyncio.to_thread(self._result, found)
             after = await asyncio.to_thread(find)
@@ -162,27 +162,27 @@ class ListFiles:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: FolderArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: FolderArguments, context: ToolContext) -> CallFacts:
         """Declare what the call may meet at most; the names of the configured folders themselves are PUBLIC."""
         if not arguments.path.strip("/"):
-            return CallFacts(result=_asked(arguments.up_to, scene) or PUBLIC)
-        return _declared(self._files.place(arguments.path, scene), arguments.up_to, scene)
+            return CallFacts(result=_asked(arguments.up_to, context) or PUBLIC)
+        return _declared(self._files.place(arguments.path, context), arguments.up_to, context)
 
-    async def run(self, arguments: FolderArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: FolderArguments, context: ToolContext) -> Result:
         """List what the call may meet and what may enter the context; the rest is as if it were not there."""
         if not arguments.path.strip("/"):
-            return Result("\n".join(f"{name}/" for name in (*sorted(scene.document.folders), "workspace")))
-        place = self._files.place(arguments.path, scene)
-        reader, label = _reader(place, arguments.up_to, scene), place.floor
+            return Result("\n".join(f"{name}/" for name in (*sorted(context.document.folders), "workspace")))
+        place = self._files.place(arguments.path, context)
+        reader, label = _reader(place, arguments.up_to, context), place.floor
         try:
-            listed = partial(self._files.list, place, reader, foreign=_foreign(place, scene))
+            listed = partial(self._files.list, place, reader, foreign=_foreign(place, context))
             entries = await asyncio.to_thread(listed)
         except AbsentError:
             return Result(ABSENT, label, failed=True)
         names = list[str]()
         for name, stored in entries:
             joined = label.join(stored)
-            if scene.permits(joined):
+            if context.permits(joined):
                 label = joined
                 at_floor = name.endswith("/") or stored.flows_to(place.floor)
                 names.append(name if at_floor else f"{name} ({secrecy(stored)})")
@@ -203,28 +203,28 @@ class WriteFile:
     def __init__(self, files: FileRoot) -> None:
         self._files = files
 
-    def declare(self, arguments: WriteArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: WriteArguments, context: ToolContext) -> CallFacts:
         """Declare the folder as the sink; only writing where others read is consequential."""
-        place = self._files.place(arguments.path, scene)
+        place = self._files.place(arguments.path, context)
         if not place.name:
             raise RefusedCallError(NO_FILE)
-        return CallFacts(clearance=_sink(place, scene), consequential=not place.workspace, once=True)
+        return CallFacts(clearance=_sink(place, context), consequential=not place.workspace, once=True)
 
-    async def run(self, arguments: WriteArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: WriteArguments, context: ToolContext) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.
 
         Below the floor nothing is told of what became of it, and whoever may not know of what is there replaces none.
         """
-        place = self._files.place(arguments.path, scene)
-        replaces = place.floor.flows_to(scene.ceiling)
-        label = scene.taint
+        place = self._files.place(arguments.path, context)
+        replaces = place.floor.flows_to(context.ceiling)
+        label = context.taint
         if not place.workspace:
             # Who reads it in another session does not have its authors in the context.
-            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
+            label = labelling.members_words(context.document, context.principal, context.home, label)
         write = partial(self._files.write, place, arguments.text, label, replaces=replaces)
         try:
             await asyncio.to_thread(write)
         except UnusableError:
-            if place.floor.flows_to(scene.taint):
+            if place.floor.flows_to(context.taint):
                 return Result(NOT_WRITTEN, place.floor, failed=True)
-        return Result("written" if place.floor.flows_to(scene.taint) else ACCEPTED)
+        return Result("written" if place.floor.flows_to(context.taint) else ACCEPTED)

@@ -30,16 +30,16 @@ class Admit:
     server = ""
     arguments = AdmitArguments
 
-    def declare(self, arguments: AdmitArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: AdmitArguments, context: ToolContext) -> CallFacts:
         """Declare what was known before the item was read, as its true label may not be told yet."""
-        held = scene.held_item(arguments.ref)
+        held = context.held_item(arguments.ref)
         if held is None:
             raise RefusedCallError(UNKNOWN)
         return CallFacts(result=held.floor)
 
-    async def run(self, arguments: AdmitArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: AdmitArguments, context: ToolContext) -> Result:
         """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
-        held = scene.held_item(arguments.ref)
-        if held is None or not scene.permits(held.label):
+        held = context.held_item(arguments.ref)
+        if held is None or not context.permits(held.label):
             return Result(UNKNOWN, failed=True)
         return Result(held.text[arguments.after :] or NOTHING_MORE, held.label)

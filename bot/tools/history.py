@@ -73,35 +73,35 @@ class SessionsHistory:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: HistoryArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: HistoryArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: no entry above it is told; less trusted ones are asked for before."""
-        return CallFacts(result=scene.taint)
+        return CallFacts(result=context.taint)
 
-    async def run(self, arguments: HistoryArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: HistoryArguments, context: ToolContext) -> Result:
         """Return a page of entries, oldest first, and the cursor of the page before it.
 
         The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
         """
-        state, known = await own_or_visible(self._sessions, arguments.session_id, scene)
+        state, known = await own_or_visible(self._sessions, arguments.session_id, context)
         if state is None:
-            return absent(scene, known)
+            return absent(context, known)
         found = await transcript(
             self._sessions,
             state,
-            scene.taint,
+            context.taint,
             before=arguments.cursor,
             limit=arguments.limit,
             tools=arguments.include_tools,
         )
         # Where an entry stands, and what is not among them, is as trusted as the session.
         label = join_all((event.label for event in found.events), known)
-        if state.sid != scene.sid:
-            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
+        if state.sid != context.sid:
+            label = labelling.members_words(context.document, context.principal, context.home, label)
             if not label.untrusted and await self._heard_endorsed(state):
                 label = labelling.untrusted(label)
-        if not scene.permits(label):
-            return Result(NONE, scene.taint, failed=True)
-        told: list[JsonValue] = [_entry(event, state, scene) for event in found.events]
+        if not context.permits(label):
+            return Result(NONE, context.taint, failed=True)
+        told: list[JsonValue] = [_entry(event, state, context) for event in found.events]
         return Result(json.dumps({"session": state.sid, "entries": told, "cursor": found.before}), label)
 
     async def _heard_endorsed(self, state: SessionState) -> bool:
@@ -109,7 +109,7 @@ class SessionsHistory:
         return bool((await recall(self._sessions, state)).folds.endorsed)
 
 
-def _entry(event: Event, state: SessionState, scene: ToolContext) -> JsonValue:
+def _entry(event: Event, state: SessionState, context: ToolContext) -> JsonValue:
     what, text = said(event)
     return {
         "n": place(event, state),
@@ -118,5 +118,5 @@ def _entry(event: Event, state: SessionState, scene: ToolContext) -> JsonValue:
         "what": what,
         "label": str(event.label),
         # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
-        "text": shortened(scene.mask(text)),
+        "text": shortened(context.mask(text)),
     }

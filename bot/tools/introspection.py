@@ -32,13 +32,13 @@ class SimulateToolCall:
     def __init__(self, simulations: RateLimiter) -> None:
         self._simulations = simulations
 
-    def declare(self, arguments: SimulateArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SimulateArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: the answer tells what the caller could learn by trying."""
-        return CallFacts(result=scene.taint)
+        return CallFacts(result=context.taint)
 
-    async def run(self, arguments: SimulateArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: SimulateArguments, context: ToolContext) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
         # What another generation asked, which a reset forgot, is counted apart.
-        if not self._simulations.allows(f"{scene.sid}/{scene.generation}"):
-            return Result(str(BusyError()), scene.taint, failed=True)
-        return Result(json.dumps(await scene.simulate(arguments.tool_name, arguments.args)), scene.taint)
+        if not self._simulations.allows(f"{context.sid}/{context.generation}"):
+            return Result(str(BusyError()), context.taint, failed=True)
+        return Result(json.dumps(await context.simulate(arguments.tool_name, arguments.args)), context.taint)

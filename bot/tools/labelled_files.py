@@ -98,7 +98,7 @@ class FileRoot:
         self._workspaces = workspaces
         self._unreadable = unreadable
 
-    def place(self, path: str, scene: ToolContext) -> FileLocation:
+    def place(self, path: str, context: ToolContext) -> FileLocation:
         """Take a path apart.
 
         Raises RefusedCallError: it is absolute, climbs, has a part that may not be named, or begins with a folder that
@@ -110,8 +110,8 @@ class FileRoot:
                 "a path is relative, without `..`, control characters or names that begin with a dot"
             )
         if parts[0] == WORKSPACE:
-            return self.workspace(scene.sid, scene.generation, *parts[1:])
-        folders = scene.document.folders
+            return self.workspace(context.sid, context.generation, *parts[1:])
+        folders = context.document.folders
         if parts[0] not in folders:
             raise RefusedCallError(f"there is no folder `{parts[0]}`{nearest(parts[0], (*folders, WORKSPACE))}")
         floor = folders[parts[0]].label

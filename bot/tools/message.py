@@ -31,30 +31,30 @@ class Message:
     server = ""
     arguments = MessageArguments
 
-    def declare(self, arguments: MessageArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: MessageArguments, context: ToolContext) -> CallFacts:
         """Declare the recipient's address as the sink.
 
         A private word to the session's own principal, at an address cleared for it, is not consequential.
         """
-        address = recipient(scene, arguments.recipient, arguments.channel)
-        clearance = labelling.expected(scene.document, address).clearance
-        cleared = clearance is not None and scene.taint.flows_to(clearance)
-        own = cleared and recipients.stays(scene.document, scene, scene.home, address)
+        address = recipient(context, arguments.recipient, arguments.channel)
+        clearance = labelling.expected(context.document, address).clearance
+        cleared = clearance is not None and context.taint.flows_to(clearance)
+        own = cleared and recipients.stays(context.document, context, context.home, address)
         return CallFacts(clearance=clearance, consequential=not own, says=(address, arguments.text), once=True)
 
-    async def run(self, arguments: MessageArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: MessageArguments, context: ToolContext) -> Result:
         """Hand the text to the outbox; the key makes a repeated call the same message."""
-        address = str(recipient(scene, arguments.recipient, arguments.channel))
-        delivery = NewDelivery(scene.key, address, arguments.text, scene.taint, OutboundKind.MESSAGE, scene.turn)
+        address = str(recipient(context, arguments.recipient, arguments.channel))
+        delivery = NewDelivery(context.key, address, arguments.text, context.taint, OutboundKind.MESSAGE, context.turn)
         return Result(f"accepted for {arguments.recipient}", deliver=(delivery,))
 
 
-def recipient(scene: ToolContext, name: str, channel: str = "") -> Address:
+def recipient(context: ToolContext, name: str, channel: str = "") -> Address:
     """Return the place that a call names.
 
     Raises RefusedCallError: there is not one of that name that its caller may know of.
     """
     try:
-        return recipients.find(scene.document, scene, name, channel)
+        return recipients.find(context.document, context, name, channel)
     except recipients.UnknownRecipientError:
         raise RefusedCallError(recipients.UNKNOWN_THERE if channel else recipients.UNKNOWN) from None

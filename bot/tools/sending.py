@@ -50,61 +50,61 @@ class SessionsSend:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: SendArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: SendArguments, context: ToolContext) -> CallFacts:
         """Declare the other session as the sink: it may know what its principal may.
 
         What it has read by now decides when the text arrives there: it is let in or held.
         """
         if arguments.session_id == PARENT:
-            if scene.home.channel != SESSION or not scene.turn:
+            if context.home.channel != SESSION or not context.turn:
                 raise RefusedCallError("this session has no parent")
-            return CallFacts(clearance=scene.ceiling, says=(scene.home, arguments.content), once=True)
-        there = Address(SESSION, arguments.session_id, scene.principal)
-        return CallFacts(result=scene.taint, clearance=scene.ceiling, says=(there, arguments.content), once=True)
+            return CallFacts(clearance=context.ceiling, says=(context.home, arguments.content), once=True)
+        there = Address(SESSION, arguments.session_id, context.principal)
+        return CallFacts(result=context.taint, clearance=context.ceiling, says=(there, arguments.content), once=True)
 
-    async def foresee(self, arguments: SendArguments, scene: ToolContext) -> list[str]:
+    async def foresee(self, arguments: SendArguments, context: ToolContext) -> list[str]:
         """Tell whether the text would be let in as things are; a target that may not be known of is absent.
 
         Of an UNTRUSTED target a TRUSTED session is told a constant, since a simulation does not make it UNTRUSTED.
         """
         if arguments.session_id == PARENT:
-            own = await self._sessions.state(scene.sid)
-            lets_in = own is not None and scene.taint.flows_to(own.creation)
+            own = await self._sessions.state(context.sid)
+            lets_in = own is not None and context.taint.flows_to(own.creation)
             return [] if lets_in else [UNLESS_PARENT_ROSE]
-        target, label = await look(self._sessions, arguments.session_id, scene.principal, scene.reader)
-        if label.untrusted and not scene.taint.untrusted:
+        target, label = await look(self._sessions, arguments.session_id, context.principal, context.reader)
+        if label.untrusted and not context.taint.untrusted:
             return [UNTRUSTED_TARGET]
-        why = _refusal(target, scene.sid)
+        why = _refusal(target, context.sid)
         if target is None or why:
             return [f"the target: {why}"]
-        return [] if scene.taint.flows_to(target.taint) else [ABOVE_TARGET]
+        return [] if context.taint.flows_to(target.taint) else [ABOVE_TARGET]
 
-    async def run(self, arguments: SendArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: SendArguments, context: ToolContext) -> Result:
         """Hand the text to the outbox; absent, another's and too high are one answer.
 
         What the answer tells of the target is as trusted as the target is, also that it is absent.
         """
-        own = await self._sessions.state(scene.sid)
+        own = await self._sessions.state(context.sid)
         if own is None:
-            return Result(NONE, scene.taint, failed=True)
+            return Result(NONE, context.taint, failed=True)
         if own.lineage is not None and own.lineage.returns:
-            return Result(FIELDS_ONLY, scene.taint, failed=True)
+            return Result(FIELDS_ONLY, context.taint, failed=True)
         try:
-            hops = next_hop(own, scene.turn)
+            hops = next_hop(own, context.turn)
         except RequestError as error:
-            return Result(str(error), scene.taint, failed=True)
-        address, known = scene.home, PUBLIC
+            return Result(str(error), context.taint, failed=True)
+        address, known = context.home, PUBLIC
         if arguments.session_id != PARENT:
-            target, told = await look(self._sessions, arguments.session_id, scene.principal, scene.reader)
-            known = scene.taint.join(told)
-            if not scene.permits(known):
-                return Result(NONE, scene.taint, failed=True)
-            why = _refusal(target, scene.sid)
+            target, told = await look(self._sessions, arguments.session_id, context.principal, context.reader)
+            known = context.taint.join(told)
+            if not context.permits(known):
+                return Result(NONE, context.taint, failed=True)
+            why = _refusal(target, context.sid)
             if target is None or why:
                 return Result(why, known, failed=True)
-            address = Address(SESSION, target.sid, scene.principal, str(target.generation))
+            address = Address(SESSION, target.sid, context.principal, str(target.generation))
         delivery = NewDelivery(
-            scene.key, str(address), arguments.content, scene.taint, OutboundKind.MESSAGE, scene.turn, hops=hops
+            context.key, str(address), arguments.content, context.taint, OutboundKind.MESSAGE, context.turn, hops=hops
         )
         return Result(json.dumps(DeliveryReceipt(receipt_id(delivery.key)).told()), known, deliver=(delivery,))
 

@@ -48,23 +48,23 @@ class StatusArguments(Arguments):
     receipt: str | None = Field(default=None, max_length=64, description="of `sessions_send`, asked about alone")
 
 
-async def own_or_visible(sessions: SessionStore, sid: str, scene: ToolContext) -> tuple[SessionState | None, Label]:
+async def own_or_visible(sessions: SessionStore, sid: str, context: ToolContext) -> tuple[SessionState | None, Label]:
     """Return the record of the caller's own session, or of another that it may know of, None otherwise.
 
     With it comes the label of what is told of it, also of that there is none.
     """
-    if sid in {"", scene.sid}:
-        return await sessions.state(scene.sid), scene.taint
-    state, label = await look(sessions, sid, scene.principal, scene.taint)
-    return state, scene.taint.join(label)
+    if sid in {"", context.sid}:
+        return await sessions.state(context.sid), context.taint
+    state, label = await look(sessions, sid, context.principal, context.taint)
+    return state, context.taint.join(label)
 
 
-def absent(scene: ToolContext, label: Label) -> Result:
+def absent(context: ToolContext, label: Label) -> Result:
     """Return the answer for a session that does not exist for the caller.
 
     If the caller may not read what has that label, they get the same answer for any session that has it.
     """
-    return Result(NONE, label if scene.permits(label) else scene.taint, failed=True)
+    return Result(NONE, label if context.permits(label) else context.taint, failed=True)
 
 
 def title_for(state: SessionState, reader: Label) -> Title | None:
@@ -123,36 +123,36 @@ class SessionsList:
     def __init__(self, index: SessionIndex) -> None:
         self._index = index
 
-    def declare(self, arguments: ListArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: ListArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the caller's own taint: nothing above it is told."""
-        return CallFacts(result=scene.taint)
+        return CallFacts(result=context.taint)
 
-    async def run(self, arguments: ListArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: ListArguments, context: ToolContext) -> Result:
         """Return a page, the cursor of the next, and the sentence that every listing ends with."""
         asked = SessionQuery(
-            principal=scene.principal,
-            reader=scene.taint,
+            principal=context.principal,
+            reader=context.taint,
             cursor=arguments.cursor or "",
             limit=arguments.limit,
             kind=None if arguments.kind is None else SessionKind(arguments.kind),
-            since=0 if arguments.active_within is None else scene.now - arguments.active_within * 1000,
+            since=0 if arguments.active_within is None else context.now - arguments.active_within * 1000,
         )
         try:
             page = await self._index.listed(asked)
         except CursorError as error:
-            return Result(str(error), scene.taint, failed=True)
+            return Result(str(error), context.taint, failed=True)
         # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
-        known = scene.taint.join(page.label)
-        if not scene.permits(known):
-            page, known = SessionPage((), ""), scene.taint
-        titles = {state.sid: title_for(state, scene.taint) for state in page.sessions}
+        known = context.taint.join(page.label)
+        if not context.permits(known):
+            page, known = SessionPage((), ""), context.taint
+        titles = {state.sid: title_for(state, context.taint) for state in page.sessions}
         label = join_all((title.label for title in titles.values() if title is not None), known)
         if any(titles.values()):
-            label = labelling.members_words(scene.document, scene.principal, scene.home, label)
-        if not scene.permits(label):
+            label = labelling.members_words(context.document, context.principal, context.home, label)
+        if not context.permits(label):
             # A title can be less trusted than whoever reads it may be.
             titles, label = {}, known
-        texts = {sid: scene.mask(title.text) for sid, title in titles.items() if title is not None}
+        texts = {sid: context.mask(title.text) for sid, title in titles.items() if title is not None}
         told: list[JsonValue] = [entry(state, texts.get(state.sid)) for state in page.sessions]
         return Result(json.dumps({"sessions": told, "cursor": page.cursor or None, "note": ONLY}), label)
 
@@ -171,59 +171,55 @@ class SessionStatus:
     server = ""
     arguments = StatusArguments
 
-    def __init__(self, sessions: Store) -> None:
-        self._sessions = sessions
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    def declare(self, arguments: StatusArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: StatusArguments, context: ToolContext) -> CallFacts:
         """Declare the caller's own taint: nothing above it is told."""
         if arguments.receipt is not None and arguments.session_id is not None:
             raise RefusedCallError(ALONE)
-        return CallFacts(result=scene.taint)
+        return CallFacts(result=context.taint)
 
-    async def run(self, arguments: StatusArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: StatusArguments, context: ToolContext) -> Result:
         """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`).
 
         Of what waits and of who was spawned, only what the caller may know of is counted.
         """
         if arguments.receipt is not None:
-            return await self._receipt(arguments.receipt, scene)
-        state, known = await own_or_visible(self._sessions.sessions, arguments.session_id or "", scene)
+            return await self._receipt(arguments.receipt, context)
+        state, known = await own_or_visible(self._store.sessions, arguments.session_id or "", context)
         if state is None:
-            return absent(scene, known)
-        waiting = [
-            item for item in await self._sessions.sessions.waiting(state.sid) if item.label.flows_to(scene.taint)
-        ]
-        children, below = await self._children(state, scene)
+            return absent(context, known)
+        waiting = [item for item in await self._store.sessions.waiting(state.sid) if item.label.flows_to(context.taint)]
+        children, below = await self._children(state, context)
         told: dict[str, JsonValue] = {
-            **describe(state, scene.ceiling),
+            **describe(state, context.ceiling),
             "children": list[JsonValue](child.sid for child in children),
             "queued": len(waiting),
         }
         # What a session does is as trusted as what it has read, which may have had it do so.
         label = join_all((below, *(item.label for item in waiting)), known)
-        return Result(json.dumps(told), label) if scene.permits(label) else Result(NONE, scene.taint, failed=True)
+        return Result(json.dumps(told), label) if context.permits(label) else Result(NONE, context.taint, failed=True)
 
-    async def _receipt(self, name: str, scene: ToolContext) -> Result:
+    async def _receipt(self, name: str, context: ToolContext) -> Result:
         """Tell what became of something this session sent, as far as its target may be known of."""
-        own = await self._sessions.sessions.state(scene.sid)
-        receipt = None if own is None else await receipts.look_up(self._sessions, own, name, scene.reader)
+        own = await self._store.sessions.state(context.sid)
+        receipt = None if own is None else await receipts.look_up(self._store, own, name, context.reader)
         if receipt is None:
-            return Result(receipts.UNKNOWN, scene.taint, failed=True)
-        label = scene.taint.join(receipt.label)
-        if not scene.permits(label):
-            return Result(receipts.UNKNOWN, scene.taint, failed=True)
+            return Result(receipts.UNKNOWN, context.taint, failed=True)
+        label = context.taint.join(receipt.label)
+        if not context.permits(label):
+            return Result(receipts.UNKNOWN, context.taint, failed=True)
         return Result(json.dumps(receipt.told()), label)
 
-    async def _children(self, state: SessionState, scene: ToolContext) -> tuple[list[SessionState], Label]:
+    async def _children(self, state: SessionState, context: ToolContext) -> tuple[list[SessionState], Label]:
         """Return the background sessions of a session that live and that the caller may know of.
 
         With them comes the label of what that tells, also by those that are missing.
         """
-        slots = [
-            slot.sid for slot in await self._sessions.delegation.slots(state.principal) if slot.parent == state.sid
-        ]
-        states = [child for sid in slots if (child := await self._sessions.sessions.state(sid)) is not None]
-        found = [child for child in states if sees(child, scene.principal, scene.taint)]
+        slots = [slot.sid for slot in await self._store.delegation.slots(state.principal) if slot.parent == state.sid]
+        states = [child for sid in slots if (child := await self._store.sessions.state(sid)) is not None]
+        found = [child for child in states if sees(child, context.principal, context.taint)]
         live = sorted((child for child in found if not child.ended_at), key=lambda child: child.sid)
-        choosing = (child for child in states if child in live or counts_still(child, scene.taint, scene.now))
-        return live, join_all(label_of(child, scene.principal, scene.taint) for child in choosing)
+        choosing = (child for child in states if child in live or counts_still(child, context.taint, context.now))
+        return live, join_all(label_of(child, context.principal, context.taint) for child in choosing)

@@ -106,31 +106,31 @@ class SessionsSpawn:
     server = ""
     arguments = SpawnArguments
 
-    def declare(self, arguments: SpawnArguments, scene: ToolContext) -> CallFacts:
+    def declare(self, arguments: SpawnArguments, context: ToolContext) -> CallFacts:
         """Declare the child as the sink: it may know what its principal may.
 
         Its result carries at least the label of its task. So a recipient who may not know that can never be told it,
         and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
         """
         if not arguments.deliver_to:
-            return CallFacts(clearance=scene.ceiling, once=True)
-        to = recipient(scene, arguments.deliver_to)
-        others = not recipients.stays(scene.document, scene, scene.home, to)
-        known = labelling.expected(scene.document, to).clearance or PUBLIC
-        return CallFacts(clearance=scene.ceiling.meet(known), consequential=others, tells=to, once=True)
+            return CallFacts(clearance=context.ceiling, once=True)
+        to = recipient(context, arguments.deliver_to)
+        others = not recipients.stays(context.document, context, context.home, to)
+        known = labelling.expected(context.document, to).clearance or PUBLIC
+        return CallFacts(clearance=context.ceiling.meet(known), consequential=others, tells=to, once=True)
 
-    async def run(self, arguments: SpawnArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: SpawnArguments, context: ToolContext) -> Result:
         """Have it made; what is not to be had is one constant sentence."""
         minutes, to = 0 if arguments.limits is None else arguments.limits.minutes, arguments.deliver_to
         try:
-            child = await scene.spawn(
+            child = await context.spawn(
                 Errand(
                     arguments.task,
                     arguments.title,
                     to,
                     minutes,
                     _bounded(arguments.returns),
-                    recipients.meaning(scene.document, recipient(scene, to)) if to else "",
+                    recipients.meaning(context.document, recipient(context, to)) if to else "",
                 )
             )
         except RequestError as error:

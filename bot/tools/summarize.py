@@ -54,15 +54,15 @@ class Summarize:
         self._sessions = sessions
         self._recap = recap
 
-    def declare(self, arguments: SummarizeArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SummarizeArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare the session's own taint."""
-        return CallFacts(result=scene.taint)
+        return CallFacts(result=context.taint)
 
-    async def run(self, arguments: SummarizeArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: SummarizeArguments, context: ToolContext) -> Result:
         """Ask for the recap, at the label of everything in the log that entered the context."""
-        events = await generation(self._sessions, scene.sid, scene.generation)
-        label = scene.taint.join(join_all(event.label for event in events if event.admitted))
-        recapped = await self._recap(_standing(scene, label), events, arguments.about)
+        events = await generation(self._sessions, context.sid, context.generation)
+        label = context.taint.join(join_all(event.label for event in events if event.admitted))
+        recapped = await self._recap(_standing(context, label), events, arguments.about)
         if recapped.summary is None:
             return Result(recapped.why, label, failed=True, usage=recapped.usage)
         return Result(recapped.summary.text, label, summary=recapped.summary, usage=recapped.usage)
@@ -85,20 +85,20 @@ def topic(text: str) -> str:
     return " ".join(text.split())
 
 
-def _standing(scene: ToolContext, taint: Label) -> DecisionContext:
+def _standing(context: ToolContext, taint: Label) -> DecisionContext:
     """Return where a call's session stands, for a decision on its models; where it speaks does not matter to that."""
     return DecisionContext(
-        sid=scene.sid,
-        generation=scene.generation,
-        turn=scene.turn,
-        principal=scene.principal,
-        asker=scene.asker,
-        role=scene.role,
-        ceiling=scene.ceiling,
-        home=scene.home,
-        destination=Destination(str(scene.home), scene.home.channel, None),
+        sid=context.sid,
+        generation=context.generation,
+        turn=context.turn,
+        principal=context.principal,
+        asker=context.asker,
+        role=context.role,
+        ceiling=context.ceiling,
+        home=context.home,
+        destination=Destination(str(context.home), context.home.channel, None),
         taint=taint,
-        now=scene.now,
-        visibility=scene.visibility,
-        model=scene.model,
+        now=context.now,
+        visibility=context.visibility,
+        model=context.model,
     )

@@ -23,6 +23,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
+from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
@@ -65,7 +66,7 @@ class TurnFinisher:
     """
 
     def __init__(
-        self, gate: Gate, ids: Ids, offers: Alternatives, undelivered: Undelivered, approval_life: int
+        self, gate: Gate, ids: Ids, offers: Alternatives, *, undelivered: Undelivered, approval_life: int
     ) -> None:
         self._gate = gate
         self._ids = ids
@@ -104,10 +105,7 @@ class TurnFinisher:
         await self._gate.output.read_ahead((text,))
         spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
-            asked = approvals.asking(spoken.decision)
-            approval = approvals.live(
-                self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=standing.now
-            )
+            approval = self._approval(turn, bound, call, spoken.decision)
         if approval is not None:
             spoken = self._gate.output.speak(standing, standing.destination, text, approved=approval.rules)
         decision = spoken.decision
@@ -139,10 +137,14 @@ class TurnFinisher:
         else:
             why = explained(decision, _readers(turn), approvals.ANSWER)
             offer = await self._offers.telling(standing, decision, spoken.text, standing.taint)
-            notices = await self._denied(turn, why, _told(turn, decision), rows, offer)
-            return await self._completed(turn, ended, notices, tuple(rows), approvals.to_spend(approval))
+            notices = await self._denied(turn, why, _told(turn, decision), rows=rows, offer=offer)
+            return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
-        return await self._completed(turn, ended, (deliver, copy), tuple(rows), approvals.to_spend(approval))
+        return await self._completed(turn, ended, (deliver, copy), audit=tuple(rows), use=approvals.to_spend(approval))
+
+    def _approval(self, turn: OpenTurn, bound: str, call: Call, decision: Decision) -> Approval | None:
+        asked, now = approvals.asking(decision), turn.standing.now
+        return approvals.live(self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=now)
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a background session's result as its recipient hears it, None if there is none.
@@ -225,9 +227,9 @@ class TurnFinisher:
             )
         first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
         why = explained(first.decision, _readers(turn), first.call.tool)
-        notices = await self._denied(turn, why, _told(turn, first.decision), rows, first.offer)
+        notices = await self._denied(turn, why, _told(turn, first.decision), rows=rows, offer=first.offer)
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
-        return await self._completed(turn, ended, notices, tuple(rows))
+        return await self._completed(turn, ended, notices, audit=tuple(rows))
 
     async def _give_up(self, turn: OpenTurn, ending: GivenUp) -> tuple[Delivery, ...]:
         """End without an answer: open calls get a result, the asker a notice, operators the error."""
@@ -255,13 +257,13 @@ class TurnFinisher:
         rows = [] if ending.rejected is None else [ending.rejected]
         if turn.above_home or ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
             # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
-            deliver = await self._denied(turn, notice, label, rows)
+            deliver = await self._denied(turn, notice, label, rows=rows)
         else:
             deliver = (self._notice(turn, notice, label, rows),)
         if turn.claim.state.lineage is not None and ending.reason is YieldReason.CANCELED:
             # Whoever stopped it knows, and its parent is not to be set going again.
             deliver = ()
-        return await self._completed(turn, ended, deliver, tuple(rows))
+        return await self._completed(turn, ended, deliver, audit=tuple(rows))
 
     def _closed(self, turn: OpenTurn) -> Iterator[NewEvent]:
         """Yield the events that give each open call a result: nobody knows the outcome of one that was begun."""
@@ -287,6 +289,7 @@ class TurnFinisher:
         turn: OpenTurn,
         ended: "_Ended",
         deliver: tuple[NewDelivery | None, ...],
+        *,
         audit: tuple[AuditRow, ...],
         use: str | None = None,
     ) -> tuple[Delivery, ...]:
@@ -320,7 +323,7 @@ class TurnFinisher:
         )
 
     async def _denied(
-        self, turn: OpenTurn, why: str, label: Label, rows: list[AuditRow], offer: Alternative | None = None
+        self, turn: OpenTurn, why: str, label: Label, *, rows: list[AuditRow], offer: Alternative | None = None
     ) -> tuple[NewDelivery | None, ...]:
         """Return how a denial is told: in a shared chat one constant, and the reason to the asker alone.
 

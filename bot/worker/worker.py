@@ -376,7 +376,9 @@ class Worker:
             model=claim.state.model,
         )
         folds = past.folds
-        turn = OpenTurn(self._store, self._ids, claim, record, folds.of(standing), sender=self._outbox, folds=folds)
+        turn = OpenTurn(
+            self._store, self._ids, claim, record=record, standing=folds.of(standing), sender=self._outbox, folds=folds
+        )
         if item is None:
             context = past.context
             turn.open_calls = {call.id: call for call in context.open_calls}

@@ -89,6 +89,8 @@ Name = Annotated[str, AfterValidator(reading.name)]
 ChannelName = Annotated[str, AfterValidator(_channel_name)]
 ToolName = Annotated[str, AfterValidator(_tool_name)]
 _Label = Annotated[Label, PlainValidator(with_known(reading.label))]
+_Integrity = Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))]
+_Role = Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
 _Overshoot = Annotated[Overshoot, PlainValidator(_overshoot)]
 _Observed = Annotated[int, PlainValidator(reading.observed)]
 
@@ -105,7 +107,7 @@ class Principal(Entry):
     `may_release` is the right to send what he is shown below its label; no role includes it.
     """
 
-    role: Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
+    role: _Role
     clearance: _Label
     accounts: tuple[Annotated[str, AfterValidator(with_known(reading.account))], ...]
     may_release: StrictBool = False
@@ -182,6 +184,10 @@ Places = Annotated[tuple[Recipient, ...], BeforeValidator(_one_or_several), Afte
 """Where an alias leads: one place, or a list of them on several channels."""
 
 
+def _read_label(floor: Label, integrity: Integrity) -> Label:
+    return floor.join(Label(Level.PUBLIC, frozenset(), integrity))
+
+
 class Folder(Entry):
     """A folder under the file root: the least label of what is read from it, the highest that may be written to it.
 
@@ -189,22 +195,26 @@ class Folder(Entry):
     """
 
     floor: _Label
-    integrity: Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))] = (
-        Integrity.UNTRUSTED
-    )
+    integrity: _Integrity = Integrity.UNTRUSTED
     clearance: _Label | None = None
 
     @property
     def label(self) -> Label:
         """The label of whatever is read from here, before that of the file itself is joined."""
-        return self.floor.join(Label(Level.PUBLIC, frozenset(), self.integrity))
+        return _read_label(self.floor, self.integrity)
 
 
-class McpServer(Folder):
+class McpServer(Entry):
     """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
 
+    floor: _Label
+    integrity: _Integrity = Integrity.UNTRUSTED
+    clearance: _Label | None = None
 
-_Role = Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
+    @property
+    def label(self) -> Label:
+        """The label of everything that the server's tools return."""
+        return _read_label(self.floor, self.integrity)
 
 
 class ToolOverride(Entry):

@@ -253,7 +253,7 @@ def _spans(look: _Look, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     A configured pattern that occurs, but nowhere within a window, may be anywhere: all of the text.
     """
     if look.whole is not None and look.pattern is not None:
-        yield from _broken(look.regexp, look.whole, look.pattern.cut, data, budget)
+        yield from _broken(look.regexp, look.whole, look.pattern.cut, data=data, budget=budget)
         return
     if look.pattern is not None:
         yield from _built_in(look, look.pattern, data, budget)
@@ -289,7 +289,7 @@ def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: CheckBudget) -
             at = parts[-1][1] if parts else start + 1
 
 
-def _broken(regexp: _Regexp, whole: _Regexp, cut: str, data: bytes, budget: CheckBudget) -> Iterator[Span]:
+def _broken(regexp: _Regexp, whole: _Regexp, cut: str, *, data: bytes, budget: CheckBudget) -> Iterator[Span]:
     """Yield as much of each candidate as is a token once it is put together; what is one by itself is found as such.
 
     Of a candidate that is longer than a window the beginning is looked at.

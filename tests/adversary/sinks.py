@@ -56,11 +56,11 @@ class Paying:
         self._puppet = puppet
         self._sink = sink
 
-    def declare(self, arguments: PaidArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: PaidArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         return CallFacts(clearance=self._puppet.clearance, consequential=self._puppet.consequential)
 
-    async def run(self, arguments: PaidArguments, scene: ToolContext) -> Result:
-        self._sink.effects.append(Effect(self.name, arguments.text, scene.asker))
+    async def run(self, arguments: PaidArguments, context: ToolContext) -> Result:
+        self._sink.effects.append(Effect(self.name, arguments.text, context.asker))
         return Result(self._puppet.gives.replace("<secret>", self._sink.secret))
 
 

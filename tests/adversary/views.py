@@ -14,7 +14,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.access.authorize import Caller, Ingress
-from bot.commands import table
 from bot.history.event_log import told_to
 from bot.sessions.events import Event
 from bot.sessions.models import SessionState
@@ -134,8 +133,8 @@ async def _asked(stage: Stage) -> list[str]:
     assert principal is not None
     caller = Caller(principal[0], principal[1].role, principal[1].clearance, Ingress.COMMAND)
     for line in (*stage.world.asked, *COMMANDS):
-        context = stage.app.command_context(caller, lane.address, stage.app.session_id(lane.address))
-        told = await table.answer(context, line)
+        context = stage.app.commands.request(caller, lane.address, stage.app.session_id(lane.address))
+        told = await stage.app.commands.answer(context, line)
         may = told.label.flows_to(PUBLIC)
         found.append(f"{line}: {told.text if may else 'withheld'} {[button.label for button in told.buttons]}")
     return found

@@ -18,6 +18,7 @@ from policy.labels import top
 from tests.adversary.disguises import DISGUISES
 from tests.adversary.plans import THINK, TYPE, WAIT, Alphabet, Script, Step
 from tests.adversary.sinks import Puppet
+from tests.people import principal
 
 LOW: Final = Address("console", "desk")
 HIGH: Final = Address("console", "owner")
@@ -116,9 +117,9 @@ class World:
         }
         policy: dict[str, JsonValue] = {
             "principals": {
-                "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER]},
-                "ann": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["room:ann"]},
-                "mel": {"role": "member", "clearance": "PUBLIC", "accounts": ["room:mel"]},
+                "owner": principal(OWNER),
+                "ann": principal("room:ann", role="admin", clearance="CONFIDENTIAL"),
+                "mel": principal("room:mel", role="member", clearance="PUBLIC"),
             },
             "channels": {
                 "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
@@ -193,7 +194,7 @@ _TRUSTED: Final[JsonValue] = {
 _REFS: Final[JsonValue] = {"$ref": "<held>"}
 
 _RELEASING: Final[JsonValue] = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER], "may_release": True},
+    "owner": principal(OWNER, may_release=True),
 }
 
 _RISER: Final = Step(
@@ -611,8 +612,8 @@ PLANTED: Final = (
         name="an account of somebody else's",
         policy={
             "principals": {
-                "owner": {"role": "owner", "clearance": "top", "accounts": [OWNER]},
-                "ann": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["room:ann", "room:mel"]},
+                "owner": principal(OWNER),
+                "ann": principal("room:ann", "room:mel", role="admin", clearance="CONFIDENTIAL"),
             }
         },
     ),

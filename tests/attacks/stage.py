@@ -33,7 +33,7 @@ from channels.messages import Address, Attachment, Inbound, Outbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
-from tests.bot.kit import scene
+from tests.bot.kit import tool_context
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
 from tests.harness import HOME
 from tests.servers import SERVERS
@@ -339,7 +339,7 @@ class Stage:
         if file.label is not None and file.label != _DAMAGED:
             content = file.text.encode() if file.raw is None else bytes(file.raw)
             inside = f"{name}/inside" if file.folder else name
-            place = self.app.files.place(inside, scene(document=self.app.gate.document))
+            place = self.app.files.place(inside, tool_context(document=self.app.gate.document))
             self.app.files.keep(place, content, parse(file.label))
             return
         path.parent.mkdir(parents=True, exist_ok=True)

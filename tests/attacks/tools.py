@@ -111,7 +111,7 @@ class Puppet:
         self._data = data
         self._shared = shared
 
-    def declare(self, arguments: Anything, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Anything, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         said = next(iter(self._said()), None)
         return CallFacts(
             clearance=None if self._data.clearance is None else parse(self._data.clearance),
@@ -119,7 +119,7 @@ class Puppet:
             says=said if self._data.tells_what_it_says else None,
         )
 
-    async def run(self, arguments: Anything, scene: ToolContext) -> Result:
+    async def run(self, arguments: Anything, context: ToolContext) -> Result:
         self._shared.calls[self.name] += 1
         self._shared.called.set()
         if self._data.waits:
@@ -127,7 +127,7 @@ class Puppet:
         if self._data.fails:
             raise RuntimeError(self._data.text)
         said = tuple(
-            NewDelivery(f"{scene.key}/{address}", str(address), text, PUBLIC, "message", scene.turn)
+            NewDelivery(f"{context.key}/{address}", str(address), text, PUBLIC, "message", context.turn)
             for address, text in self._said()
         )
         text = arguments.model_dump_json(exclude_unset=True) if self._data.echoes else self._data.text

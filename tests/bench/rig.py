@@ -34,6 +34,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.tools import catalogue
 from channels.messages import Address, Inbound, Outbound, Signal
 from channels.port import Audience
+from tests.people import principal
 from tests.sim.slack import Slack
 
 READ: Final = "read the two files"
@@ -123,9 +124,9 @@ class Bench:
 
 def crowd_config(folder: Path, channels: dict[str, object], accounts: list[str], **more: object) -> Config:
     """Return a configuration for people with an account each on these channels; `more` are sections besides."""
-    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    owner = principal("console:owner")
     crowd = {
-        f"person{number}": {"role": "member", "clearance": "INTERNAL", "accounts": [account]}
+        f"person{number}": principal(account, role="member", clearance="INTERNAL")
         for number, account in enumerate(accounts)
     }
     policy = {

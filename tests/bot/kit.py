@@ -125,7 +125,7 @@ class TextArguments(Arguments):
 class Probe:
     """A tool made of what a test wants: what it declares, and what it does.
 
-    `ran` keeps the scenes it ran in.
+    `ran` keeps the contexts it ran in.
     """
 
     name: str = "probe"
@@ -141,15 +141,15 @@ class Probe:
     ran: list[ToolContext] = field(default_factory=list[ToolContext])
     said: list[TextArguments] = field(default_factory=list[TextArguments])
 
-    def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         """Declare what the test said."""
         return self.declared
 
-    async def run(self, arguments: TextArguments, scene: ToolContext) -> Result:
+    async def run(self, arguments: TextArguments, context: ToolContext) -> Result:
         """Do what the test said."""
-        self.ran.append(scene)
+        self.ran.append(context)
         self.said.append(arguments)
-        result = None if self.does is None else await self.does(arguments, scene)
+        result = None if self.does is None else await self.does(arguments, context)
         return self.result if result is None else result
 
 
@@ -288,7 +288,7 @@ def folder_of_files(path: Path) -> FileRoot:
     return FileRoot(path / "files", path / "workspaces", TOP)
 
 
-def scene(taint: Label = PUBLIC, **changes: object) -> ToolContext:
+def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:
     """Return what a tool is told of a session of the owner's at the console; everything may enter it."""
     facts: dict[str, object] = {
         "sid": "s1",
@@ -365,7 +365,9 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         record = Turn("t1", item.position, item.dedupe, item.sender, claim.now)
         here = standing(sid=owner.sid, now=claim.now)
         folds = Folds().plus(claim.events)
-        turn = OpenTurn(owner.app.store.sessions, Ids(), claim, record, here, sender=owner.app.outbox, folds=folds)
+        turn = OpenTurn(
+            owner.app.store.sessions, Ids(), claim, record=record, standing=here, sender=owner.app.outbox, folds=folds
+        )
         await turn.write(Change(take=item.position, turn=record, status=Status.RUNNING))
         yield owner, turn
 

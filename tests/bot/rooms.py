@@ -16,13 +16,14 @@ from channels.messages import Address, Inbound, Outbound, Signal
 from channels.port import Audience
 from tests.bot.kit import policy
 from tests.harness import Person, running
+from tests.people import principal
 
 TEAM = Address("room", "team")
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ann": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["room:ann"]},
-    "mel": {"role": "member", "clearance": "INTERNAL", "accounts": ["room:mel"]},
-    "eve": {"role": "guest", "clearance": "PUBLIC", "accounts": ["room:eve"]},
+    "owner": principal("console:owner"),
+    "ann": principal("room:ann", role="admin", clearance="CONFIDENTIAL"),
+    "mel": principal("room:mel", role="member", clearance="INTERNAL"),
+    "eve": principal("room:eve", role="guest", clearance="PUBLIC"),
 }
 CHANNELS = {
     "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},

@@ -15,7 +15,7 @@ from bot.agent.models import ModelClient, ModelError, OverBudgetError
 from bot.agent.providers import Seat
 from bot.app.extensions import Extensions
 from bot.budgets import AGAIN, NEVER, USED_UP, Budget
-from bot.commands.usage import NOT_COUNTED
+from bot.commands.models import NOT_COUNTED
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
@@ -323,7 +323,7 @@ async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked
         nothing = ModelRequestParameters()
         seat = Seat("scripted:x", broken, ProviderSettings(output_tokens=6000))
         with pytest.raises(OverBudgetError) as caught:
-            await asker.ask(standing(), seat, prompt, nothing)
+            await asker.ask(standing(), seat, prompt, parameters=nothing)
         # The first may have cost as much as was set aside, so that a second is not made.
         assert len(broken.asked) == 1
         assert caught.value.usage == Usage(1, complete=False, priced=False)
@@ -335,7 +335,7 @@ async def test_each_attempt_is_set_aside_by_itself_and_no_further_model_is_asked
                 standing(),
                 Seat("scripted:x", Scripted(ModelHTTPError(429, "m", None)), ProviderSettings(output_tokens=10)),
                 prompt,
-                nothing,
+                parameters=nothing,
             )
         assert [one.tokens for one in await owner.app.store.budgets.spent_today()] == [spent.tokens]
 

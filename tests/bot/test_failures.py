@@ -13,8 +13,7 @@ from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
 from bot.agent.models import ModelError
 from bot.app.app import App
-from bot.commands import table
-from bot.commands.doctor import NOTHING
+from bot.commands.configuration import NOTHING
 from bot.core.logs import bound
 from bot.failures import HOUR, Failures
 from policy.labels import PUBLIC, Label
@@ -34,7 +33,7 @@ REFUSED = ModelHTTPError(401, "m", "hunter2")
 async def asked(app: App, clearance: Label = TOP) -> str:
     """Ask `/doctor` as an admin at the owner's console, which `clearance` bounds."""
     caller = Caller("owner", Role.ADMIN, clearance, Ingress.COMMAND)
-    return (await table.answer(app.command_context(caller, HOME, app.session_id(HOME)), "/doctor")).text
+    return (await app.commands.answer(app.commands.request(caller, HOME, app.session_id(HOME)), "/doctor")).text
 
 
 async def test_after_a_key_was_refused_the_doctor_tells_it(tmp_path: Path) -> None:
@@ -78,7 +77,7 @@ async def one_failure(app: App, taint: Label) -> None:
     thinking = await app.mind.thinking()
     with pytest.raises(ModelError):
         await thinking.chain.ask(
-            standing(taint), [ModelRequest(parts=[UserPromptPart("x")])], ModelRequestParameters(), record
+            standing(taint), [ModelRequest(parts=[UserPromptPart("x")])], ModelRequestParameters(), record=record
         )
 
 

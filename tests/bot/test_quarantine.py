@@ -29,6 +29,7 @@ from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
 from tests.harness import Person, running
+from tests.people import principal
 from tests.servers import SERVERS
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,7 @@ SIDE = Address("console", "side")
 
 
 def owner_cleared_for(clearance: str) -> str:
-    owner = {"role": "owner", "clearance": clearance, "accounts": ["console:owner"]}
+    owner = principal("console:owner", clearance=clearance)
     return policy(principals={"owner": owner}, channels={"console": {"classification": "top"}}, recipients={})
 
 

@@ -87,8 +87,8 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
     async with by_hand(tmp_path) as (owner, turn):
         turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
+        told = event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC)
         with pytest.raises(StopRequestedError), turn.interruptible():
-            told = event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC)
             await turn.write(Change(events=(told,)))
         assert list(turn.open_calls) == ["open"]
         await turn.end(Change())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.access.labelling import CONFIGURED
-from bot.diagnostics import channel
+from bot.operations.diagnostics import channel
 from channels.messages import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
 from tests.channels.contract import ChannelContract, Stage, until

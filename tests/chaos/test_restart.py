@@ -25,6 +25,7 @@ from bot.sessions.models import Status
 from bot.tools import catalogue
 from channels.telegram.render import REPEATED
 from tests.journeys.machine import Machine, Process
+from tests.people import principal
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_people import Person as OnSlack
 from tests.sim.telegram import Telegram, telegram
@@ -98,9 +99,9 @@ class Bot:
             },
             "policy": {
                 "principals": {
-                    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+                    "owner": principal("console:owner"),
                     **{
-                        name: {"role": "member", "clearance": "INTERNAL", "accounts": [account]}
+                        name: principal(account, role="member", clearance="INTERNAL")
                         for name, account in accounts.items()
                     },
                 },

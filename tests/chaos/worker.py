@@ -36,10 +36,10 @@ class Step:
     server = ""
     arguments = StepArguments
 
-    def declare(self, arguments: StepArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: StepArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         return CallFacts()
 
-    async def run(self, arguments: StepArguments, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: StepArguments, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
         await asyncio.sleep(_PAUSE)
         return Result(arguments.say, parse(arguments.label))
 

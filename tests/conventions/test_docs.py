@@ -15,8 +15,8 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.cases import read_cases
 from bot.cli.main import app, audit_app, policy_app, sessions_app, slack_app
+from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
 from bot.core.errors import ConfigError

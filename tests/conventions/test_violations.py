@@ -17,6 +17,7 @@ import pytest
 
 from tests.conventions.data import PACKAGES, RESERVED, SITES
 from tests.conventions.rules import RULES, findings
+from tests.conventions.shape import HALL, ROOM
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -123,7 +124,7 @@ HAND_WRITTEN = [
     Import("bot-layers", "bot.agent.planted", "bot.worker.worker"),
     Import("bot-layers", "bot.sessions.models", "bot.access.labelling"),
     Import("bot-layers", "bot.worker.worker", "bot.app.app"),
-    Import("no-cycles", "bot.turn", "bot.diagnostics", (("bot.diagnostics", "import bot.turn"),)),
+    Import("no-cycles", "bot.turn", "bot.failures", (("bot.failures", "import bot.turn"),)),
     Import("no-cycles", "policy.errors", "policy.labels", (("policy.labels", "import policy.errors"),)),
     Import("no-cycles", "channels.messages", "channels.port", (("channels.port", "import channels.messages"),)),
 ]
@@ -243,7 +244,7 @@ BREACHES = [
     Breach("pure_policy", "policy.planted", "import webbrowser"),
     Breach("pure_policy", "policy.planted", "open('x')"),
     Breach("pure_policy", "policy.planted", "async def wait(): ..."),
-    Breach("one_meaning", "bot.planted", "class Document: ..."),
+    Breach("one_meaning", "channels.planted", "class Console: ..."),
     Breach("shallow", "bot.planted", "class A: ...\nclass B(A): ...\nclass C(B): ...\nclass D(C): ..."),
     Breach("shallow", "bot.planted", "class A: ...\nclass B: ...\nclass C: ...\nclass D(A, B, C): ..."),
     Breach("named_arguments", "bot.planted", "def f(a, b, c, d, e): ..."),
@@ -273,8 +274,17 @@ def test_a_second_way_in_or_out_is_caught(sketch: Path, site: object) -> None:
     assert any(finding.path.startswith(home) for finding in findings(sketch, "one_site"))
 
 
+@pytest.mark.parametrize("folder, most", [("bot", HALL), ("bot.tools", ROOM), ("policy.document", ROOM)])
+def test_one_file_more_than_people_look_over_is_caught(sketch: Path, folder: str, most: int) -> None:
+    for number in range(most - len([*sketch.joinpath(*folder.split(".")).glob("*.py")])):
+        plant(sketch, f"{folder}.planted_{number}", "")
+    before = findings(sketch, "rooms")
+    plant(sketch, f"{folder}.planted", "")
+    assert len(findings(sketch, "rooms")) == len(before) + 1
+
+
 def test_every_rule_and_reserved_name_has_a_breach() -> None:
-    assert {breach.rule for breach in BREACHES} | {"one_site"} == set(RULES)
+    assert {breach.rule for breach in BREACHES} | {"one_site", "rooms"} == set(RULES)
     for reserved_name in RESERVED:
         assert any(reserved_name.name.rpartition(".")[2] in breach.code for breach in BREACHES)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.journeys.forked import Forked, inherited
+from tests.people import principal
 
 Process = subprocess.Popen[bytes] | Forked
 """Both are treated alike."""
@@ -96,9 +97,9 @@ def policy(channel: str, ann: str, people: Mapping[str, tuple[str, str, str]]) -
     `people` have an account, a role and a clearance each.
     """
     known = {
-        "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", ann]},
+        "ann": principal("console:owner", ann),
         **{
-            name: {"role": role, "clearance": clearance, "accounts": [account]}
+            name: principal(account, role=role, clearance=clearance)
             for name, (account, role, clearance) in people.items()
         },
     }

@@ -13,10 +13,11 @@ from channels.messages import Address
 from tests.bot.kit import bang, policy
 from tests.harness import Person, running
 from tests.journeys.machine import Machine
+from tests.people import principal
 
 READ = '!read_file {"path": "confidential/pipeline.md"}'
 SEND = '!message {"channel": "console", "recipient": "guest", "text": "lunch at noon"}'
-OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+OWNER = principal("console:owner")
 
 
 @pytest.mark.anyio
@@ -25,8 +26,8 @@ async def test_an_approval(tmp_path: Path) -> None:
     config = policy(
         principals={
             "owner": OWNER,
-            "ada": {"role": "admin", "clearance": "INTERNAL", "accounts": ["console:ada"]},
-            "max": {"role": "approver", "clearance": "INTERNAL", "accounts": ["console:max"]},
+            "ada": principal("console:ada", role="admin", clearance="INTERNAL"),
+            "max": principal("console:max", role="approver", clearance="INTERNAL"),
         },
         recipients={name: {"channel": "console", "chat": name, "clearance": "top"} for name in ("owner", "ada", "max")},
         rules=[

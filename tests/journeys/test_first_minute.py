@@ -3,6 +3,7 @@
 import json
 
 from tests.journeys.machine import Machine
+from tests.people import principal
 
 READ = '!read_file {"path": "confidential/pipeline.md"}'
 CALL = '{"channel": "console", "recipient": "guest", "text": "the deal is on"}'
@@ -118,7 +119,7 @@ def test_the_first_run_leaves_what_is_there_alone(machine: Machine) -> None:
 
 def test_who_gives_himself_a_name_begins_a_conversation_of_his_own(machine: Machine) -> None:
     assert "Port of Veldhaven" in machine.chat(READ).out
-    ann = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    ann = principal("console:owner")
     (machine.folder / "config.yaml").write_text(json.dumps({"policy": {"principals": {"ann": ann}}}))
     ended = machine.chat("good morning", "/taint")
     assert (ended.code, ended.err) == (0, "")

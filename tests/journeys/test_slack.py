@@ -16,6 +16,7 @@ from channels.slack.setup import SCOPES
 from tests.journeys import test_telegram
 from tests.journeys.machine import Machine, policy
 from tests.journeys.test_telegram import PATIENCE, call
+from tests.people import principal
 from tests.sim.ports import free_port
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown
@@ -203,8 +204,8 @@ async def test_an_admin_answers_on_telegram_what_was_asked_on_slack(tmp_path: Pa
         settings = config(server, ben)
         policy = settings["policy"]
         policy["principals"] = {
-            "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", f"telegram:{ann.id}"]},
-            "ben": {"role": "member", "clearance": "INTERNAL", "accounts": [account(ben)]},
+            "ann": principal("console:owner", f"telegram:{ann.id}"),
+            "ben": principal(account(ben), role="member", clearance="INTERNAL"),
         }
         policy["channels"]["telegram"] = {"classification": "CONFIDENTIAL", "overshoot": "allow"}
         place = {"channel": "slack", "workspace": server.team.id, "chat": guest.dm().id, "clearance": "INTERNAL"}

@@ -44,7 +44,6 @@ from bot.access.authorize import Caller, Ingress
 from bot.agent.offline import OfflineModel
 from bot.app.app import App
 from bot.app.first_run import FILES
-from bot.commands import table
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
 from bot.store.schema import READY, session_keys
@@ -54,6 +53,7 @@ from policy.labels import PUBLIC
 from policy.request import Role
 from tests.bot.kit import parts, policy
 from tests.harness import HOME, Person, running
+from tests.people import principal
 from tests.store.world import command
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ POLICY: Final = policy(
             "person_daily_tokens": 40_000,
         },
     },
-    principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:desk"]}},
+    principals={"owner": principal("console:owner", "console:desk")},
     recipients={
         "owner": {"channel": "console", "chat": "owner", "clearance": "top"},
         "desk": {"channel": "console", "chat": "desk", "clearance": "top"},
@@ -413,13 +413,13 @@ class Stage:
         caller = Caller("owner", Role.OWNER, self.app.config.policy.top, Ingress.COMMAND)
         told = list[str]()
         for sid in self.names.values():
-            context = self.app.command_context(caller, Address("console", "outside"), sid)
+            context = self.app.commands.request(caller, Address("console", "outside"), sid)
             state = await self.app.store.sessions.state(sid)
             if state is None or not state.visibility.flows_to(PUBLIC):
                 continue
             context = replace(context, now=state.updated_at)
             for line in ASKED:
-                answer = await table.answer(context, _filled(line, self.names))
+                answer = await self.app.commands.answer(context, _filled(line, self.names))
                 told.append(f"> {line}: {answer.label} {answer.text}")
         return told
 

@@ -32,6 +32,7 @@ from policy.labels import PUBLIC, parse
 from policy.request import Effect
 from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, eventually, parts, policy, proposed
 from tests.harness import Person, running
+from tests.people import principal
 
 _CARD: Final = "card 4111 1111 1111 1111"
 _WORLDS: Final = (
@@ -55,8 +56,8 @@ _CONFIG: Final = policy(
     rules=_RULES,
     patterns={"deal": "(?s)Brightwater.*merger"},
     principals={
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ada": {"role": "admin", "clearance": "top", "accounts": ["console:ada"]},
+        "owner": principal("console:owner"),
+        "ada": principal("console:ada", role="admin"),
     },
     channels={"console": {"classification": "CONFIDENTIAL", "inbound": "PUBLIC", "overshoot": "allow"}},
 )

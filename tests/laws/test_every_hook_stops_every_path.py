@@ -19,6 +19,7 @@ from channels.messages import Address
 from policy.request import Effect, Hook
 from tests.bot.kit import Probe, bang, note, parts, policy
 from tests.harness import Person, running
+from tests.people import principal
 from tests.sim.act import Act
 from tests.sim.provider import provider
 
@@ -152,7 +153,7 @@ async def came_through(folder: Path, path: str, hook: Hook | None) -> bool:
             blocks["model"] = {"name": PROVIDED, "providers": {PROVIDED: {"base_url": played.openai}}}
         config = policy(
             rules=rules,
-            principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:desk"]}},
+            principals={"owner": principal("console:owner", "console:desk")},
             models={"offline": {"clearance": "top"}, PROVIDED: {"clearance": "top"}},
             mcp_servers={"notes": {"floor": "PUBLIC", "integrity": "TRUSTED"}},
             blocks=blocks,

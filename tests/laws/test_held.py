@@ -22,6 +22,7 @@ from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
 from tests.bot.kit import CONFIDENTIAL, TOP, Probe, Scripted, TextArguments, eventually, parts, policy, proposed
 from tests.harness import Person, running
+from tests.people import principal
 
 _EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 _FLOORS = st.sampled_from((PUBLIC, parse("INTERNAL")))
@@ -220,7 +221,7 @@ async def _unapproved(folder: Path, text: str, answer: str) -> str:
     pay = Probe("pay", CallFacts(clearance=TOP), Result("done"), Effect.SEND)
     probe = Probe(declared=CallFacts(result=PUBLIC), result=Result(text, CONFIDENTIAL))
     model = Scripted([proposed("probe", {"_hold": True})], "held")
-    people = {name: {"role": "owner", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("owner", "ada")}
+    people = {name: principal(f"console:{name}") for name in ("owner", "ada")}
     config = policy(principals=people, rules=_ASKS)
     async with running(folder, config, parts=parts(probe, pay, model=model)) as owner:
         await owner.say("hold it")

@@ -26,6 +26,7 @@ from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step
 from tests.attacks.judging import sound
 from tests.attacks.stage import Stage, staged
+from tests.people import principal
 
 Call = tuple[str, dict[str, JsonValue]]
 
@@ -34,8 +35,8 @@ _EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.
 _POLICY: dict[str, JsonValue] = {
     "compartments": ["hr"],
     "principals": {
-        "owner": {"role": "owner", "clearance": "CONFIDENTIAL{hr}~", "accounts": ["console:owner"]},
-        "ann": {"role": "member", "clearance": "INTERNAL~", "accounts": ["console:guest", "console:ann"]},
+        "owner": principal("console:owner", clearance="CONFIDENTIAL{hr}~"),
+        "ann": principal("console:guest", "console:ann", role="member", clearance="INTERNAL~"),
     },
     "recipients": {
         "owner": {"channel": "console", "chat": "owner", "clearance": "top"},

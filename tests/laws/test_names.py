@@ -19,14 +19,15 @@ from bot.tools.base import Result, Tool
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.labelled_files import FileRoot
 from policy.labels import Label, parse
-from tests.bot.kit import TOP, document, scene
+from tests.bot.kit import TOP, document, tool_context
+from tests.people import principal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 POLICY: Final = document(
     compartments=["acme", "hr"],
-    principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}},
+    principals={"owner": principal("console:owner")},
     folders={
         "shared": {"floor": "PUBLIC", "integrity": "TRUSTED", "clearance": "top"},
         "mixed": {"floor": "INTERNAL{acme}", "clearance": "top"},
@@ -66,7 +67,7 @@ _steps = st.builds(
 
 async def _done(root: FileRoot, number: int, step: Step) -> Result:
     """Take a step as the gate does: the result is joined with what was declared, and cannot be less."""
-    path, here = f"{step.folder}/{step.path}", scene(step.taint, document=POLICY, ceiling=POLICY.top)
+    path, here = f"{step.folder}/{step.path}", tool_context(step.taint, document=POLICY, ceiling=POLICY.top)
     tools: dict[str, Tool] = {"read": ReadFile(root), "list": ListFiles(root), "write": WriteFile(root)}
     given: dict[str, JsonValue] = {"path": step.folder if step.how == "list" and step.path == "a" else path}
     given |= {"text": f"text {number} of {step.taint}"} if step.how == "write" else {"up_to": step.up_to}

@@ -24,6 +24,7 @@ from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Role
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, NOW, TOP, Probe, document, gate, send
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM
+from tests.people import principal
 
 _RULE = "others_cannot_command"
 _EVERYBODY = ("owner", "ann", "mel", "eve", "room:zoe", "gone")
@@ -163,7 +164,7 @@ def approved(
     "by, counts", [("ann", True), ("owner", True), ("mel", False), ("boss", False), ("eve", False)]
 )
 def test_nobody_answers_for_what_their_own_words_may_have_asked(by: str, counts: bool) -> None:  # noqa: FBT001 - parametrized
-    boss = {"role": "approver", "clearance": "CONFIDENTIAL", "accounts": ["room:boss"]}
+    boss = principal("room:boss", role="approver", clearance="CONFIDENTIAL")
     rules = document(principals={**PEOPLE, "boss": boss}, channels=CHANNELS, chats=CHATS)
     one = gate([Probe("read", CallFacts(consequential=True))], rules)
     standing = here("ann", "mel", "boss")

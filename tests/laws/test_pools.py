@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from bot.access.authorize import Caller, Ingress
 from bot.access.decision_context import DecisionContext
 from bot.budgets import Budget, BudgetError
-from bot.commands import table
 from bot.core.errors import RequestError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets
@@ -32,8 +31,9 @@ from bot.tools.sessions import SessionsList, SessionStatus
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
-from tests.bot.kit import NOW, policy, scene, standing
+from tests.bot.kit import NOW, policy, standing, tool_context
 from tests.harness import Person, running
+from tests.people import principal
 from tests.store.world import command, event, fresh
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ Step: TypeAlias = tuple[str, int, Label]
 _POLICY: Final = policy(
     blocks={"limits": {"person_daily_tokens": 1000, "simulations_per_minute": 3}},
     compartments=["hr"],
-    principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}},
+    principals={"owner": principal("console:owner")},
 )
 _steps = st.lists(
     st.tuples(st.sampled_from(LOW + HIGH), st.integers(0, 7), st.sampled_from(LEVELS)), min_size=4, max_size=40
@@ -217,13 +217,13 @@ class Half:
 
     async def _typed(self, line: str, sid: str) -> None:
         caller = Caller(self.name, Role.OWNER, self.owner.app.config.policy.top, Ingress.COMMAND)
-        context = replace(self.owner.app.command_context(caller, HERE, sid), now=NOW)
-        reply = await table.answer(context, line)
+        context = replace(self.owner.app.commands.request(caller, HERE, sid), now=NOW)
+        reply = await self.owner.app.commands.answer(context, line)
         self.told.append(self._plain(f"{line}: {reply.label} {reply.text}"))
 
     async def _called(self, tool: SessionStatus | SessionsList, sid: str) -> None:
         """Call a tool as a turn of a PUBLIC session does."""
-        told = await tool.run(tool.arguments(), scene(sid=sid, principal=self.name, asker=self.name))  # pyright: ignore[reportArgumentType] - each takes its own
+        told = await tool.run(tool.arguments(), tool_context(sid=sid, principal=self.name, asker=self.name))  # pyright: ignore[reportArgumentType] - each takes its own
         self.told.append(self._plain(f"{tool.name}: {told.label} {told.text}"))
 
     def _standing(self, sid: str, label: Label, visibility: Label) -> DecisionContext:

@@ -16,13 +16,13 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bot.access.authorize import Caller, Ingress
-from bot.commands import table
 from bot.sessions.transcript import place
 from channels.messages import Address
 from policy.request import Role
 from tests.adversary.views import Names
 from tests.bot.kit import policy
 from tests.harness import Person, running
+from tests.people import principal
 
 BEFORE: Final = (
     "hello",
@@ -58,7 +58,7 @@ _DIGEST: Final = re.compile(r"sha256 [0-9a-f]{64}")
 
 _POLICY: Final = policy(
     blocks={"limits": {"person_daily_tokens": 10**9}},
-    principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True}},
+    principals={"owner": principal("console:owner", may_release=True)},
 )
 
 
@@ -75,9 +75,9 @@ async def _told(before: Sequence[str]) -> list[str]:
             log = [event for event in await owner.events() if event.generation == state.generation]
             told = [f"{place(event, state)} {event.type} {event.actor} {json.dumps(dict(event.body))}" for event in log]
             caller = Caller("owner", Role.OWNER, owner.app.config.policy.top, Ingress.COMMAND)
-            context = owner.app.command_context(caller, Address("console", "outside"), owner.sid)
+            context = owner.app.commands.request(caller, Address("console", "outside"), owner.sid)
             for line in COMMANDS:
-                reply = await table.answer(context, line)
+                reply = await owner.app.commands.answer(context, line)
                 told.append(f"{line}: {reply.label} {reply.text}")
             # Texts with random ids in them have digests that are no less random.
             return [names.plain(_DIGEST.sub("sha256", line)) for line in told]

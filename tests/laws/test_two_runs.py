@@ -21,7 +21,6 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller, Ingress
 from bot.access.decision_context import Call
-from bot.commands import table
 from bot.core.errors import BusyError
 from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe
@@ -36,6 +35,7 @@ from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
 from tests.bot.kit import NOW, policy, standing, unrecorded
 from tests.harness import Person, running
+from tests.people import principal
 from tests.store.world import command, event, fresh
 
 HIDDEN: Final = "hidden0"
@@ -109,8 +109,8 @@ _POLICY: Final = policy(
     blocks={"limits": {"simulations_per_minute": 10_000}},
     compartments=["hr"],
     principals={
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+        "owner": principal("console:owner"),
+        "ann": principal("console:ann", role="member"),
     },
 )
 _LABELS: Final = ("INTERNAL", "CONFIDENTIAL", "CONFIDENTIAL{hr}~", "PUBLIC{hr}")
@@ -242,18 +242,18 @@ class World:
         for tool, arguments in QUESTIONS:
             yield await self._called(tool, json.loads(_filled(json.dumps(arguments), names)))
         caller = Caller("owner", Role.OWNER, self.own.app.config.policy.top, Ingress.COMMAND)
-        context = self.own.app.command_context(caller, Address("console", "outside"), self.own.sid)
+        context = self.own.app.commands.request(caller, Address("console", "outside"), self.own.sid)
         names["{page}"] = names["{cursor}"]
         for line in COMMANDS:
-            told = await table.answer(replace(context, now=self._now), _filled(line, names))
+            told = await self.own.app.commands.answer(replace(context, now=self._now), _filled(line, names))
             yield f"{told.label} {told.text}"
 
     async def spawning(self) -> list[str]:
         """Ask for a background session in every way; return the answers."""
         task: dict[str, JsonValue] = {"task": "look", "title": "mine"}
         caller = Caller("owner", Role.OWNER, self.own.app.config.policy.top, Ingress.COMMAND)
-        context = self.own.app.command_context(caller, Address("console", "outside"), self.own.sid)
-        told = await table.answer(replace(context, now=self._now), "/spawn look")
+        context = self.own.app.commands.request(caller, Address("console", "outside"), self.own.sid)
+        told = await self.own.app.commands.answer(replace(context, now=self._now), "/spawn look")
         return [
             await self._called("sessions_spawn", task),
             await self._called("simulate_tool_call", {"tool_name": "sessions_spawn", "args": task}),

@@ -24,6 +24,7 @@ from policy.decision import Verdict
 from policy.labels import parse
 from tests.bot.kit import DIRTY, bang, document, eventually, gate, note, send, standing
 from tests.harness import Person, running
+from tests.people import principal
 
 _GUEST = {"channel": "console", "chat": "guest", "clearance": "INTERNAL~"}
 _GATE = gate([Message()], document(recipients={"guest": _GUEST, "other": _GUEST}))
@@ -34,8 +35,8 @@ _THEIRS = gate(
     document(
         recipients={"guest": _GUEST, "other": _GUEST},
         principals={
-            "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-            "mel": {"role": "guest", "clearance": "INTERNAL~", "accounts": ["console:guest"]},
+            "owner": principal("console:owner"),
+            "mel": principal("console:guest", role="guest", clearance="INTERNAL~"),
         },
     ),
 )

@@ -14,6 +14,7 @@ from policy.engine import Engine
 from policy.labels import PUBLIC, Label, Level, parse
 from policy.request import Destination, Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
+from tests.people import principal
 from tests.policy import reference
 from tests.policy.strategies import NOW, TOP, condition, engine, moments, requests, rule_sets
 
@@ -292,7 +293,7 @@ def test_tells_whether_a_rule_that_may_concern_a_request_looks_inside(rule: Rule
 
 @pytest.mark.parametrize("may_release", [True, False])
 def test_a_release_is_offered_where_the_document_gives_somebody_the_right(*, may_release: bool) -> None:
-    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": may_release}
+    owner = principal("console:owner", may_release=may_release)
     made = Engine.from_document(load({"principals": {"owner": owner}}, tools=()))
     message = ToolFacts("message", Effect.SEND, PUBLIC, PUBLIC)
     sends = replace(BASE, hook=Hook.PRE_TOOL_CALL, taint=CONFIDENTIAL, tool=message)

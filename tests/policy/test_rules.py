@@ -31,8 +31,20 @@ RULE = Rule("one", Hook.PRE_TOOL_CALL, Verdict.BLOCK, tools=("read_*",), channel
 def test_selectors(tool: str, channel: str, level: Level, untrusted: bool, left: int) -> None:  # noqa: FBT001
     index = RuleIndex([RULE])
     for _ in range(2):
-        assert len(index.candidates(Hook.PRE_TOOL_CALL, tool, channel, level, untrusted, UNAPPROVED).settled) == left
-    assert index.candidates(Hook.MCP_TOOL_CALL, tool, channel, level, untrusted, UNAPPROVED).settled == ()
+        assert (
+            len(
+                index.candidates(
+                    Hook.PRE_TOOL_CALL, tool, channel=channel, level=level, untrusted=untrusted, approved=UNAPPROVED
+                ).settled
+            )
+            == left
+        )
+    assert (
+        index.candidates(
+            Hook.MCP_TOOL_CALL, tool, channel=channel, level=level, untrusted=untrusted, approved=UNAPPROVED
+        ).settled
+        == ()
+    )
 
 
 def test_rules_with_patterns_schedules_or_conditions_stay_open() -> None:
@@ -51,7 +63,9 @@ def test_rules_with_patterns_schedules_or_conditions_stay_open() -> None:
         ],
         ("us-ssn", "iban"),
     )
-    left = index.candidates(Hook.PRE_OUTPUT, "", "console", Level.PUBLIC, TRUSTED, UNAPPROVED)
+    left = index.candidates(
+        Hook.PRE_OUTPUT, "", channel="console", level=Level.PUBLIC, untrusted=TRUSTED, approved=UNAPPROVED
+    )
     assert [outcome.rule for outcome in left.settled] == ["c"]
     assert [rule.applies.rule for rule in left.open] == ["d", "e", "a", "b"]
     assert left.patterns == {"email", "us-ssn"}
@@ -61,8 +75,17 @@ def test_rules_with_patterns_schedules_or_conditions_stay_open() -> None:
 def test_names_too_long_to_remember_do_not_fill_the_memo() -> None:
     index = RuleIndex([RULE])
     for number in range(5000):
-        index.candidates(Hook.PRE_TOOL_CALL, f"{number}", "telegram", Level.PUBLIC, UNTRUSTED, UNAPPROVED)
+        index.candidates(
+            Hook.PRE_TOOL_CALL,
+            f"{number}",
+            channel="telegram",
+            level=Level.PUBLIC,
+            untrusted=UNTRUSTED,
+            approved=UNAPPROVED,
+        )
     assert index.remembered() <= 4096
     before = index.remembered()
-    index.candidates(Hook.PRE_TOOL_CALL, "x" * 201, "telegram", Level.PUBLIC, UNTRUSTED, UNAPPROVED)
+    index.candidates(
+        Hook.PRE_TOOL_CALL, "x" * 201, channel="telegram", level=Level.PUBLIC, untrusted=UNTRUSTED, approved=UNAPPROVED
+    )
     assert index.remembered() == before

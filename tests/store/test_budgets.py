@@ -23,35 +23,35 @@ def spender(chat: str = "") -> Spender:
     return Spender(f"ann %/ {fresh()}", chat, PUBLIC)
 
 
+async def reserve(
+    store: RedisStore, reservation: str, who: Spender, tokens: int, budgets: Budgets = HUNDRED
+) -> Shortage | None:
+    return await store.budgets.reserve_tokens(reservation, who, tokens, budgets=budgets, life=LIFE)
+
+
 async def spent(store: RedisStore, *names: str) -> list[Spent]:
     return [one for one in await store.budgets.spent_today() if one.name in names]
 
 
 async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisStore, other: RedisStore) -> None:
     ann = spender()
-    asked = [one.budgets.reserve_tokens(fresh(), ann, 30, HUNDRED, LIFE) for one in (store, other) * 5]
+    asked = [one.budgets.reserve_tokens(fresh(), ann, 30, budgets=HUNDRED, life=LIFE) for one in (store, other) * 5]
     answers = await asyncio.gather(*asked)
     assert answers.count(None) == 3
     assert set(answers) == {None, Shortage(Whose.PERSON, Lack.HELD)}
-    assert await store.budgets.reserve_tokens(fresh(), spender(), 30, budgets=HUNDRED, life=LIFE) is None
+    assert await reserve(store, fresh(), spender(), 30) is None
 
 
 async def test_what_was_used_counts_in_the_place_of_what_was_set_aside(store: RedisStore) -> None:
     ann, first, second = spender(), fresh(), fresh()
-    assert await store.budgets.reserve_tokens(first, ann, 90, budgets=HUNDRED, life=LIFE) is None
+    assert await reserve(store, first, ann, 90) is None
     await store.budgets.settle_tokens(first, ann, 40, complete=True)
-    assert await store.budgets.reserve_tokens(second, ann, 61, budgets=HUNDRED, life=LIFE) == Shortage(
-        Whose.PERSON, Lack.USED
-    )
-    assert await store.budgets.reserve_tokens(second, ann, 60, budgets=HUNDRED, life=LIFE) is None
+    assert await reserve(store, second, ann, 61) == Shortage(Whose.PERSON, Lack.USED)
+    assert await reserve(store, second, ann, 60) is None
     await store.budgets.settle_tokens(second, ann, 60, complete=False)
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 100, complete=False)]
-    assert await store.budgets.reserve_tokens(fresh(), ann, 1, budgets=HUNDRED, life=LIFE) == Shortage(
-        Whose.PERSON, Lack.USED
-    )
-    assert await store.budgets.reserve_tokens(fresh(), ann, 101, budgets=HUNDRED, life=LIFE) == Shortage(
-        Whose.PERSON, Lack.NEVER
-    )
+    assert await reserve(store, fresh(), ann, 1) == Shortage(Whose.PERSON, Lack.USED)
+    assert await reserve(store, fresh(), ann, 101) == Shortage(Whose.PERSON, Lack.NEVER)
 
 
 async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(store: RedisStore) -> None:
@@ -60,15 +60,11 @@ async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(stor
     pools = ("PUBLIC", "CONFIDENTIAL{acme}", "CONFIDENTIAL", "PUBLIC{acme}")
     for label in pools:
         here, name = replace(ann, label=parse(label)), fresh()
-        assert await store.budgets.reserve_tokens(name, here, 60, budgets=limits, life=LIFE) is None
+        assert await reserve(store, name, here, 60, limits) is None
         untrusted = replace(ann, label=parse(f"{label}~"))
-        assert await store.budgets.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
-            Whose.PERSON, Lack.HELD
-        )
+        assert await reserve(store, fresh(), untrusted, 41, limits) == Shortage(Whose.PERSON, Lack.HELD)
         await store.budgets.settle_tokens(name, here, 60, complete=True)
-        assert await store.budgets.reserve_tokens(fresh(), untrusted, 41, budgets=limits, life=LIFE) == Shortage(
-            Whose.PERSON, Lack.USED
-        )
+        assert await reserve(store, fresh(), untrusted, 41, limits) == Shortage(Whose.PERSON, Lack.USED)
     found = await spent(store, ann.person, chat)
     assert sorted(str(one.label) for one in found) == sorted([*pools, *pools])
     assert {one.tokens for one in found} == {60}
@@ -77,7 +73,7 @@ async def test_each_pool_has_all_of_it_whatever_integrity_has_to_do_with_it(stor
 async def test_what_came_back_is_not_known_whoever_asks_next(own: RedisStore) -> None:
     """A reader of one pool is told the same before and after somebody of another pool set tokens aside."""
     ann, gone = spender(f"chat:room::{fresh()}:"), fresh()
-    assert await own.budgets.reserve_tokens(gone, ann, 10, HUNDRED, LIFE) is None
+    assert await reserve(own, gone, ann, 10) is None
     now = int((await command(own, "TIME"))[0]) * 1000
     record: bytes = await command(own, "HGET", SPENDING, gone)
     for till, told in ((now - DAY_MS, 0), (now - 1, 2)):
@@ -85,7 +81,7 @@ async def test_what_came_back_is_not_known_whoever_asks_next(own: RedisStore) ->
         await command(own, "HSET", SPENDING, gone, lapsed)
         before = await own.budgets.spent_today()
         assert [(one.label, one.tokens, one.complete) for one in before] == [(PUBLIC, 0, False)] * told
-        assert await own.budgets.reserve_tokens(fresh(), replace(ann, label=SECRET), 1, HUNDRED, LIFE) is None
+        assert await reserve(own, fresh(), replace(ann, label=SECRET), 1) is None
         assert await own.budgets.spent_today() == before
 
 
@@ -93,40 +89,40 @@ async def test_a_chat_and_all_together_have_a_budget_of_their_own(own: RedisStor
     chat, limits = f"chat:room::{fresh()}:", Budgets(chat=100, all=250)
     for number in range(2):
         ann, name = spender(chat), fresh()
-        assert await own.budgets.reserve_tokens(name, ann, 50, limits, LIFE) is None, number
+        assert await reserve(own, name, ann, 50, limits) is None, number
         await own.budgets.settle_tokens(name, ann, 50, complete=True)
-    assert await own.budgets.reserve_tokens(fresh(), spender(chat), 1, limits, LIFE) == Shortage(Whose.CHAT, Lack.USED)
+    assert await reserve(own, fresh(), spender(chat), 1, limits) == Shortage(Whose.CHAT, Lack.USED)
     assert await spent(own, chat) == [Spent(Whose.CHAT, chat, PUBLIC, 100, complete=True)]
     # Another chat, or nobody's, is not held up by it, until all of it is used.
-    assert await own.budgets.reserve_tokens(fresh(), spender(f"{chat}2"), 100, limits, LIFE) is None
-    assert await own.budgets.reserve_tokens(fresh(), spender(), 51, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
-    assert await own.budgets.reserve_tokens(fresh(), spender(), 50, limits, LIFE) is None
+    assert await reserve(own, fresh(), spender(f"{chat}2"), 100, limits) is None
+    assert await reserve(own, fresh(), spender(), 51, limits) == Shortage(Whose.ALL, Lack.HELD)
+    assert await reserve(own, fresh(), spender(), 50, limits) is None
 
 
 async def test_what_is_only_set_aside_is_told_from_what_is_used_and_comes_after_it(own: RedisStore) -> None:
     """A budget that is used up is used up, whatever another one waits for."""
     ann, ben, first = spender(), spender(), fresh()
     limits = Budgets(person=60, all=100)
-    assert await own.budgets.reserve_tokens(first, ann, 60, limits, LIFE) is None
-    assert await own.budgets.reserve_tokens(fresh(), ann, 30, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
-    assert await own.budgets.reserve_tokens(fresh(), ben, 50, limits, LIFE) == Shortage(Whose.ALL, Lack.HELD)
-    assert await own.budgets.reserve_tokens(fresh(), ann, 61, limits, LIFE) == Shortage(Whose.PERSON, Lack.NEVER)
+    assert await reserve(own, first, ann, 60, limits) is None
+    assert await reserve(own, fresh(), ann, 30, limits) == Shortage(Whose.PERSON, Lack.HELD)
+    assert await reserve(own, fresh(), ben, 50, limits) == Shortage(Whose.ALL, Lack.HELD)
+    assert await reserve(own, fresh(), ann, 61, limits) == Shortage(Whose.PERSON, Lack.NEVER)
     await own.budgets.settle_tokens(fresh(), ben, 50, complete=True)
-    assert await own.budgets.reserve_tokens(fresh(), ann, 51, limits, LIFE) == Shortage(Whose.ALL, Lack.USED)
-    assert await own.budgets.reserve_tokens(fresh(), ann, 50, limits, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    assert await reserve(own, fresh(), ann, 51, limits) == Shortage(Whose.ALL, Lack.USED)
+    assert await reserve(own, fresh(), ann, 50, limits) == Shortage(Whose.PERSON, Lack.HELD)
     await own.budgets.settle_tokens(first, ann, 10, complete=True)
-    assert await own.budgets.reserve_tokens(fresh(), ann, 40, limits, LIFE) is None
+    assert await reserve(own, fresh(), ann, 40, limits) is None
 
 
 async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(store: RedisStore) -> None:
     ann, gone = spender(), fresh()
-    assert await store.budgets.reserve_tokens(gone, ann, 100, budgets=HUNDRED, life=LIFE) is None
-    assert await store.budgets.reserve_tokens(fresh(), ann, 100, budgets=HUNDRED, life=LIFE) is not None
+    assert await reserve(store, gone, ann, 100) is None
+    assert await reserve(store, fresh(), ann, 100) is not None
     record: bytes = await command(store, "HGET", SPENDING, gone)
     just = str(int((await command(store, "TIME"))[0]) * 1000 - 1).encode()
     await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], just, *record.split()[2:])))
     after = fresh()
-    assert await store.budgets.reserve_tokens(after, ann, 50, budgets=HUNDRED, life=LIFE) is None
+    assert await reserve(store, after, ann, 50) is None
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]
     # It was only slow: what it used counts all the same.
     await store.budgets.settle_tokens(gone, ann, 70, complete=True)
@@ -135,20 +131,20 @@ async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(stor
 
 async def test_a_new_day_begins_with_nothing_used(own: RedisStore) -> None:
     ann, name, over = spender(), fresh(), fresh()
-    assert await own.budgets.reserve_tokens(name, ann, 80, HUNDRED, LIFE) is None
+    assert await reserve(own, name, ann, 80) is None
     await own.budgets.settle_tokens(name, ann, 80, complete=True)
-    assert await own.budgets.reserve_tokens(over, ann, 20, HUNDRED, LIFE) is None
+    assert await reserve(own, over, ann, 20) is None
     today = int(await command(own, "HGET", SPENT, "day"))
     await command(own, "HSET", SPENT, "day", today - 1)
     assert await own.budgets.spent_today() == ()
     # What is set aside over midnight is still so, and counts on the day it is settled.
-    assert await own.budgets.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.HELD)
+    assert await reserve(own, fresh(), ann, 81) == Shortage(Whose.PERSON, Lack.HELD)
     await own.budgets.settle_tokens(over, ann, 20, complete=True)
     assert await own.budgets.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
     assert int(await command(own, "HGET", SPENT, "day")) == today
     # A clock that goes back begins no day anew.
     await command(own, "HSET", SPENT, "day", today + 1)
-    assert await own.budgets.reserve_tokens(fresh(), ann, 81, HUNDRED, LIFE) == Shortage(Whose.PERSON, Lack.USED)
+    assert await reserve(own, fresh(), ann, 81) == Shortage(Whose.PERSON, Lack.USED)
 
 
 async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:
@@ -156,7 +152,7 @@ async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:
     await own.budgets.settle_tokens(name, ann, 1, complete=True)
     await command(own, "HSET", SPENDING, "of a newer one", "99 1 1 p/x - PUBLIC")
     with pytest.raises(SchemaError):
-        await own.budgets.reserve_tokens(fresh(), ann, 1, HUNDRED, LIFE)
+        await reserve(own, fresh(), ann, 1)
     await command(own, "HSET", SPENT, "v", 99)
     with pytest.raises(SchemaError):
         await own.budgets.settle_tokens(fresh(), ann, 1, complete=True)

@@ -67,7 +67,7 @@ async def rows(store: RedisStore) -> int:
 async def test_the_pause_grows_and_one_row_tells_of_it(own: RedisStore) -> None:
     rests = list[int]()
     for number in range(14):
-        one, new = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
+        one, new = await own.quarantine.add("s", Doing.WORK, error="SchemaError", where="codec.py:1", audit=ROW)
         assert (new, one.tries) == (number == 0, number + 1)
         rests.append(one.rest)
         await pass_pause(own, "s")
@@ -76,26 +76,26 @@ async def test_the_pause_grows_and_one_row_tells_of_it(own: RedisStore) -> None:
 
 
 async def test_within_a_pause_a_second_process_changes_nothing(own: RedisStore) -> None:
-    first, _ = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
-    second, new = await own.quarantine.add("s", Doing.WORK, "KeyError", "codec.py:2", ROW)
+    first, _ = await own.quarantine.add("s", Doing.WORK, error="SchemaError", where="codec.py:1", audit=ROW)
+    second, new = await own.quarantine.add("s", Doing.WORK, error="KeyError", where="codec.py:2", audit=ROW)
     assert (second.tries, second.error, second.since, new) == (1, "SchemaError", first.since, False)
     assert await rows(own) == 1
 
 
 async def test_what_is_let_out_is_told_of_once_and_begins_anew(own: RedisStore) -> None:
-    await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
-    await own.quarantine.add("s", Doing.INTAKE, "SchemaError", "codec.py:1", ROW)
+    await own.quarantine.add("s", Doing.WORK, error="SchemaError", where="codec.py:1", audit=ROW)
+    await own.quarantine.add("s", Doing.INTAKE, error="SchemaError", where="codec.py:1", audit=ROW)
     assert [one.doing for one in await own.quarantine.quarantined()] == [Doing.WORK, Doing.INTAKE]
     assert await own.quarantine.unquarantine("s", Doing.WORK, ROW)
     assert not await own.quarantine.unquarantine("s", Doing.WORK, ROW)
     assert [one.doing for one in await own.quarantine.quarantined()] == [Doing.INTAKE]
     assert await own.wake.ready(wait=0) == ("s",)
-    one, new = await own.quarantine.add("s", Doing.WORK, "SchemaError", "codec.py:1", ROW)
+    one, new = await own.quarantine.add("s", Doing.WORK, error="SchemaError", where="codec.py:1", audit=ROW)
     assert (one.tries, new, await rows(own)) == (1, True, 4)
 
 
 async def test_a_record_of_quarantine_that_cannot_be_read_hides_no_other(own: RedisStore) -> None:
-    await own.quarantine.add("s \ud800/%", Doing.WORK, "SchemaError", "codec.py:1", ROW)
+    await own.quarantine.add("s \ud800/%", Doing.WORK, error="SchemaError", where="codec.py:1", audit=ROW)
     await command(own, "HSET", QUARANTINE, "t/work", "{", "u/nothing", "{}", "w/work", "[]")
     assert [one.sid for one in await own.quarantine.quarantined()] == ["s \ud800/%"]
 

@@ -39,16 +39,17 @@ from tests.bot.kit import (
     unanswered,
 )
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 READ = bang("read_file", path="public/welcome.md")
-BOSS = {"role": "approver", "clearance": "INTERNAL", "accounts": ["console:boss"]}
-OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+BOSS = principal("console:boss", role="approver", clearance="INTERNAL")
+OWNER = principal("console:owner")
 PEOPLE = {
     "owner": OWNER,
     "boss": BOSS,
-    "cleric": {"role": "member", "clearance": "top", "accounts": ["console:cleric"]},
+    "cleric": principal("console:cleric", role="member"),
 }
 
 
@@ -62,7 +63,7 @@ def people() -> Document:
         {"id": "mine", **RULE},
         {"id": "admins", **RULE, "approvers": ["admin"], "timeout": "1m"},
     ]
-    admin = {"role": "admin", "clearance": "top", "accounts": ["console:admin"]}
+    admin = principal("console:admin", role="admin")
     return document(principals={**PEOPLE, "admin": admin}, rules=rules)
 
 

@@ -5,11 +5,12 @@ import pytest
 from bot.access.authorize import Caller, Ingress, Refusal, at_least, authorize
 from policy.request import Role
 from tests.bot.kit import INTERNAL, TOP, document
+from tests.people import principal
 
 PEOPLE = document(
     principals={
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "gil": {"role": "guest", "clearance": "INTERNAL", "accounts": ["console:gil"]},
+        "owner": principal("console:owner"),
+        "gil": principal("console:gil", role="guest", clearance="INTERNAL"),
     }
 )
 

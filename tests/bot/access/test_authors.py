@@ -20,6 +20,7 @@ from policy.labels import PUBLIC, parse
 from policy.request import Others, Role
 from tests.bot.kit import DIRTY, INTERNAL, Scripted, bang, document, parts, proposed, standing
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, People, talking, team
+from tests.people import principal
 
 CHAT = {"team": {**CHATS["team"], "inbound": "PUBLIC"}}
 THREAD = replace(TEAM, thread="7")
@@ -121,7 +122,7 @@ def test_a_question_names_whose_words_are_there(people: list[str], told: str) ->
 def test_whose_words_were_heard_under_an_account_does_not_answer_for_them(
     heard: list[str], who: str, *, may: bool
 ) -> None:
-    zoe = {"role": "approver", "clearance": "CONFIDENTIAL", "accounts": ["room:zoe", "console:zoe"]}
+    zoe = principal("room:zoe", "console:zoe", role="approver", clearance="CONFIDENTIAL")
     question: dict[str, JsonValue] = {"tool": "x", "arguments": {}, "authors": list[JsonValue](heard)}
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
     assert may_answer(document(principals={**PEOPLE, "zoe": zoe}, channels=CHANNELS), one, who) is may

@@ -7,6 +7,7 @@ from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
+from tests.people import principal
 
 OWNER = Audience.of("console:owner")
 
@@ -137,8 +138,8 @@ def test_a_blocked_account_is_no_member() -> None:
 
 
 PEOPLE = {
-    "ann": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ann", "room:ann"]},
-    "sam": {"role": "member", "clearance": "PUBLIC", "accounts": ["room:sam"]},
+    "ann": principal("console:ann", "room:ann", role="member", clearance="CONFIDENTIAL"),
+    "sam": principal("room:sam", role="member", clearance="PUBLIC"),
 }
 CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "INTERNAL"}}
 ROOM, CONSOLE = Address("room", "ann"), Address("console", "ann")
@@ -183,7 +184,7 @@ def test_a_blocked_chat_is_no_place_to_be_told_something() -> None:
 
 
 def test_what_may_be_told_in_a_private_chat_is_no_more_than_its_reader_may_know() -> None:
-    people = {"ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:ann"]}}
+    people = {"ann": principal("console:ann", role="member", clearance="INTERNAL")}
     alias = {"channel": "console", "chat": "ann", "clearance": "PUBLIC"}
     ann, nobody = Address("console", "ann"), Address("console", "nobody")
     assert labelling.expected(document(principals=people), ann).clearance == INTERNAL

@@ -36,17 +36,18 @@ from tests.bot.kit import (
 )
 from tests.bot.rooms import talking, team
 from tests.harness import running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 GUEST = {"channel": "console", "chat": "guest", "clearance": "PUBLIC"}
 OTHER = {"channel": "console", "chat": "other", "clearance": "PUBLIC"}
 TELLS = call("sessions_spawn", {"task": "look", "deliver_to": "guest"})
-PEOPLE: Mapping[str, Any] = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}}
+PEOPLE: Mapping[str, Any] = {"owner": principal("console:owner")}
 
 
 def gus(account: str) -> Document:
-    return document(principals={**PEOPLE, "gus": {"role": "guest", "clearance": "PUBLIC", "accounts": [account]}})
+    return document(principals={**PEOPLE, "gus": principal(account, role="guest", clearance="PUBLIC")})
 
 
 @dataclass
@@ -112,7 +113,7 @@ async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
 ) -> None:
     at_work, on = asyncio.Event(), asyncio.Event()
 
-    async def waits(_arguments: TextArguments, _scene: ToolContext) -> Result | None:
+    async def waits(_arguments: TextArguments, _context: ToolContext) -> Result | None:
         at_work.set()
         await on.wait()
         return None

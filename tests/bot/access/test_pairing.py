@@ -17,15 +17,16 @@ from policy.request import Role
 from tests.bot.kit import policy
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ada": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["console:ada", "room:ada"]},
-    "bea": {"role": "admin", "clearance": "INTERNAL", "accounts": ["console:bea"]},
-    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ben"]},
-    "gil": {"role": "guest", "clearance": "PUBLIC", "accounts": ["console:gil"]},
+    "owner": principal("console:owner"),
+    "ada": principal("console:ada", "room:ada", role="admin", clearance="CONFIDENTIAL"),
+    "bea": principal("console:bea", role="admin", clearance="INTERNAL"),
+    "ben": principal("console:ben", role="member", clearance="CONFIDENTIAL"),
+    "gil": principal("console:gil", role="guest", clearance="PUBLIC"),
 }
 CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "INTERNAL"}}
 PAIRED = {"role": "member", "clearance": "INTERNAL"}

@@ -12,6 +12,7 @@ from policy.labels import PUBLIC, Label
 from tests.bot.board import Board
 from tests.bot.kit import INTERNAL, TOP, bang, document, eventually, policy
 from tests.harness import Person, running
+from tests.people import principal
 
 CHANNELS = {
     "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
@@ -19,11 +20,11 @@ CHANNELS = {
     "wall": {"classification": "CONFIDENTIAL"},
 }
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ann": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["board:7", "wall:T1:7"]},
-    "ben": {"role": "member", "clearance": "INTERNAL", "accounts": ["board:8", "board:9"]},
-    "gus": {"role": "guest", "clearance": "PUBLIC", "accounts": ["board:10"]},
-    "eve": {"role": "member", "clearance": "INTERNAL", "accounts": ["board:11"]},
+    "owner": principal("console:owner"),
+    "ann": principal("board:7", "wall:T1:7", role="member", clearance="CONFIDENTIAL"),
+    "ben": principal("board:8", "board:9", role="member", clearance="INTERNAL"),
+    "gus": principal("board:10", role="guest", clearance="PUBLIC"),
+    "eve": principal("board:11", role="member", clearance="INTERNAL"),
 }
 CHATS = {
     "crew": {"channel": "board", "chat": "-5", "classification": "INTERNAL"},

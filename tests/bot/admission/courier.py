@@ -16,13 +16,14 @@ from channels.messages import Address, Attachment, Inbound, Outbound, Signal
 from channels.port import Audience, ChannelError, LargeFileError
 from tests.bot.kit import policy
 from tests.harness import Person, running
+from tests.people import principal
 
 HOUSE = Address("post", "ann")
 SQUARE = Address("post", "square")
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ann": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["post:ann"]},
-    "eve": {"role": "guest", "clearance": "PUBLIC", "accounts": ["post:eve"]},
+    "owner": principal("console:owner"),
+    "ann": principal("post:ann", role="member", clearance="CONFIDENTIAL"),
+    "eve": principal("post:eve", role="guest", clearance="PUBLIC"),
 }
 CHANNELS = {
     "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},

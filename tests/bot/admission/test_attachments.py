@@ -17,6 +17,7 @@ from tests.bot.kit import Scripted, parts, policy
 from tests.channels.slack.kit import staged as slack_staged
 from tests.channels.telegram.kit import staged as telegram_staged
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +27,8 @@ def configured(account: str) -> str:
     platform = account.partition(":")[0]
     return policy(
         principals={
-            "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-            "alice": {"role": "member", "clearance": "INTERNAL", "accounts": [account]},
+            "owner": principal("console:owner"),
+            "alice": principal(account, role="member", clearance="INTERNAL"),
         },
         channels={
             "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},

@@ -173,7 +173,7 @@ async def test_reading_on_ends_where_the_item_ends(tmp_path: Path) -> None:
 def test_no_character_is_lost_and_none_is_read_twice(text: str, rooms: list[int]) -> None:
     here, asked, read = standing(), call("long"), ""
     for number, room in enumerate((*rooms, *[900] * 5)):
-        part = fitted(here, asked, text[len(read) :], PUBLIC, room, reads_on=True)
+        part = fitted(here, asked, text[len(read) :], label=PUBLIC, room=room, reads_on=True)
         mark = MARK.search(part.text)
         if mark is None:
             read += part.text

@@ -120,33 +120,35 @@ async def test_only_our_own_tools_are_offered_and_never_a_native_one(tmp_path: P
 
 
 async def test_an_answer_comes_with_what_it_cost() -> None:
-    response, usage = await asker().ask(standing(), seat(Scripted("hi")), prompt(), NO_TOOLS)
+    response, usage = await asker().ask(standing(), seat(Scripted("hi")), prompt(), parameters=NO_TOOLS)
     assert response.parts[0].part_kind == "text"
     assert usage == Usage(1, 10, 5, cost=35)
-    _, silent = await asker().ask(standing(), seat(Scripted("hi", silent=True)), prompt(), NO_TOOLS)
+    _, silent = await asker().ask(standing(), seat(Scripted("hi", silent=True)), prompt(), parameters=NO_TOOLS)
     assert silent == Usage(1, 0, 0, complete=False, priced=False)
     _, unpriced = await asker().ask(
-        standing(), seat(Scripted("hi"), ProviderSettings(input_price=2)), prompt(), NO_TOOLS
+        standing(), seat(Scripted("hi"), ProviderSettings(input_price=2)), prompt(), parameters=NO_TOOLS
     )
     assert unpriced == Usage(1, 10, 5, priced=False)
 
 
 async def test_a_failure_names_its_kind_and_no_content() -> None:
     with pytest.raises(ModelError) as caught:
-        await asker().ask(standing(), seat(Scripted(ModelHTTPError(429, "m", "hunter2"))), prompt(), NO_TOOLS)
+        await asker().ask(
+            standing(), seat(Scripted(ModelHTTPError(429, "m", "hunter2"))), prompt(), parameters=NO_TOOLS
+        )
     assert str(caught.value) == "the model's provider answered with status 429"
     assert caught.value.detail == "scripted:x: status 429, 1 attempts"
     assert caught.value.usage == Usage(1)
 
 
 async def test_what_a_broken_attempt_cost_is_not_known() -> None:
-    _, usage = await asker(1).ask(standing(), seat(Scripted(OSError("hunter2"), "hi")), prompt(), NO_TOOLS)
+    _, usage = await asker(1).ask(standing(), seat(Scripted(OSError("hunter2"), "hi")), prompt(), parameters=NO_TOOLS)
     assert usage == UNKNOWN.plus(Usage(1, 10, 5, cost=35))
 
 
 async def test_a_response_at_once_that_is_too_long_is_given_up() -> None:
     with pytest.raises(ModelError, match="too long"):
-        await asker().ask(standing(), seat(Scripted("x" * 2_000_001)), prompt(), NO_TOOLS)
+        await asker().ask(standing(), seat(Scripted("x" * 2_000_001)), prompt(), parameters=NO_TOOLS)
 
 
 def test_a_window_leaves_room_for_the_answer() -> None:

@@ -13,6 +13,7 @@ from bot.core.errors import ConfigError
 from bot.tools import catalogue
 from tests.bot.kit import document
 from tests.channels.contract import Kept
+from tests.people import principal
 
 SECRET = "s" * 16
 INSTALL = {"client_id": "11.22", "url": "https://bot.example/back", "port": 8443}
@@ -50,9 +51,9 @@ def test_what_is_configured_is_made() -> None:
 
 def test_menus_show_to_each_what_exists_for_him() -> None:
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:phone"]},
-        "adam": {"role": "admin", "clearance": "PUBLIC", "accounts": ["console:adam"]},
-        "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
+        "owner": principal("console:owner", "console:phone"),
+        "adam": principal("console:adam", role="admin", clearance="PUBLIC"),
+        "boss": principal("console:boss", role="approver"),
     }
     shown = menu()
     everybody, groups, every = (

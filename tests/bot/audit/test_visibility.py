@@ -10,7 +10,7 @@ from bot.audit.chain import Broken
 from bot.audit.visibility import CHECKED, SCANNED
 from bot.commands import table
 from bot.commands.audit import NEWEST, NOTHING
-from bot.commands.base import Reply
+from bot.commands.command import Reply
 from bot.core.errors import NotFoundError
 from bot.ingress.router import FAILED, UNREAD
 from bot.sessions.audit import AuditRow
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 async def asked(app: App, line: str, clearance: Label = TOP, role: Role = Role.ADMIN) -> Reply:
     """Return what a command answers to somebody of a role and clearance at the console."""
     caller = Caller("owner", role, clearance, Ingress.COMMAND)
-    return await table.answer(app.command_context(caller, HOME, app.session_id(HOME)), line)
+    return await app.commands.answer(app.commands.request(caller, HOME, app.session_id(HOME)), line)
 
 
 def ids(reply: Reply) -> list[str]:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot import __main__ as entry
-from bot.cli import person
-from bot.cli.lines import Bad, LineReader
+from bot.cli import identity
+from bot.cli.console import BadLine, ConsoleView, LineReader
 from bot.cli.output import table
-from bot.cli.view import View
 from bot.core.errors import BusyError, OperatorError, StoreGoneError
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import bang, note
@@ -20,9 +19,9 @@ from tests.harness import running
 LONGEST = 10
 
 
-async def lines(raw: bytes) -> list[str | Bad]:
+async def lines(raw: bytes) -> list[str | BadLine]:
     reader = LineReader(io.BytesIO(raw), LONGEST)
-    found: list[str | Bad] = []
+    found: list[str | BadLine] = []
     while (line := await reader.next()) is not None:
         found.append(line)
     return found
@@ -60,7 +59,7 @@ async def test_lines_are_read_one_by_one(raw: bytes, expected: list[str]) -> Non
     ],
 )
 async def test_a_bad_line_is_one_sentence_and_the_next_is_read(raw: bytes, reason: str) -> None:
-    assert await lines(raw + b"\nnext\n") == [Bad(reason), "next"]
+    assert await lines(raw + b"\nnext\n") == [BadLine(reason), "next"]
 
 
 class Gone(io.BytesIO):
@@ -92,7 +91,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
 
     async with running(tmp_path) as typist:
         tools = frozenset(tool.name for tool in typist.app.gate.tools)
-        view = View(typist.app.store.sessions, typist.sid, show, tools)
+        view = ConsoleView(typist.app.store.sessions, typist.sid, show, tools)
         await view.open(PUBLIC)
         await typist.say("hello")
         await view.follow(PUBLIC)
@@ -100,7 +99,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
         await typist.say(bang("read_file", path="confidential/pipeline.md"))
         await typist.say(note("guest", "x"))
         await typist.say(bang("forged_name"))
-        low = View(typist.app.store.sessions, typist.sid, show, tools)
+        low = ConsoleView(typist.app.store.sessions, typist.sid, show, tools)
         await low.open(PUBLIC)
         (history,) = shown
         assert history.startswith("· going on, taint CONFIDENTIAL~\nyou: hello\n  You said: hello\nyou: !read_file")
@@ -124,12 +123,12 @@ async def test_a_stranger_at_the_console_learns_one_sentence(tmp_path: Path) -> 
 
 
 def test_who_owns_the_data_directory_is_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert person.person(tmp_path) == "owner"
-    assert person.account("owner") == "console:owner"
+    assert identity.person(tmp_path) == "owner"
+    assert identity.account("owner") == "console:owner"
     real = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: real + 1)
     monkeypatch.setenv("LOGNAME", "owner")
-    assert person.person(tmp_path) == "user-owner"
+    assert identity.person(tmp_path) == "user-owner"
 
 
 def test_a_table_has_aligned_columns_and_nothing_a_terminal_obeys() -> None:

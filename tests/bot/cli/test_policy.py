@@ -11,6 +11,7 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.tools.catalogue import ARGUMENTS
+from tests.people import principal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 CASES = EXAMPLES / "cases.yaml"
@@ -193,9 +194,9 @@ def test_a_case_names_who_asks_and_whose_words_are_there(tmp_path: Path, capsys:
     config = tmp_path / "config.yaml"
     condition = 'asker == "ann" && asker_role == "approver" && "guest" in other_roles'
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ann": {"role": "approver", "clearance": "INTERNAL", "accounts": ["console:ann"]},
-        "eve": {"role": "guest", "clearance": "PUBLIC", "accounts": ["console:eve"]},
+        "owner": principal("console:owner"),
+        "ann": principal("console:ann", role="approver", clearance="INTERNAL"),
+        "eve": principal("console:eve", role="guest", clearance="PUBLIC"),
     }
     rule = {"id": "hers", "hook": "PRE_TOOL_CALL", "when": condition, "action": "BLOCK"}
     chats = {"team": {"channel": "console", "chat": "team", "classification": "CONFIDENTIAL"}}

@@ -23,6 +23,7 @@ from policy.request import Role
 from tests.bot.clock import Clock
 from tests.bot.kit import bang, note, policy
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -30,16 +31,16 @@ READ = bang("read_file", path="confidential/pipeline.md")
 WRITE = bang("write_file", path="confidential/note.md", text="mine")
 COUPLE = policy(
     principals={
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "bea": {"role": "member", "clearance": "INTERNAL", "accounts": ["console:bea"]},
+        "owner": principal("console:owner"),
+        "bea": principal("console:bea", role="member", clearance="INTERNAL"),
     },
 )
 
 
-def context(person: Person, caller: Caller | None = None) -> table.CommandContext:
+def context(person: Person, caller: Caller | None = None) -> table.CommandRequest:
     """Return what a command of a caller, the owner if none is given, works with."""
     owner = Caller("owner", Role.OWNER, person.app.config.policy.top, Ingress.COMMAND)
-    return person.app.command_context(caller or owner, person.address, person.sid)
+    return person.app.commands.request(caller or owner, person.address, person.sid)
 
 
 def test_every_row_is_found_by_its_name_and_begins_its_usage_with_it() -> None:
@@ -137,7 +138,9 @@ async def test_help_lists_what_the_caller_may_use(tmp_path: Path) -> None:
 async def test_a_command_above_the_callers_role_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         guest = Caller("gus", Role.GUEST, PUBLIC, Ingress.COMMAND)
-        assert (await table.answer(context(person, guest), "/taint")).text.startswith("unknown command `/taint`")
+        assert (await person.app.commands.answer(context(person, guest), "/taint")).text.startswith(
+            "unknown command `/taint`"
+        )
 
 
 async def test_whoami_and_status_tell_clearances(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ async def test_whoami_and_status_tell_clearances(tmp_path: Path) -> None:
         told = await person.say("/status")
         assert "status idle, taint CONFIDENTIAL~" in told
         assert "last turn completed" in told
-        assert (await table.answer(context(person), "/status")).label == parse("CONFIDENTIAL~")
+        assert (await person.app.commands.answer(context(person), "/status")).label == parse("CONFIDENTIAL~")
 
 
 @pytest.mark.parametrize(
@@ -270,15 +273,15 @@ async def test_an_approval_is_answered_once(tmp_path: Path) -> None:
 async def test_what_a_configured_rule_asks_needs_somebody_else(tmp_path: Path) -> None:
     rule = {"id": "ask-first", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ada": {"role": "approver", "clearance": "top", "accounts": ["console:ada"]},
+        "owner": principal("console:owner"),
+        "ada": principal("console:ada", role="approver"),
     }
     async with running(tmp_path, policy(rules=[rule], principals=people)) as person:
         await person.say("!current_time {}")
         (approval,) = await person.app.store.approvals.of(person.sid)
         assert "has to answer: an" in await person.say(f"/approve {approval.id}")
         ada = Caller("ada", Role.APPROVER, person.app.config.policy.top, Ingress.COMMAND)
-        assert "denied" in (await table.answer(context(person, ada), f"/deny {approval.id}")).text
+        assert "denied" in (await person.app.commands.answer(context(person, ada), f"/deny {approval.id}")).text
 
 
 async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path: Path) -> None:
@@ -287,9 +290,11 @@ async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path
         await person.say(WRITE)
         (approval,) = await person.app.store.approvals.of(person.sid)
         bea = Caller("bea", Role.MEMBER, parse("INTERNAL"), Ingress.COMMAND)
-        assert (await table.answer(context(person, bea), "/approvals")).text == "nothing waits for an answer"
-        absent = await table.answer(context(person, bea), "/approve 22222222")
-        hidden = await table.answer(context(person, bea), f"/approve {approval.id}")
+        assert (
+            await person.app.commands.answer(context(person, bea), "/approvals")
+        ).text == "nothing waits for an answer"
+        absent = await person.app.commands.answer(context(person, bea), "/approve 22222222")
+        hidden = await person.app.commands.answer(context(person, bea), f"/approve {approval.id}")
         assert hidden == absent
 
 
@@ -381,8 +386,8 @@ async def test_sessions_can_be_asked_for_by_kind_and_time(tmp_path: Path) -> Non
         assert "`/sessions active=1000 kind=chat " in more
         assert (await owner.say(more.split("`")[1])).count("- chat on ") == 1
         later = replace(context(owner), now=owner.app.clock.wall_ms() + 3_600_000)
-        assert (await table.answer(later, "/sessions active=1000")).text == ONLY
-        assert "- chat on " in (await table.answer(later, "/sessions active=100000")).text
+        assert (await owner.app.commands.answer(later, "/sessions active=1000")).text == ONLY
+        assert "- chat on " in (await owner.app.commands.answer(later, "/sessions active=100000")).text
 
 
 async def test_a_history_shows_calls_and_results_if_asked(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
-from bot.commands import table
-from bot.commands.base import Reply
+from bot.commands.command import Reply
 from bot.config.load import load_config
 from bot.config.shown import machine, sections
 from bot.tools.catalogue import NAMES
@@ -64,7 +63,7 @@ EVERYTHING: Final[dict[str, Any]] = {
 
 async def asked(person: Person, line: str, role: Role = Role.ADMIN) -> Reply:
     caller = Caller("owner", role, TOP, Ingress.COMMAND)
-    return await table.answer(person.app.command_context(caller, HOME, person.sid), line)
+    return await person.app.commands.answer(person.app.commands.request(caller, HOME, person.sid), line)
 
 
 @settings(max_examples=25)

@@ -53,7 +53,7 @@ def told(written: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in written]
 
 
-async def breaks(_arguments: TextArguments, _scene: ToolContext) -> Result:
+async def breaks(_arguments: TextArguments, _context: ToolContext) -> Result:
     raise ValueError(SAID)
 
 

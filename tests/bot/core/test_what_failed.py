@@ -25,6 +25,7 @@ from tests.channels.slack.kit import FAST
 from tests.channels.slack.kit import staged as slack
 from tests.channels.telegram.kit import staged as telegram
 from tests.harness import running
+from tests.people import principal
 from tests.sim.ports import free_port
 from tests.store.world import KEY
 
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 SAID = "hunter2 is what Ann said"
 BOARD = policy(
-    principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "board:owner"]}},
+    principals={"owner": principal("console:owner", "board:owner")},
     channels={"console": {"classification": "top"}, "board": {"classification": "top", "overshoot": "allow"}},
     recipients={},
 )
@@ -224,7 +225,7 @@ async def test_a_tool_that_breaks_and_one_that_cannot_be_decided(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(Probe):
-        def declare(self, arguments: Any, scene: Any) -> Any:  # noqa: ANN401, ARG002 - the port's signature
+        def declare(self, arguments: Any, context: Any) -> Any:  # noqa: ANN401, ARG002 - the port's signature
             raise KeyError(SAID)
 
     calls = [ToolCallPart("probe", {"text": "x"}, "c1")]

@@ -12,6 +12,7 @@ from bot.tools.sending import OVER
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
+from tests.people import principal
 from tests.store.world import command, keys
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +86,7 @@ def test_every_command_is_in_one_of_the_tables() -> None:
 
 @pytest.mark.parametrize("line", CHANGING.values(), ids=CHANGING.keys())
 async def test_an_archived_conversation_is_changed_by_no_command(tmp_path: Path, line: str) -> None:
-    people = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True}}
+    people = {"owner": principal("console:owner", may_release=True)}
     async with running(tmp_path, policy(principals=people)) as owner:
         await owner.say("hello")
         await archived(owner)
@@ -105,14 +106,7 @@ async def test_what_is_said_in_an_archived_conversation_is_refused_alike(tmp_pat
 
 @pytest.mark.parametrize("line", CHANGING.values(), ids=CHANGING.keys())
 async def test_one_that_may_not_be_known_of_is_absent(tmp_path: Path, line: str) -> None:
-    people = {
-        "owner": {
-            "role": "owner",
-            "clearance": "top",
-            "accounts": ["console:owner", "console:desk"],
-            "may_release": True,
-        }
-    }
+    people = {"owner": principal("console:owner", "console:desk", may_release=True)}
     places = {
         "owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"},
         "desk": {"channel": "console", "chat": "desk", "clearance": "INTERNAL"},

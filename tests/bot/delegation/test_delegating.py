@@ -16,6 +16,7 @@ from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results
 from tests.bot.rooms import TEAM, Rooms, talking, team
 from tests.harness import Person, running
+from tests.people import principal
 from tests.sim.web import web
 from tests.store.world import command, keys
 
@@ -145,7 +146,7 @@ async def test_nothing_of_its_asking_reaches_its_parent(tmp_path: Path) -> None:
 
 
 async def test_where_no_private_chat_is_cleared_nobody_is_asked_and_it_says_what_to_do(tmp_path: Path) -> None:
-    people = {"boss": {"role": "owner", "clearance": "INTERNAL", "accounts": ["console:owner"]}}
+    people = {"boss": principal("console:owner", clearance="INTERNAL")}
     channels = {"console": {"classification": "PUBLIC", "overshoot": "allow"}}
     probe = Probe(declared=CallFacts(consequential=True))
     config = policy(principals=people, channels=channels, recipients={})
@@ -174,9 +175,9 @@ async def test_a_rule_that_needs_somebody_else_is_not_asked_about_there(tmp_path
 
 async def test_an_approver_who_did_not_set_it_going_may_not_answer(tmp_path: Path) -> None:
     people = {
-        "boss": {"role": "owner", "clearance": "RESTRICTED", "accounts": ["console:owner"]},
-        "ann": {"role": "approver", "clearance": "RESTRICTED", "accounts": ["console:ann"]},
-        "mel": {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]},
+        "boss": principal("console:owner", clearance="RESTRICTED"),
+        "ann": principal("console:ann", role="approver", clearance="RESTRICTED"),
+        "mel": principal("console:guest", role="member", clearance="PUBLIC"),
     }
     async with running(tmp_path, policy(principals=people)) as owner:
         await owner.say(spawn(f"{READS}\n{note('guest', 'hi')}"))

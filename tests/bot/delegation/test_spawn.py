@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.commands.session import STOPPED
+from bot.commands.conversation import STOPPED
 from bot.core.errors import BusyError, NotFoundError
 from bot.delegation.spawn import DepthError, HopsError
 from bot.delegation.structured_result import FAILED
@@ -142,12 +142,12 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
 async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path: Path) -> None:
     seen = list[bool]()
 
-    async def look(_arguments: object, scene: ToolContext) -> Result:
-        state = await people[0].app.store.sessions.state(scene.sid)
+    async def look(_arguments: object, context: ToolContext) -> Result:
+        state = await people[0].app.store.sessions.state(context.sid)
         assert state is not None
         assert state.lineage is not None
         parent = await people[0].app.store.sessions.outcome(
-            people[0].sid, f"session/{scene.sid}/1/{state.lineage.run}-risen"
+            people[0].sid, f"session/{context.sid}/1/{state.lineage.run}-risen"
         )
         seen.append(parent is not None)
         return Result("secret", CONFIDENTIAL, failed=True)
@@ -164,9 +164,9 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
 
 
 async def test_what_a_task_says_as_it_rises_is_said_although_a_stop_comes_with_it(tmp_path: Path) -> None:
-    async def stops(_arguments: object, scene: ToolContext) -> Result:
-        await people[0].app.store.sessions.stop(scene.sid, actor="owner")
-        told = NewDelivery(f"{scene.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=scene.turn)
+    async def stops(_arguments: object, context: ToolContext) -> Result:
+        await people[0].app.store.sessions.stop(context.sid, actor="owner")
+        told = NewDelivery(f"{context.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=context.turn)
         return Result("secret", CONFIDENTIAL, deliver=(told,))
 
     async def noted() -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.access.labelling import least_above
-from bot.commands.session import STOPPED
+from bot.commands.conversation import STOPPED
 from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
 from bot.tools.base import ToolContext
@@ -16,6 +16,7 @@ from channels.messages import Address, Signal
 from policy.labels import PUBLIC, Label, Level, parse
 from tests.bot.kit import Probe, TextArguments, bang, document, eventually, parts
 from tests.bot.rooms import CHATS, TEAM, talking, team
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -26,9 +27,9 @@ DESK = Address("room", "desk")
 DESKS = {"desk": {"channel": "room", "chat": "desk", "clearance": "PUBLIC"}}
 ANN_AT_THE_DESK = {
     "principals": {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ann": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["room:ann", "room:desk"]},
-        "mel": {"role": "member", "clearance": "PUBLIC", "accounts": ["room:mel"]},
+        "owner": principal("console:owner"),
+        "ann": principal("room:ann", "room:desk", role="admin", clearance="CONFIDENTIAL"),
+        "mel": principal("room:mel", role="member", clearance="PUBLIC"),
     },
 }
 
@@ -101,7 +102,7 @@ async def test_a_stop_answers_each_message_once(tmp_path: Path, mode: QueueMode,
     address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
     goes_on = asyncio.Event()
 
-    async def slow(_arguments: TextArguments, _scene: ToolContext) -> None:
+    async def slow(_arguments: TextArguments, _context: ToolContext) -> None:
         await goes_on.wait()
 
     given = parts(Probe("slow", does=slow))
@@ -129,7 +130,7 @@ async def test_an_asker_who_may_not_know_is_told_of_the_least(tmp_path: Path, le
     """Which rule refuses a higher level is not theirs to learn."""
     rooms = team("ann", "eve")
     rule = {"id": "high", "hook": "AGENT_INVOCATION", "when": "taint_level >= CONFIDENTIAL", "action": "BLOCK"}
-    eve = {"role": "member", "clearance": "PUBLIC", "accounts": ["room:eve"]}
+    eve = principal("room:eve", role="member", clearance="PUBLIC")
     people_known = {**ANN_AT_THE_DESK["principals"], "eve": eve}
     async with talking(tmp_path, rooms, chats={"team": LOW}, principals=people_known, rules=[rule]) as people:
         path = "internal/handbook.md" if level == "INTERNAL" else "confidential/pipeline.md"

@@ -16,6 +16,7 @@ from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, Scripted, eventually, parts, policy
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -23,8 +24,8 @@ OLGA = Address("room", "olga")
 ADA = Address("room", "ada")
 HOLDERS = {
     **PEOPLE,
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "room:olga"]},
-    "ada": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["room:ada"]},
+    "owner": principal("console:owner", "room:olga"),
+    "ada": principal("room:ada", role="admin", clearance="CONFIDENTIAL"),
 }
 KEY = "model `offline`: it does not accept the key (status 401); put a valid key into the environment"
 

@@ -10,7 +10,7 @@ import pytest
 from bot.access.decision_context import Call
 from bot.access.principals import of_chat
 from bot.app.app import App
-from bot.commands.offers import NO_SUCH_WAY, NOT_BEGUN, TAKEN
+from bot.commands.alternatives import NO_SUCH_WAY, NOT_BEGUN, TAKEN
 from bot.delivery.alternatives import WITHHELD
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
@@ -22,6 +22,7 @@ from channels.port import Audience
 from policy.labels import parse
 from tests.bot.kit import INTERNAL, bang, eventually, results, standing, unanswered
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, People, Rooms, talking, team
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ ASKING: dict[str, Any] = {
     "chats": {"team": {"channel": "room", "chat": "team", "classification": "INTERNAL"}},
 }
 VAULT = {"vault": {"channel": "room", "chat": "vault", "clearance": "CONFIDENTIAL"}}
-KEEPER = {**PEOPLE, "vic": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["room:vault"]}}
+KEEPER = {**PEOPLE, "vic": principal("room:vault", role="member", clearance="CONFIDENTIAL")}
 
 
 def offered(people: People, who: str = "ann") -> str:

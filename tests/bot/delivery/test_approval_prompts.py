@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands.base import ASKS_NOBODY
+from bot.commands.command import ASKS_NOBODY
 from bot.delivery import approval_prompts
 from bot.delivery.approval_prompts import OTHERS_DO
 from bot.sessions.approvals import Approval, ApprovalState
@@ -15,11 +15,12 @@ from policy.request import Role
 from tests.bot.kit import NOW, bang, document, note, policy
 from tests.bot.rooms import CHATS, TEAM, talking, team
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
-ADMIN = {"role": "admin", "clearance": "top", "accounts": ["console:ada"]}
-OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+ADMIN = principal("console:ada", role="admin")
+OWNER = principal("console:owner")
 RULE = {"id": "an-admin-looks", "hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}
 SAID = {"id": "said", "hook": "PRE_OUTPUT", "action": "REQUIRE_APPROVAL", "approvers": ["admin"]}
 TOLD = "Another person than `owner` has to answer: an admin."

@@ -7,7 +7,7 @@ import pytest
 from bot.access.authorize import Caller, Ingress
 from bot.app.app import App
 from bot.commands import table
-from bot.commands.base import Reply
+from bot.commands.command import Reply
 from bot.core.errors import NotFoundError
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address
@@ -32,7 +32,7 @@ async def dead(app: App, state: DeliveryState = DeliveryState.FAILED, label: Lab
 async def asked(app: App, line: str, *, role: Role = Role.ADMIN, clearance: Label = TOP) -> Reply:
     """Return what a command answers to somebody of a role and clearance."""
     caller = Caller("owner", role, clearance, Ingress.COMMAND)
-    return await table.answer(app.command_context(caller, HOME, app.session_id(HOME)), line)
+    return await app.commands.answer(app.commands.request(caller, HOME, app.session_id(HOME)), line)
 
 
 async def only(app: App) -> str:

@@ -13,13 +13,14 @@ from policy.labels import Label
 from tests.bot.kit import INTERNAL, bang, document, eventually, gate, policy
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 TEAM, ANN, EVE = (Address("telegram", chat) for chat in ("-7", "1", "2"))
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ann": {"role": "approver", "clearance": "INTERNAL", "accounts": ["telegram:1"]},
+    "owner": principal("console:owner"),
+    "ann": principal("telegram:1", role="approver", clearance="INTERNAL"),
 }
 SECTIONS: dict[str, Any] = {
     "principals": PEOPLE,

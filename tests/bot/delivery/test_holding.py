@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands.held import SHARED
+from bot.commands.held_messages import SHARED
 from bot.core.errors import ArchivedError
 from bot.delivery.question_updates import NOT_HELD
 from bot.sessions.delegation import PendingMessage
@@ -17,12 +17,13 @@ from tests.bot.kit import bang, eventually, policy
 from tests.bot.rooms import TEAM, talking, team
 from tests.channels.contract import until
 from tests.harness import Person, running
+from tests.people import principal
 from tests.store.world import command, keys
 
 pytestmark = pytest.mark.anyio
 
 READS = bang("read_file", path="confidential/pipeline.md")
-PEOPLE = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:desk"]}}
+PEOPLE = {"owner": principal("console:owner", "console:desk")}
 DEAL = "the deal is on"
 
 
@@ -115,7 +116,7 @@ async def test_a_rule_that_keeps_the_notice_back_keeps_it_back(tmp_path: Path) -
 
 
 async def test_where_nobody_reads_alone_and_cleared_nothing_is_told(tmp_path: Path) -> None:
-    people = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:desk"]}}
+    people = {"owner": principal("console:owner", "console:desk")}
     places = {
         "owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"},
         "desk": {"channel": "console", "chat": "desk", "clearance": "INTERNAL"},

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from bot.delivery.question_updates import GONE, LONGEST, outcome
 from bot.sessions.approvals import Approval, ApprovalState
@@ -15,18 +16,19 @@ from tests.bot.board import Board
 from tests.bot.kit import bang, policy
 from tests.channels.contract import until
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 ASK = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
 
 
-def person(role: str, name: str) -> dict[str, object]:
-    return {"role": role, "clearance": "CONFIDENTIAL", "accounts": [f"board:{name}"]}
+def person(role: str, name: str) -> dict[str, JsonValue]:
+    return principal(f"board:{name}", role=role, clearance="CONFIDENTIAL")
 
 
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
+    "owner": principal("console:owner"),
     "ann": person("member", "ann"),
     "boss": person("approver", "boss"),
     "vice": person("approver", "vice"),

@@ -18,6 +18,7 @@ from channels.port import BusyChannelError, ChannelError, GoneError
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.kit import policy, standing
+from tests.people import principal
 from tests.store.world import pass_time
 
 pytestmark = pytest.mark.anyio
@@ -204,7 +205,7 @@ async def test_links_may_be_followed_in_what_everybody_may_know(tmp_path: Path, 
     wire = telegram()
     everything = policy(
         channels={"console": {"classification": "top"}, "telegram": {"classification": "top"}},
-        principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "telegram:1"]}},
+        principals={"owner": principal("console:owner", "telegram:1")},
     )
     async with opened(tmp_path, wire, everything) as app:
         wire.readers = [frozenset({"telegram:1"})]

@@ -10,7 +10,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
-from bot.commands.held import NOTHING
+from bot.commands.held_messages import NOTHING
 from bot.core.errors import NotFoundError
 from bot.delegation.handoff import Handoff
 from bot.sessions.delegation import MOST_HOPS, Arrival
@@ -23,6 +23,7 @@ from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import bang, eventually, parts, policy, results
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -35,12 +36,8 @@ POLICY = {
         "ann": {"channel": "console", "chat": "ann", "clearance": "top"},
     },
     "principals": {
-        "owner": {
-            "role": "owner",
-            "clearance": "top",
-            "accounts": ["console:owner", "console:desk", "console:lobby"],
-        },
-        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+        "owner": principal("console:owner", "console:desk", "console:lobby"),
+        "ann": principal("console:ann", role="member"),
     },
 }
 

@@ -151,7 +151,7 @@ async def test_what_is_claimed_and_not_told_is_claimed_again_and_said_once(tmp_p
 async def test_an_answer_that_meets_a_full_store_is_said_once(tmp_path: Path) -> None:
     probe = Probe()
 
-    async def full(_arguments: TextArguments, _scene: ToolContext) -> None:
+    async def full(_arguments: TextArguments, _context: ToolContext) -> None:
         if len(probe.ran) > 1:
             return
         await fill(owner.app)

@@ -41,6 +41,7 @@ from tests.bot.kit import (
     standing,
     unrecorded,
 )
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -149,7 +150,7 @@ async def test_a_tool_may_refuse_a_call_before_anything_is_touched() -> None:
 
 async def test_a_declaration_that_fails_blocks_and_tells_nothing() -> None:
     class Broken(Probe):
-        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             raise KeyError("the password is hunter2")
 
     asked = gate([Broken()]).calls.prepare(standing(), call("probe"))
@@ -211,7 +212,7 @@ async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -
 
 
 async def test_an_exception_is_a_constant_text_with_the_label_of_success() -> None:
-    async def fail(_arguments: TextArguments, _scene: ToolContext) -> Result:
+    async def fail(_arguments: TextArguments, _context: ToolContext) -> Result:
         raise ValueError("the password is hunter2")
 
     probe = Probe(declared=CallFacts(result=CONFIDENTIAL), does=fail)
@@ -270,10 +271,10 @@ async def test_a_scene_tells_whether_a_label_may_enter() -> None:
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
     await keeper.run(below, keeper.calls.prepare(below, call("probe")), unrecorded)
-    (scene,) = probe.ran
-    assert scene.permits(INTERNAL)
-    assert not scene.permits(CONFIDENTIAL)
-    assert scene.key == "s1/1/c1"
+    (context,) = probe.ran
+    assert context.permits(INTERNAL)
+    assert not context.permits(CONFIDENTIAL)
+    assert context.key == "s1/1/c1"
 
 
 # --- approvals -------------------------------------------------------------------------------------
@@ -302,9 +303,7 @@ async def test_untrusted_cannot_command_without_an_approval_bound_to_exactly_thi
 )
 async def test_an_approval_for_something_else_lifts_nothing(where: DecisionContext, asked: Call) -> None:
     policy = document(
-        principals={
-            name: {"role": "owner", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("owner", "boss")
-        },
+        principals={name: principal(f"console:{name}") for name in ("owner", "boss")},
         recipients={"guest": {"channel": "console", "chat": "guest", "clearance": "top"}},
     )
     known = approval(standing(DIRTY), send("hi"))
@@ -326,8 +325,8 @@ async def test_a_spent_approval_counts_for_the_call_that_spent_it_and_is_not_spe
 
 _FOUR_EYES = {"id": "four-eyes", "hook": "PRE_TOOL_CALL", "tools": ["message"], "action": "REQUIRE_APPROVAL"}
 _TWO = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
+    "owner": principal("console:owner"),
+    "boss": principal("console:boss", role="approver"),
 }
 
 

@@ -39,10 +39,11 @@ from tests.bot.kit import (
     folder_of_files,
     gate,
     rule,
-    scene,
     standing,
+    tool_context,
     unrecorded,
 )
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -204,14 +205,14 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
     here = holding(item(INTERNAL))
     prepared = one.calls.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
     await one.run(here, prepared, unrecorded)
-    found = await asyncio.to_thread(files.find, files.place("internal/x.md", scene()), INTERNAL)
+    found = await asyncio.to_thread(files.find, files.place("internal/x.md", tool_context()), INTERNAL)
     assert found is not None
     assert found.label == parse("INTERNAL~")
 
 
 def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
     class Follows(Probe):
-        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             return CallFacts(clearance=INTERNAL if arguments.text == "secret" else TOP)
 
     refused = gate([Follows(effect=Effect.SEND)]).calls.prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
@@ -295,8 +296,8 @@ def test_what_a_content_decides_is_concealed() -> None:
 
 def _ruled(action: str) -> Document:
     """Return a policy in which a rule looks for a text in calls, and others than the asker may approve."""
-    others = {name: {"role": "admin", "clearance": "top", "accounts": [f"console:{name}"]} for name in ("ann", "bea")}
-    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    others = {name: principal(f"console:{name}", role="admin") for name in ("ann", "bea")}
+    owner = principal("console:owner")
     entry: dict[str, object] = {"id": "mine", "hook": "PRE_TOOL_CALL", "pattern": "email", "action": action}
     if action == "REQUIRE_APPROVAL":
         entry["approvers"] = ["admin"]
@@ -328,8 +329,8 @@ def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
 
 async def test_simulating_tells_no_label_above_the_floor() -> None:
     class Known(Probe):
-        async def foresee(self, _arguments: TextArguments, scene: ToolContext) -> list[str]:
-            return [str(scene.taint)]
+        async def foresee(self, _arguments: TextArguments, context: ToolContext) -> list[str]:
+            return [str(context.taint)]
 
     one = gate([Known()])
     for label in (INTERNAL, CONFIDENTIAL):
@@ -346,7 +347,7 @@ def test_a_content_that_does_not_fit_is_refused_without_telling(text: str) -> No
 
 def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> None:
     class Picky(Probe):
-        def declare(self, arguments: TextArguments, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
             if arguments.text == "secret":
                 raise ValueError("secret")
             return CallFacts()
@@ -392,4 +393,4 @@ async def test_admitting_is_a_read() -> None:
     response = await one.results.respond(low, prepared, await one.run(low, prepared, unrecorded))
     assert (response.text, response.label) == (UNKNOWN, INTERNAL)
     assert blocked_by(one.calls.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
-    assert (await Admit().run(AdmitArguments(ref="held-x"), scene())).text == UNKNOWN
+    assert (await Admit().run(AdmitArguments(ref="held-x"), tool_context())).text == UNKNOWN

@@ -149,11 +149,13 @@ async def test_buttons_are_decided_on_with_their_text() -> None:
     for action, text in (("BLOCK", "pay?"), ("REDACT", "pay?"), ("REDACT", f"pay {CARD}?"), ("REDACT", "4111 1111")):
         keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action=action))
         whole = (Button(CARD, "/pay"),) if text != "4111 1111" else (Button("1111 1111", "/pay"),)
-        assert keeper.output.reply(standing(), there, text, PUBLIC, whole).decision.verdict is Verdict.BLOCK
+        assert keeper.output.reply(standing(), there, text, PUBLIC, buttons=whole).decision.verdict is Verdict.BLOCK
         assert keeper.output.recheck(delivery(text), there, NOW, buttons=whole).decision.verdict is Verdict.BLOCK
-        assert keeper.output.reply(standing(), there, "no?", PUBLIC, pressed[1:]).decision.verdict is Verdict.ALLOW
+        assert (
+            keeper.output.reply(standing(), there, "no?", PUBLIC, buttons=pressed[1:]).decision.verdict is Verdict.ALLOW
+        )
     keeper = gate([], rule(hook="PRE_OUTPUT", pattern="payment-card", action="REDACT"))
-    spoken = keeper.output.reply(standing(), there, f"pay {CARD}?", PUBLIC, pressed[1:])
+    spoken = keeper.output.reply(standing(), there, f"pay {CARD}?", PUBLIC, buttons=pressed[1:])
     assert (spoken.decision.verdict, spoken.text) == (Verdict.REDACT, "pay [redacted: payment-card]?")
 
 

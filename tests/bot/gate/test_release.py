@@ -34,10 +34,11 @@ from tests.bot.kit import (
     standing,
 )
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
-OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True}
+OWNER = principal("console:owner", may_release=True)
 HELD = {"principals": {"owner": OWNER}}
 TEXT = "the deal is on"
 HIDE = {"id": "hide", "hook": "PRE_OUTPUT", "pattern": "deal", "action": "REDACT"}
@@ -103,7 +104,7 @@ def test_a_record_lets_exactly_its_bytes_through() -> None:
     ],
 )
 def test_a_record_lets_nothing_else_through(delivery: Delivery, there: Destination, record: Release) -> None:
-    ann = {"role": "admin", "clearance": "top", "accounts": ["console:ann"]}
+    ann = principal("console:ann", role="admin")
     spoken = keeper(principals={"owner": OWNER, "ann": ann}).output.recheck(delivery, there, NOW, record)
     assert blocked_by(spoken.decision) == {"no_write_down"}
 
@@ -158,7 +159,7 @@ async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: 
 
 
 async def test_what_is_released_to_a_person_is_for_that_person(tmp_path: Path) -> None:
-    gus = {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]}
+    gus = principal("console:guest", role="member", clearance="PUBLIC")
     async with running(tmp_path, policy(principals={"owner": OWNER, "gus": gus})) as owner:
         await confidential(owner)
         await owner.say(f"/release confirm {code(await owner.say('/release last to guest'))}")
@@ -262,7 +263,7 @@ async def test_a_code_counts_for_whom_it_was_shown_to_alone(tmp_path: Path) -> N
     ],
 )
 async def test_what_changed_since_it_was_shown_is_not_released(tmp_path: Path, change: dict[str, object]) -> None:
-    guest = {"role": "member", "clearance": "INTERNAL", "accounts": ["console:guest"]}
+    guest = principal("console:guest", role="member", clearance="INTERNAL")
     before = {"principals": {"owner": OWNER, "guest": guest}, "recipients": chats("INTERNAL")}
     async with running(tmp_path, policy(**before)) as owner:
         await confidential(owner)

@@ -23,6 +23,7 @@ from tests.bot.kit import Probe, bang, call, document, eventually, gate, standin
 from tests.bot.kit import policy as config
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, talking, team
 from tests.harness import Person, running
+from tests.people import principal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -158,7 +159,7 @@ async def test_why_finds_a_denial_in_a_thread_and_no_other_persons(tmp_path: Pat
 async def test_a_preview_tells_that_what_is_sent_will_be_held(tmp_path: Path) -> None:
     """As far as the caller may know of the target; one it may not know of is absent."""
     recipients = {"desk": {"channel": "console", "chat": "desk", "clearance": "top"}}
-    both = {"role": "owner", "clearance": "top", "accounts": ["console:owner", "console:desk"]}
+    both = principal("console:owner", "console:desk")
     async with running(tmp_path, config(principals={"owner": both}, recipients=recipients)) as owner:
         desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
         await desk.say("hello")

@@ -9,7 +9,7 @@ import pytest
 from bot.access import labelling
 from bot.access.principals import of_chat
 from bot.access.recipients import UNKNOWN, UNKNOWN_THERE
-from bot.cli.view import View
+from bot.cli.console import ConsoleView
 from bot.commands import table
 from bot.tools.message import Message
 from bot.worker.finish import NOT_FOR_THEM
@@ -30,14 +30,15 @@ from tests.bot.kit import (
 )
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 READS = bang("read_file", path="confidential/pipeline.md")
 TO_GUEST: "dict[str, JsonValue]" = {"task": "say hi", "deliver_to": "guest"}
-OWNER = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
-ANN = {"role": "member", "clearance": "INTERNAL", "accounts": ["console:ann"]}
+OWNER = principal("console:owner")
+ANN = principal("console:ann", role="member", clearance="INTERNAL")
 
 
 # --- what is told to somebody else, too --------------------------------------------------------------
@@ -168,9 +169,9 @@ async def progress(owner: Person) -> list[str]:
     async def show(line: str) -> None:
         lines.append(line)
 
-    await View(owner.app.store.sessions, owner.sid, show, frozenset(tool.name for tool in owner.app.gate.tools)).follow(
-        TOP
-    )
+    await ConsoleView(
+        owner.app.store.sessions, owner.sid, show, frozenset(tool.name for tool in owner.app.gate.tools)
+    ).follow(TOP)
     return lines
 
 

@@ -22,6 +22,7 @@ from tests.bot.kit import INTERNAL, eventually, policy
 from tests.bot.rooms import PEOPLE, Rooms
 from tests.channels.telegram.kit import TelegramStage, at, staged
 from tests.harness import running
+from tests.people import principal
 from tests.sim.telegram_state import Chat
 from tests.sim.telegram_world import Person
 
@@ -55,8 +56,8 @@ async def talk(folder: Path, *, serve: bool = False) -> AsyncGenerator[Talk]:
     rooms = Rooms({HERE.chat: readers}, name="telegram")
     people = {
         "owner": PEOPLE["owner"],
-        "ann": {"role": "admin", "clearance": "CONFIDENTIAL", "accounts": ["telegram:ann"]},
-        "robot": {"role": "approver", "clearance": "INTERNAL", "accounts": ["telegram:9"]},
+        "ann": principal("telegram:ann", role="admin", clearance="CONFIDENTIAL"),
+        "robot": principal("telegram:9", role="approver", clearance="INTERNAL"),
     }
     config = policy(principals=people, channels=CHANNELS, chats=TEAM, recipients={}, blocks=READ)
     async with running(folder, config, serve=serve, channels=[rooms]) as owner:
@@ -132,8 +133,8 @@ async def side(folder: Path) -> AsyncGenerator[Side]:
         group = stage.server.supergroup("Team", stage.alice, robot, bot="administrator")
         adapter = stage.another(bots=[f"telegram:{robot.id}"])
         people = {
-            "ann": {"role": "owner", "clearance": "top", "accounts": ["console:owner", f"telegram:{stage.alice.id}"]},
-            "robot": {"role": "member", "clearance": "INTERNAL", "accounts": [f"telegram:{robot.id}"]},
+            "ann": principal("console:owner", f"telegram:{stage.alice.id}"),
+            "robot": principal(f"telegram:{robot.id}", role="member", clearance="INTERNAL"),
         }
         chat = {"channel": "telegram", "chat": str(group.id), "classification": "INTERNAL"}
         listed = {"channels": {"telegram": {"bots": [f"telegram:{robot.id}"]}}}

@@ -8,13 +8,14 @@ from channels.messages import Address, Membership, Moved
 from tests.bot.kit import INTERNAL, policy
 from tests.bot.rooms import Rooms
 from tests.harness import running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 CREW = Address("room", "crew")
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["room:ben"]},
+    "owner": principal("console:owner"),
+    "ben": principal("room:ben", role="member", clearance="CONFIDENTIAL"),
 }
 CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "CONFIDENTIAL"}}
 VOUCHED = {"channel": "room", "chat": "crew", "classification": "INTERNAL", "members_vouched": True}

@@ -10,6 +10,7 @@ from channels.messages import Inbound
 from tests.bot.kit import policy
 from tests.channels.telegram.kit import at, staged
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +21,7 @@ async def test_a_turn_that_runs_while_a_group_migrates_is_answered_there(tmp_pat
         account = f"telegram:{played.alice.id}"
         chat = {"channel": "telegram", "chat": str(group.id), "classification": "INTERNAL", "members_vouched": True}
         config = policy(
-            principals={"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", account]}},
+            principals={"owner": principal("console:owner", account)},
             channels={"console": {"classification": "top"}, "telegram": {"classification": "INTERNAL"}},
             chats={"team": chat},
             recipients={},

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands import places
+from bot.commands import classify
 from bot.delivery.outbox import WITHHELD_REPLY
 from channels.messages import Address, How, Inbound
 from policy.document.overrides import ChatPlace
@@ -12,13 +12,14 @@ from policy.labels import PUBLIC, parse
 from tests.bot.kit import policy
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "ada": {"role": "admin", "clearance": "INTERNAL", "accounts": ["console:ada", "room:ada"]},
-    "ben": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": ["console:ben", "room:ben"]},
+    "owner": principal("console:owner"),
+    "ada": principal("console:ada", "room:ada", role="admin", clearance="INTERNAL"),
+    "ben": principal("console:ben", "room:ben", role="member", clearance="CONFIDENTIAL"),
 }
 CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "CONFIDENTIAL"}}
 CHATS = {
@@ -102,7 +103,7 @@ async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_al
         place = Address("room", "team")
         before = await here(owner, there, "/whoami", address=place)
         assert before.endswith(
-            f"here is room:team, {places.NOT_CLASSIFIED}; what you alone are told here may be INTERNAL at most"
+            f"here is room:team, {classify.NOT_CLASSIFIED}; what you alone are told here may be INTERNAL at most"
         )
         await here(owner, there, "/classify INTERNAL", address=place)
         after = await here(owner, there, "/whoami", "ben", place)
@@ -132,9 +133,9 @@ async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         assert await said(owner, "/classify crew") == "room:w:crew is classified INTERNAL"
         assert (await said(owner, "/classify crew PUBLIC")).endswith("and is classified PUBLIC")
-        file = places.CUT.format(asked="RESTRICTED", by="config.yaml", most="INTERNAL")
+        file = classify.CUT.format(asked="RESTRICTED", by="config.yaml", most="INTERNAL")
         assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith(f"and is classified INTERNAL\n  {file}")
-        channel = places.CUT.format(asked="RESTRICTED", by="the channel `room`", most="CONFIDENTIAL")
+        channel = classify.CUT.format(asked="RESTRICTED", by="the channel `room`", most="CONFIDENTIAL")
         told = await said(owner, "/classify room:-7 RESTRICTED")
         assert told == f"room:-7 was unclassified, and is classified CONFIDENTIAL\n  {channel}"
         again = await said(owner, "/classify room:-7 CONFIDENTIAL")
@@ -142,7 +143,7 @@ async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:
         for written in ("room::-7", "room:-7"):
             assert await said(owner, f"/classify {written}") == "room:-7 is classified CONFIDENTIAL"
         for turned in ("/classify vouch room:-7", "/classify INTERNAL room:-7"):
-            assert (await said(owner, turned)).startswith(f"{places.CHAT_FIRST}, write it as")
+            assert (await said(owner, turned)).startswith(f"{classify.CHAT_FIRST}, write it as")
         assert await said(owner, "/classify crw") == "unknown chat `crw`, did you mean `crew`?"
         assert await said(owner, "/classify rom:7 PUBLIC") == "unknown channel `rom`, did you mean `room`?"
         assert "unknown level `SECRET`" in await said(owner, "/classify crew SECRET")
@@ -162,7 +163,7 @@ async def test_nobody_classifies_above_his_own_clearance(tmp_path: Path) -> None
 async def test_a_private_chat_is_not_classified(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         for text in ("/classify", "/classify PUBLIC", "/block", "/allow"):
-            assert await said(owner, text) == places.PRIVATE
+            assert await said(owner, text) == classify.PRIVATE
         assert await rows(owner) == []
 
 
@@ -181,7 +182,7 @@ async def test_a_blocked_chat_is_told_nothing_above_public_until_it_is_allowed(t
         assert await said(owner, "/allow chat room:w:team") == "room:w:team was blocked, and is unclassified"
         assert await here(owner, there, "/block") == "room:w:team was unclassified, and is blocked"
         assert await here(owner, there, "/allow") == "room:w:team was blocked, and is unclassified"
-        assert await said(owner, "/allow chat shut") == places.BY_FILE
+        assert await said(owner, "/allow chat shut") == classify.BY_FILE
 
 
 async def test_members_may_none_of_it_and_hear_nothing_in_a_shared_chat(tmp_path: Path) -> None:

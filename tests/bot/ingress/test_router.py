@@ -14,6 +14,7 @@ from policy.labels import PUBLIC, parse
 from tests.bot.kit import DIRTY, GUEST, HOME, bang, eventually, policy
 from tests.bot.rooms import Rooms, talking
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,7 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
 async def test_somebody_known_grows_the_audit_no_faster(
     tmp_path: Path, role: str, text: str, how: How, told: str
 ) -> None:
-    people = {"gil": {"role": role, "clearance": "top", "accounts": ["console:owner"]}}
+    people = {"gil": principal("console:owner", role=role)}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
         for number in range(20):
             pressed = Inbound(HOME, "console:owner", text, f"d{number}", how=how)
@@ -73,9 +74,9 @@ async def test_somebody_known_grows_the_audit_no_faster(
 def twice_a_minute() -> str:
     """Return a configuration in which people may say something twice in a minute."""
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "mel": {"role": "member", "clearance": "top", "accounts": ["console:mel"]},
-        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+        "owner": principal("console:owner"),
+        "mel": principal("console:mel", role="member"),
+        "ann": principal("console:ann", role="member"),
     }
     return policy(principals=people, blocks={"limits": {"person_messages_per_minute": 2}})
 
@@ -170,7 +171,7 @@ async def test_what_is_too_much_for_a_process_that_does_not_serve_is_told_once(t
 
 
 async def test_a_guest_may_not_either(tmp_path: Path) -> None:
-    people = {"gil": {"role": "guest", "clearance": "top", "accounts": ["console:owner"]}}
+    people = {"gil": principal("console:owner", role="guest")}
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
         assert (await owner.app.router.receive(typed("hello"))).outcome is Routed.REFUSED
         row, *_ = await owner.app.store.audit.records("audit")
@@ -284,8 +285,8 @@ async def test_a_private_chat_that_is_another_persons_begins_anew_and_the_old_se
 
     def named(name: str) -> str:
         people = {
-            "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-            name: {"role": "admin", "clearance": "top", "accounts": [account]},
+            "owner": principal("console:owner"),
+            name: principal(account, role="admin"),
         }
         return policy(principals=people)
 

@@ -19,6 +19,7 @@ from tests.bot.kit import CONFIDENTIAL, eventually, policy
 from tests.channels.contract import until
 from tests.channels.slack.kit import SlackStage, at, staged
 from tests.harness import running
+from tests.people import principal
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Message
 
@@ -72,13 +73,9 @@ async def room(
         channel = stage.server.channel("plans", ann, kind="private")
         team = stage.server.team.id
         people = {
-            "ann": {
-                "role": "owner",
-                "clearance": "CONFIDENTIAL",
-                "accounts": ["console:owner", f"slack:{team}:{ann.id}"],
-            },
-            "ben": {"role": "member", "clearance": "PUBLIC", "accounts": [f"slack:{team}:{ben.id}"]},
-            "robot": {"role": "member", "clearance": "CONFIDENTIAL", "accounts": [f"slack:{team}:{robot.id}"]},
+            "ann": principal("console:owner", f"slack:{team}:{ann.id}", clearance="CONFIDENTIAL"),
+            "ben": principal(f"slack:{team}:{ben.id}", role="member", clearance="PUBLIC"),
+            "robot": principal(f"slack:{team}:{robot.id}", role="member", clearance="CONFIDENTIAL"),
         }
         plans = {"channel": "slack", "workspace": team, "chat": channel.id, "classification": classification}
         plans |= {"observe": observe}

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from bot.cli.check import check
-from bot.cli.doctor import doctor
-from bot.cli.owner import as_owner
+from bot.cli.doctor import check, doctor
+from bot.cli.identity import as_owner
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import EXIT_OPERATOR, OperatorError

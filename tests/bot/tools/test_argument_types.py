@@ -91,10 +91,10 @@ class Dated:
     server = ""
     arguments = Typed
 
-    def declare(self, arguments: Typed, scene: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Typed, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
         return CallFacts()
 
-    async def run(self, arguments: Typed, scene: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: Typed, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
         self.given = arguments
         return Result("done")
 

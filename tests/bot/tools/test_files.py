@@ -35,7 +35,7 @@ from tests.bot.kit import (
     folder_of_files,
     note,
     results,
-    scene,
+    tool_context,
 )
 from tests.harness import running
 
@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> FileRoot:
 
 def put(root: FileRoot, path: str, label: Label, text: str = "text") -> None:
     """Write as another session would at the same moment."""
-    meanwhile_done(partial(root.write, root.place(path, scene()), text, label))
+    meanwhile_done(partial(root.write, root.place(path, tool_context()), text, label))
 
 
 def meanwhile_done(what: Callable[[], None]) -> None:
@@ -76,10 +76,10 @@ def path(name: str, up_to: str | None = None) -> ReadArguments:
 
 def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -> None:
     tool = ReadFile(root)
-    assert tool.declare(path("confidential/none.md"), scene()).result == parse("CONFIDENTIAL~")
-    assert tool.declare(path("public/none.md"), scene()).result == DIRTY
-    assert tool.declare(path("workspace/none.md"), scene()).result == PUBLIC
-    assert tool.declare(path("public/none.md", "INTERNAL"), scene()).result == parse("INTERNAL~")
+    assert tool.declare(path("confidential/none.md"), tool_context()).result == parse("CONFIDENTIAL~")
+    assert tool.declare(path("public/none.md"), tool_context()).result == DIRTY
+    assert tool.declare(path("workspace/none.md"), tool_context()).result == PUBLIC
+    assert tool.declare(path("public/none.md", "INTERNAL"), tool_context()).result == parse("INTERNAL~")
 
 
 @pytest.mark.parametrize(
@@ -97,33 +97,33 @@ def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: FileRoot, n
         (WriteFile(root), WriteArguments(path=name, text="x")),
     ):
         with pytest.raises(RefusedCallError, match=why):
-            tool.declare(arguments, scene())  # pyright: ignore[reportArgumentType] - each tool its own
+            tool.declare(arguments, tool_context())  # pyright: ignore[reportArgumentType] - each tool its own
 
 
 def test_a_folder_is_no_file_before_any_label(root: FileRoot) -> None:
     for name in ("confidential", "workspace", "public/"):
         with pytest.raises(RefusedCallError, match="a folder, not a file"):
-            ReadFile(root).declare(path(name), scene())
+            ReadFile(root).declare(path(name), tool_context())
 
 
 def test_up_to_is_a_label_of_this_configuration(root: FileRoot) -> None:
     for wrong, why in (("SECRET", "unknown level"), ("PUBLIC{hr}", "unknown compartment `hr`"), ("x", "not a label")):
         with pytest.raises(RefusedCallError, match=why):
-            ReadFile(root).declare(path("public/x.md", wrong), scene())
+            ReadFile(root).declare(path("public/x.md", wrong), tool_context())
         with pytest.raises(RefusedCallError, match=why):
-            ListFiles(root).declare(FolderArguments(up_to=wrong), scene())
+            ListFiles(root).declare(FolderArguments(up_to=wrong), tool_context())
 
 
 async def test_a_file_is_read_with_floor_and_writers_label_joined(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    read = await ReadFile(root).run(path("public/x.md"), scene(RESTRICTED))
+    read = await ReadFile(root).run(path("public/x.md"), tool_context(RESTRICTED))
     assert (read.text, read.label, read.failed) == ("text", parse("RESTRICTED~"), False)
 
 
 async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    forbidden = await ReadFile(root).run(path("public/x.md"), scene())
-    absent = await ReadFile(root).run(path("public/none.md"), scene())
+    forbidden = await ReadFile(root).run(path("public/x.md"), tool_context())
+    absent = await ReadFile(root).run(path("public/none.md"), tool_context())
     assert forbidden == absent
     assert (absent.text, absent.label, absent.failed) == (ABSENT, DIRTY, True)
 
@@ -138,12 +138,12 @@ async def test_up_to_chooses_among_the_files_of_a_name(root: FileRoot) -> None:
         (PUBLIC, "RESTRICTED", "RESTRICTED"),
         (RESTRICTED, "PUBLIC", "PUBLIC"),
     ):
-        assert (await ReadFile(root).run(path("public/x.md", up_to), scene(taint))).text == text
+        assert (await ReadFile(root).run(path("public/x.md", up_to), tool_context(taint))).text == text
 
 
 async def test_what_may_not_enter_is_not_read(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    withheld = await ReadFile(root).run(path("public/x.md"), scene(RESTRICTED, permits=internal))
+    withheld = await ReadFile(root).run(path("public/x.md"), tool_context(RESTRICTED, permits=internal))
     assert (withheld.text, withheld.label, withheld.failed) == (ABSENT, DIRTY, True)
 
 
@@ -157,7 +157,7 @@ async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(r
         asked.append(label)
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), scene(CONFIDENTIAL, permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), tool_context(CONFIDENTIAL, permits=meanwhile))
     assert (read.text, read.label) == ("secret", parse("CONFIDENTIAL~"))
     assert asked == [DIRTY, parse("CONFIDENTIAL~")]
 
@@ -169,7 +169,7 @@ async def test_a_file_written_above_between_look_and_read_is_not_met(root: FileR
         put(root, "public/x.md", CONFIDENTIAL, "secret")
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), tool_context(permits=meanwhile))
     assert (read.text, read.label) == ("harmless", DIRTY)
 
 
@@ -180,21 +180,21 @@ async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: FileR
         meanwhile_done((tmp_path / "files/public/x.md").unlink)
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), scene(permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), tool_context(permits=meanwhile))
     assert (read.text, read.failed) == (ABSENT, True)
 
 
 async def test_what_is_no_text_is_told_at_the_folders_floor(root: FileRoot, tmp_path: Path) -> None:
     (tmp_path / "files/internal/x").write_bytes(b"\xff")
-    read = await ReadFile(root).run(path("internal/x"), scene())
+    read = await ReadFile(root).run(path("internal/x"), tool_context())
     assert (read.text, read.label, read.failed) == (UNUSABLE, parse("INTERNAL~"), True)
 
 
 async def test_the_root_lists_the_configured_folders_and_the_workspace(root: FileRoot) -> None:
     tool = ListFiles(root)
     for name in ("", "/"):
-        assert tool.declare(FolderArguments(path=name), scene()).result == PUBLIC
-        listed = await tool.run(FolderArguments(path=name), scene())
+        assert tool.declare(FolderArguments(path=name), tool_context()).result == PUBLIC
+        listed = await tool.run(FolderArguments(path=name), tool_context())
         assert listed.text.split() == ["confidential/", "internal/", "public/", "workspace/"]
 
 
@@ -203,29 +203,29 @@ async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRo
     put(root, "public/b.md", CONFIDENTIAL)
     put(root, "public/a.md", INTERNAL)
     tool, folder = ListFiles(root), FolderArguments(path="public")
-    assert tool.declare(folder, scene()).result == DIRTY
-    everything = await tool.run(folder, scene(CONFIDENTIAL))
+    assert tool.declare(folder, tool_context()).result == DIRTY
+    everything = await tool.run(folder, tool_context(CONFIDENTIAL))
     assert everything.text.split("\n") == ["a.md", "a.md (INTERNAL)", "b.md (CONFIDENTIAL)"]
     assert everything.label == parse("CONFIDENTIAL~")
-    below = await tool.run(FolderArguments(path="public", up_to="INTERNAL"), scene())
+    below = await tool.run(FolderArguments(path="public", up_to="INTERNAL"), tool_context())
     assert (below.text.split("\n"), below.label) == (["a.md", "a.md (INTERNAL)"], parse("INTERNAL~"))
-    least = await tool.run(folder, scene(CONFIDENTIAL, permits=dirty))
+    least = await tool.run(folder, tool_context(CONFIDENTIAL, permits=dirty))
     assert (least.text.split(), least.label) == (["a.md"], DIRTY)
-    assert await tool.run(folder, scene()) == least
+    assert await tool.run(folder, tool_context()) == least
 
 
 async def test_a_configured_folder_that_nobody_wrote_to_is_empty(root: FileRoot, tmp_path: Path) -> None:
     """Whether it is on disk tells that somebody above wrote there, so it does not matter."""
     (tmp_path / "files/public").rmdir()
-    empty = await ListFiles(root).run(FolderArguments(path="public"), scene())
+    empty = await ListFiles(root).run(FolderArguments(path="public"), tool_context())
     assert (empty.text, empty.label, empty.failed) == ("(empty)", DIRTY, False)
 
 
 async def test_an_empty_and_a_missing_folder(root: FileRoot) -> None:
     tool = ListFiles(root)
-    assert (await tool.run(FolderArguments(path="public"), scene())).text == "(empty)"
-    assert (await tool.run(FolderArguments(path="workspace"), scene())).text == "(empty)"
-    missing = await tool.run(FolderArguments(path="internal/none"), scene())
+    assert (await tool.run(FolderArguments(path="public"), tool_context())).text == "(empty)"
+    assert (await tool.run(FolderArguments(path="workspace"), tool_context())).text == "(empty)"
+    missing = await tool.run(FolderArguments(path="internal/none"), tool_context())
     assert (missing.text, missing.label, missing.failed) == (ABSENT, parse("INTERNAL~"), True)
 
 
@@ -233,7 +233,7 @@ def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
     tool = WriteFile(root)
 
     def declared(name: str) -> tuple[Label | None, bool]:
-        found = tool.declare(WriteArguments(path=name, text="x"), scene())
+        found = tool.declare(WriteArguments(path=name, text="x"), tool_context())
         return found.clearance, found.consequential
 
     assert declared("internal/x.md") == (INTERNAL, True)
@@ -246,37 +246,39 @@ def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
 async def test_stored_things_keep_their_label(root: FileRoot) -> None:
     put(root, "confidential/x.md", INTERNAL)
     arguments = WriteArguments(path="confidential/x.md", text="mine")
-    done = await WriteFile(root).run(arguments, scene(parse("CONFIDENTIAL~")))
+    done = await WriteFile(root).run(arguments, tool_context(parse("CONFIDENTIAL~")))
     assert (done.text, done.label, done.failed) == ("written", PUBLIC, False)
-    found = await asyncio.to_thread(root.find, root.place("confidential/x.md", scene()), CONFIDENTIAL)
+    found = await asyncio.to_thread(root.find, root.place("confidential/x.md", tool_context()), CONFIDENTIAL)
     assert found is not None
     assert found.label == parse("CONFIDENTIAL~")
 
 
 async def test_a_write_that_fails_tells_it_at_the_folders_floor(root: FileRoot) -> None:
     put(root, "internal/a", INTERNAL)
-    failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), scene(INTERNAL))
+    failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), tool_context(INTERNAL))
     assert (failed.text, failed.label, failed.failed) == (NOT_WRITTEN, parse("INTERNAL~"), True)
 
 
 async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root: FileRoot) -> None:
     put(root, "internal/a", INTERNAL)
     tool = WriteFile(root)
-    failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), scene())
-    done = await tool.run(WriteArguments(path="internal/b.md", text="x"), scene())
+    failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), tool_context())
+    done = await tool.run(WriteArguments(path="internal/b.md", text="x"), tool_context())
     assert failed == done
     assert (done.text, done.label, done.failed) == (ACCEPTED, PUBLIC, False)
-    read = await ReadFile(root).run(path("internal/b.md"), scene())
+    read = await ReadFile(root).run(path("internal/b.md"), tool_context())
     assert (read.text, read.label) == ("x", parse("INTERNAL~"))
 
 
 async def test_who_may_not_know_of_a_folder_replaces_nothing_there(root: FileRoot) -> None:
     put(root, "internal/a.md", INTERNAL, "theirs")
     for name in ("a.md", "b.md"):
-        done = await WriteFile(root).run(WriteArguments(path=f"internal/{name}", text="mine"), scene(ceiling=PUBLIC))
+        done = await WriteFile(root).run(
+            WriteArguments(path=f"internal/{name}", text="mine"), tool_context(ceiling=PUBLIC)
+        )
         assert done.text == ACCEPTED
     for name, text in (("a.md", "theirs"), ("b.md", "mine")):
-        assert (await ReadFile(root).run(path(f"internal/{name}"), scene())).text == text
+        assert (await ReadFile(root).run(path(f"internal/{name}"), tool_context())).text == text
 
 
 async def test_what_was_written_after_reading_is_refused_below_and_labelled_above(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from bot.tools.history import HistoryArguments, SessionsHistory
 from bot.tools.sessions import NONE
 from channels.messages import Address
 from policy.labels import Label, parse
-from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, scene
+from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, tool_context
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -86,8 +87,8 @@ async def test_pages_go_backwards_and_meet_everything_once(tmp_path: Path) -> No
 
 async def test_no_read_up_absent_foreign_higher_and_malformed_are_the_same(tmp_path: Path) -> None:
     two = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "guest": {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]},
+        "owner": principal("console:owner"),
+        "guest": principal("console:guest", role="member", clearance="PUBLIC"),
     }
     async with running(tmp_path, policy(principals=two)) as owner:
         guest = Person(owner.app, owner.output, Address("console", "guest"), "console:guest")
@@ -114,7 +115,7 @@ async def test_what_may_not_enter_is_as_if_it_were_not_there(tmp_path: Path) -> 
         one = other(owner)
         await one.say(bang("read_file", path="public/welcome.md"))
         tool = SessionsHistory(owner.app.store.sessions)
-        here = scene(permits=trusted)
+        here = tool_context(permits=trusted)
         told = await tool.run(HistoryArguments(session_id=one.sid), here)
         assert (told.text, told.failed) == (NONE, True)
 
@@ -123,10 +124,10 @@ async def test_a_result_bears_the_callers_taint(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         tool = SessionsHistory(owner.app.store.sessions)
         arguments = HistoryArguments(session_id="nobody")
-        assert tool.declare(arguments, scene(CONFIDENTIAL)).result == CONFIDENTIAL
-        assert (await tool.run(arguments, scene(CONFIDENTIAL))).label == CONFIDENTIAL
+        assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
+        assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
         await owner.say("hello")
-        told = await tool.run(HistoryArguments(session_id=""), replace(scene(CONFIDENTIAL), sid=owner.sid))
+        told = await tool.run(HistoryArguments(session_id=""), replace(tool_context(CONFIDENTIAL), sid=owner.sid))
         assert (told.failed, told.label) == (False, CONFIDENTIAL)
 
 

@@ -10,7 +10,7 @@ import pytest
 from bot.tools.base import RefusedCallError, ToolContext
 from bot.tools.labelled_files import LIMIT, AbsentError, FileLocation, FileRoot, UnusableError
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, folder_of_files, scene
+from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, folder_of_files, tool_context
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> FileRoot:
 
 def disk(root: FileRoot, path: str) -> Path:
     """Return where a path is on disk."""
-    found = root.place(path, scene())
+    found = root.place(path, tool_context())
     return found.base.joinpath(*found.parts)
 
 
@@ -43,7 +43,7 @@ def tilde(label: Label) -> Label:
 
 def put(root: FileRoot, path: str, text: str, where: ToolContext | None = None) -> FileLocation:
     """Write as the operator does: no label."""
-    place = root.place(path, where or scene())
+    place = root.place(path, where or tool_context())
     place.base.mkdir(parents=True, exist_ok=True)
     place.base.joinpath(*place.parts).write_text(text)
     return place
@@ -74,28 +74,28 @@ def put(root: FileRoot, path: str, text: str, where: ToolContext | None = None) 
 )
 def test_a_path_that_climbs_hides_or_controls_is_refused(root: FileRoot, path: str) -> None:
     with pytest.raises(RefusedCallError, match="a path is relative"):
-        root.place(path, scene())
+        root.place(path, tool_context())
 
 
 def test_a_path_is_taken_apart_without_touching_anything(root: FileRoot) -> None:
-    place = root.place("public//a/./b.md", scene())
+    place = root.place("public//a/./b.md", tool_context())
     assert (place.folder, place.name, place.workspace) == ("public", "a/b.md", False)
-    assert root.place("workspace/a", scene()).workspace
+    assert root.place("workspace/a", tool_context()).workspace
 
 
 def test_what_was_written_is_read_with_its_writers_label(root: FileRoot) -> None:
-    place = root.place("public/new/deep/x.md", scene())
+    place = root.place("public/new/deep/x.md", tool_context())
     write(root, place, "hello ünïcode", CONFIDENTIAL)
     assert met(root, place) == ("hello ünïcode", tilde(CONFIDENTIAL))
     # and so do the names of the folders that were made for it
-    assert root.list(root.place("public", scene()), CONFIDENTIAL) == (("new/", tilde(CONFIDENTIAL)),)
-    assert root.list(root.place("public", scene()), INTERNAL) == ()
+    assert root.list(root.place("public", tool_context()), CONFIDENTIAL) == (("new/", tilde(CONFIDENTIAL)),)
+    assert root.list(root.place("public", tool_context()), INTERNAL) == ()
     with pytest.raises(AbsentError):
-        root.list(root.place("public/new", scene()), INTERNAL)
+        root.list(root.place("public/new", tool_context()), INTERNAL)
 
 
 def test_a_file_at_the_floor_is_on_disk_under_its_name_and_one_above_is_not(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "plain", PUBLIC)
     write(root, place, "secret", CONFIDENTIAL)
     assert disk(root, "public/x.md").read_text() == "plain"
@@ -104,7 +104,7 @@ def test_a_file_at_the_floor_is_on_disk_under_its_name_and_one_above_is_not(root
 
 
 def test_each_level_with_its_compartments_has_a_file_of_its_own(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     labels = [parse(text) for text in ("CONFIDENTIAL{acme}", "CONFIDENTIAL{hr}", "INTERNAL{acme,hr}", "INTERNAL")]
     for label in labels:
         write(root, place, str(label), label)
@@ -112,18 +112,20 @@ def test_each_level_with_its_compartments_has_a_file_of_its_own(root: FileRoot) 
         assert met(root, place, label) == (str(label), tilde(label))
     # Of two that neither is above the other the same one is met by everybody who may know of both.
     assert met(root, place, parse("CONFIDENTIAL{acme,hr}"))[0] == "CONFIDENTIAL{hr}"
-    assert [name for name, _ in root.list(root.place("public", scene()), parse("INTERNAL{acme,hr}"))] == ["x.md"] * 2
+    assert [name for name, _ in root.list(root.place("public", tool_context()), parse("INTERNAL{acme,hr}"))] == [
+        "x.md"
+    ] * 2
 
 
 def test_integrity_makes_no_file_of_its_own_and_is_kept(root: FileRoot) -> None:
-    place = replace(root.place("public/x.md", scene()), floor=PUBLIC)
+    place = replace(root.place("public/x.md", tool_context()), floor=PUBLIC)
     for label in (INTERNAL, tilde(INTERNAL), INTERNAL):
         write(root, place, str(label), label)
     assert met(root, place) == ("INTERNAL", tilde(INTERNAL))
 
 
 def test_a_writer_below_neither_meets_nor_replaces_a_file_above(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "secret", CONFIDENTIAL)
     assert root.find(place, INTERNAL) is None
     write(root, place, "mine", PUBLIC)
@@ -132,23 +134,23 @@ def test_a_writer_below_neither_meets_nor_replaces_a_file_above(root: FileRoot) 
 
 
 def test_a_folder_above_is_not_in_the_way_of_a_file_below(root: FileRoot) -> None:
-    write(root, root.place("public/a/b", scene()), "secret", CONFIDENTIAL)
-    write(root, root.place("public/a", scene()), "mine", PUBLIC)
-    assert met(root, root.place("public/a", scene())) == ("mine", DIRTY)
-    folder = root.list(root.place("public", scene()), CONFIDENTIAL)
+    write(root, root.place("public/a/b", tool_context()), "secret", CONFIDENTIAL)
+    write(root, root.place("public/a", tool_context()), "mine", PUBLIC)
+    assert met(root, root.place("public/a", tool_context())) == ("mine", DIRTY)
+    folder = root.list(root.place("public", tool_context()), CONFIDENTIAL)
     assert folder == (("a", DIRTY), ("a/", tilde(CONFIDENTIAL)))
 
 
 def test_who_may_not_replace_writes_only_what_is_not_there(root: FileRoot) -> None:
     for name in ("x.md", "new/y.md"):
-        root.write(root.place(f"internal/{name}", scene()), "first", PUBLIC, replaces=False)
+        root.write(root.place(f"internal/{name}", tool_context()), "first", PUBLIC, replaces=False)
         with pytest.raises(UnusableError):
-            root.write(root.place(f"internal/{name}", scene()), "second", PUBLIC, replaces=False)
-        assert met(root, root.place(f"internal/{name}", scene()))[0] == "first"
+            root.write(root.place(f"internal/{name}", tool_context()), "second", PUBLIC, replaces=False)
+        assert met(root, root.place(f"internal/{name}", tool_context()))[0] == "first"
 
 
 def test_what_a_lowered_floor_leaves_above_is_hidden_and_in_nobodys_way(root: FileRoot) -> None:
-    high = replace(root.place("public/a/x.md", scene()), floor=CONFIDENTIAL)
+    high = replace(root.place("public/a/x.md", tool_context()), floor=CONFIDENTIAL)
     write(root, high, "secret", CONFIDENTIAL)
     low = replace(high, floor=PUBLIC)
     assert root.find(low, PUBLIC) is None
@@ -161,7 +163,7 @@ def test_what_a_lowered_floor_leaves_above_is_hidden_and_in_nobodys_way(root: Fi
 
 
 def test_a_raised_floor_raises_all_that_is_there(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "internal", INTERNAL)
     write(root, place, "public", PUBLIC)
     raised = replace(place, floor=parse("PUBLIC{hr}"))
@@ -170,7 +172,7 @@ def test_a_raised_floor_raises_all_that_is_there(root: FileRoot) -> None:
 
 
 def test_a_tree_that_does_not_say_its_label_is_top(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "secret", INTERNAL)
     (tree,) = (place.base / ".above").iterdir()
     (tree / ".label").unlink()
@@ -181,7 +183,7 @@ def test_a_tree_that_does_not_say_its_label_is_top(root: FileRoot) -> None:
 
 
 def test_a_base_that_is_missing_is_made(root: FileRoot, tmp_path: Path) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     place.base.rmdir()
     assert root.list(replace(place, parts=()), PUBLIC) == ()
     write(root, place, "secret", INTERNAL)
@@ -196,14 +198,14 @@ def test_a_file_of_the_operator_has_no_label_of_its_own(root: FileRoot) -> None:
 
 
 def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRoot) -> None:
-    write(root, root.place("workspace/new/x.md", scene()), "x", DIRTY)
+    write(root, root.place("workspace/new/x.md", tool_context()), "x", DIRTY)
     beside = put(root, "workspace/new/y.md", "y")
     assert met(root, beside) == ("y", DIRTY)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC"])
 def test_unknown_is_worst_for_a_damaged_label(root: FileRoot, damage: bytes) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "x", PUBLIC)
     (side,) = (place.base / ".labels").iterdir()
     side.write_bytes(damage)
@@ -214,7 +216,7 @@ def test_unknown_is_worst_for_a_damaged_label(root: FileRoot, damage: bytes) -> 
 
 
 def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "x", PUBLIC)
     (side,) = (place.base / ".labels").iterdir()
     side.unlink()
@@ -223,7 +225,7 @@ def test_unknown_is_worst_for_a_label_that_cannot_be_read(root: FileRoot) -> Non
 
 
 def test_names_that_one_file_system_takes_for_one_share_their_label(root: FileRoot) -> None:
-    write(root, root.place("workspace/a\u00e9.md", scene()), "x", DIRTY)
+    write(root, root.place("workspace/a\u00e9.md", tool_context()), "x", DIRTY)
     for name in ("workspace/AE\u0301.md", "workspace/Ae\u0301.MD"):
         assert met(root, put(root, name, "x")) == ("x", DIRTY)
 
@@ -236,7 +238,7 @@ def test_a_crash_between_label_and_text_leaves_the_label_too_high_never_too_low(
     place.base.joinpath("x.md").mkdir()  # so the rename onto it fails
     with pytest.raises(UnusableError):
         write(root, place, "after", DIRTY)
-    assert [label for _, label in root.list(root.place("workspace", scene()), TOP)] == [DIRTY]
+    assert [label for _, label in root.list(root.place("workspace", tool_context()), TOP)] == [DIRTY]
 
 
 def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
@@ -246,22 +248,22 @@ def test_symbolic_links_are_not_there(root: FileRoot, tmp_path: Path) -> None:
     (public / "up").symlink_to(tmp_path)
     for path in ("public/link", "public/up/secret"):
         with pytest.raises(AbsentError):
-            root.read(root.place(path, scene()))
-        assert root.find(root.place(path, scene()), TOP) is None
+            root.read(root.place(path, tool_context()))
+        assert root.find(root.place(path, tool_context()), TOP) is None
     with pytest.raises(AbsentError):
-        root.list(root.place("public/up", scene()), TOP)
-    assert root.list(root.place("public", scene()), TOP) == ()
+        root.list(root.place("public/up", tool_context()), TOP)
+    assert root.list(root.place("public", tool_context()), TOP) == ()
     with pytest.raises(UnusableError):
-        write(root, root.place("public/up/new", scene()), "x", PUBLIC)
+        write(root, root.place("public/up/new", tool_context()), "x", PUBLIC)
     assert not (tmp_path / "new").exists()
 
 
 def test_writing_onto_a_link_replaces_the_link(root: FileRoot, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (disk(root, "public") / "link").symlink_to(tmp_path / "secret")
-    write(root, root.place("public/link", scene()), "mine", PUBLIC)
+    write(root, root.place("public/link", tool_context()), "mine", PUBLIC)
     assert (tmp_path / "secret").read_text() == "secret"
-    assert root.read(root.place("public/link", scene())) == "mine"
+    assert root.read(root.place("public/link", tool_context())) == "mine"
 
 
 def test_a_folder_swapped_for_a_link_leads_nowhere(root: FileRoot, tmp_path: Path) -> None:
@@ -272,10 +274,10 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(root: FileRoot, tmp_path: Pat
     public.rename(tmp_path / "old")
     public.symlink_to(elsewhere)
     with pytest.raises(AbsentError):
-        root.read(root.place("public/x.md", scene()))
+        root.read(root.place("public/x.md", tool_context()))
     for label in (PUBLIC, CONFIDENTIAL):
         with pytest.raises(UnusableError):
-            write(root, root.place("public/y.md", scene()), "x", label)
+            write(root, root.place("public/y.md", tool_context()), "x", label)
     assert [path.name for path in elsewhere.iterdir()] == ["x.md"]
 
 
@@ -292,18 +294,18 @@ def test_what_is_no_text_file_cannot_be_read(root: FileRoot) -> None:
         ("folder", AbsentError),
     ):
         with pytest.raises(error):
-            root.read(root.place(f"public/{name}", scene()))
+            root.read(root.place(f"public/{name}", tool_context()))
 
 
 @pytest.mark.parametrize("path", ["public/none.md", "public/none/x", "workspace/x", "public/x.md/y", "public"])
 def test_what_is_missing_is_missing(root: FileRoot, path: str) -> None:
     put(root, "public/x.md", "x")
     with pytest.raises(AbsentError):
-        root.read(root.place(path, scene()))
+        root.read(root.place(path, tool_context()))
 
 
 def test_the_largest_file_is_a_million_bytes(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "x" * LIMIT, PUBLIC)
     assert len(root.read(place)) == LIMIT
     with pytest.raises(UnusableError):
@@ -313,7 +315,7 @@ def test_the_largest_file_is_a_million_bytes(root: FileRoot) -> None:
 
 
 def test_half_characters_are_written_as_marks(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     write(root, place, "a\ud800b", PUBLIC)
     assert root.read(place) == "a?b"
 
@@ -322,23 +324,23 @@ def test_half_characters_are_written_as_marks(root: FileRoot) -> None:
 def test_what_cannot_be_written_is_not(root: FileRoot, path: str) -> None:
     put(root, "public/taken", "a file, not a folder")
     with pytest.raises(UnusableError):
-        write(root, root.place(path, scene()), "x", PUBLIC)
+        write(root, root.place(path, tool_context()), "x", PUBLIC)
 
 
 def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -> None:
-    write(root, root.place("workspace/x.md", scene()), "mine", RESTRICTED)
-    assert met(root, root.place("workspace/x.md", scene())) == ("mine", RESTRICTED)
-    for other in (replace(scene(), sid="s2"), replace(scene(), generation=2)):
+    write(root, root.place("workspace/x.md", tool_context()), "mine", RESTRICTED)
+    assert met(root, root.place("workspace/x.md", tool_context())) == ("mine", RESTRICTED)
+    for other in (replace(tool_context(), sid="s2"), replace(tool_context(), generation=2)):
         assert root.find(root.place("workspace/x.md", other), TOP) is None
         assert root.list(root.place("workspace", other), TOP) == ()
 
 
 def test_what_is_above_its_session_in_a_workspace_is_not_there(root: FileRoot) -> None:
     """A call by reference writes what the session has not read; whether it was written must not show."""
-    place = root.place("workspace/x.md", scene())
+    place = root.place("workspace/x.md", tool_context())
     write(root, place, "secret", CONFIDENTIAL)
     assert root.find(place, PUBLIC) is None
-    assert root.list(root.place("workspace", scene()), PUBLIC) == ()
+    assert root.list(root.place("workspace", tool_context()), PUBLIC) == ()
     write(root, place, "own", PUBLIC)
     assert met(root, place, PUBLIC) == ("own", PUBLIC)
     assert met(root, place, CONFIDENTIAL) == ("secret", CONFIDENTIAL)
@@ -346,19 +348,19 @@ def test_what_is_above_its_session_in_a_workspace_is_not_there(root: FileRoot) -
 
 def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
     for generation in (1, 2, 3):
-        write(root, root.place("workspace/x.md", replace(scene(), generation=generation)), "x", PUBLIC)
+        write(root, root.place("workspace/x.md", replace(tool_context(), generation=generation)), "x", PUBLIC)
     root.forget("s1", 3)
     root.forget("s1", 3)
     root.forget("nobody", 3)
     for generation in (1, 2):
         with pytest.raises(AbsentError):
-            root.read(root.place("workspace/x.md", replace(scene(), generation=generation)))
-    assert root.read(root.place("workspace/x.md", replace(scene(), generation=3))) == "x"
+            root.read(root.place("workspace/x.md", replace(tool_context(), generation=generation)))
+    assert root.read(root.place("workspace/x.md", replace(tool_context(), generation=3))) == "x"
 
 
 def test_a_missing_folder_of_a_workspace_is_missing(root: FileRoot) -> None:
     with pytest.raises(AbsentError):
-        root.list(root.place("workspace/none", scene()), TOP)
+        root.list(root.place("workspace/none", tool_context()), TOP)
 
 
 def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> None:
@@ -366,9 +368,9 @@ def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> 
     for name in ("b.md", "a.md", ".secret", "c\nd"):
         (folder / name).write_text("x")
     (folder / "sub").mkdir()
-    write(root, root.place("public/z.md", scene()), "x", INTERNAL)
-    write(root, root.place("public/sub/x.md", scene()), "x", INTERNAL)
-    assert root.list(root.place("public", scene()), INTERNAL) == (
+    write(root, root.place("public/z.md", tool_context()), "x", INTERNAL)
+    write(root, root.place("public/sub/x.md", tool_context()), "x", INTERNAL)
+    assert root.list(root.place("public", tool_context()), INTERNAL) == (
         ("a.md", DIRTY),
         ("b.md", DIRTY),
         ("sub/", DIRTY),
@@ -378,7 +380,7 @@ def test_a_listing_is_sorted_and_hides_what_may_not_be_named(root: FileRoot) -> 
 
 @pytest.mark.anyio
 async def test_writers_at_once_leave_a_label_that_covers_all_of_them(root: FileRoot) -> None:
-    place = root.place("workspace/x.md", scene())
+    place = root.place("workspace/x.md", tool_context())
     labels = [parse(text) for text in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")]
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
@@ -390,7 +392,7 @@ async def test_writers_at_once_leave_a_label_that_covers_all_of_them(root: FileR
 
 @pytest.mark.anyio
 async def test_writers_at_several_levels_at_once_are_in_nobodys_way(root: FileRoot) -> None:
-    place = root.place("public/x.md", scene())
+    place = root.place("public/x.md", tool_context())
     labels = [parse(text) for text in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")]
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):

@@ -22,9 +22,10 @@ from tests.bot.kit import (
     note,
     policy,
     results,
-    scene,
+    tool_context,
 )
 from tests.harness import running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -36,20 +37,20 @@ def to(recipient: str, text: str = "hi", channel: str = "console") -> MessageArg
 
 
 def test_it_declares_where_it_leads_and_what_it_says() -> None:
-    declared = Message().declare(to("guest"), scene())
+    declared = Message().declare(to("guest"), tool_context())
     assert (declared.clearance, declared.consequential, declared.says) == (PUBLIC, True, (GUEST, "hi"))
     assert declared.result == PUBLIC
 
 
 def test_a_word_to_ones_own_cleared_address_is_not_consequential() -> None:
-    assert not Message().declare(to("owner"), scene(TOP)).consequential
+    assert not Message().declare(to("owner"), tool_context(TOP)).consequential
     narrow = document(recipients={"owner": {"channel": "console", "chat": "owner", "clearance": "INTERNAL"}})
-    assert Message().declare(to("owner"), scene(CONFIDENTIAL, document=narrow)).consequential
+    assert Message().declare(to("owner"), tool_context(CONFIDENTIAL, document=narrow)).consequential
 
 
 PEOPLE = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "board:7", "board:T1:7"]},
-    "ann": {"role": "member", "clearance": "INTERNAL", "accounts": ["board:ann"]},
+    "owner": principal("console:owner", "board:7", "board:T1:7"),
+    "ann": principal("board:ann", role="member", clearance="INTERNAL"),
 }
 BOARD = {
     "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
@@ -62,17 +63,17 @@ def test_a_word_to_oneself_in_another_private_chat_is_not_consequential() -> Non
     elsewhere = Address("console", "elsewhere")
     background = Address("session", "s1", "owner", "run")
     for home in (HOME, elsewhere, background):
-        there = scene(CONFIDENTIAL, document=known, home=home)
+        there = tool_context(CONFIDENTIAL, document=known, home=home)
         declared = Message().declare(to("owner"), there)
         assert (declared.clearance, declared.consequential) == (TOP, False)
     telegram = {"principals": {**PEOPLE, "owner": {**PEOPLE["owner"], "accounts": ["console:owner", "board:7"]}}}
     two = document(**telegram, channels=BOARD, recipients={})
-    declared = Message().declare(to("owner", channel="board"), scene(CONFIDENTIAL, document=two))
+    declared = Message().declare(to("owner", channel="board"), tool_context(CONFIDENTIAL, document=two))
     assert (declared.clearance, declared.consequential) == (CONFIDENTIAL, False)
-    assert Message().declare(to("owner", channel="board"), scene(TOP, document=two)).consequential
-    ann = scene(document=known, principal="ann", asker="ann", ceiling=INTERNAL)
+    assert Message().declare(to("owner", channel="board"), tool_context(TOP, document=two)).consequential
+    ann = tool_context(document=known, principal="ann", asker="ann", ceiling=INTERNAL)
     assert not Message().declare(to("ann", channel="board"), ann).consequential
-    above = scene(CONFIDENTIAL, document=known, principal="ann", asker="ann", ceiling=INTERNAL)
+    above = tool_context(CONFIDENTIAL, document=known, principal="ann", asker="ann", ceiling=INTERNAL)
     assert Message().declare(to("ann", channel="board"), above).consequential
     assert Message().declare(to("owner", channel="console"), ann).consequential
 
@@ -84,17 +85,17 @@ def test_an_account_that_is_anothers_by_now_is_not_ones_own() -> None:
         "ann": {**PEOPLE["ann"], "accounts": ["console:owner"]},
     }
     known = document(principals=now, channels=BOARD)
-    assert Message().declare(to("owner"), scene(document=known, home=HOME)).consequential
+    assert Message().declare(to("owner"), tool_context(document=known, home=HOME)).consequential
 
 
 def test_in_a_shared_chat_the_askers_private_chat_is_another_place() -> None:
     chats = {"team": {"channel": "board", "chat": "team", "classification": "INTERNAL"}}
     known = document(principals=PEOPLE, channels=BOARD, chats=chats)
     team = Address("board", "team")
-    there = scene(document=known, principal=principals.of_chat(team), asker="ann", ceiling=INTERNAL, home=team)
+    there = tool_context(document=known, principal=principals.of_chat(team), asker="ann", ceiling=INTERNAL, home=team)
     assert Message().declare(to("ann", channel="board"), there).consequential
     assert not Message().declare(to("team", channel="board"), there).consequential
-    background = scene(
+    background = tool_context(
         document=known,
         principal=principals.of_chat(team),
         asker="ann",
@@ -109,13 +110,13 @@ def test_in_a_shared_chat_the_askers_private_chat_is_another_place() -> None:
 )
 def test_an_unknown_recipient_is_refused_by_one_constant(recipient: str, channel: str) -> None:
     with pytest.raises(RefusedCallError) as refusal:
-        Message().declare(to(recipient, channel=channel), scene())
+        Message().declare(to(recipient, channel=channel), tool_context())
     assert str(refusal.value) == UNKNOWN_THERE
 
 
 async def test_its_key_is_the_calls_so_that_a_repetition_is_the_same_message() -> None:
-    first = await Message().run(to("guest"), scene(INTERNAL))
-    assert first == await Message().run(to("guest"), scene(INTERNAL))
+    first = await Message().run(to("guest"), tool_context(INTERNAL))
+    assert first == await Message().run(to("guest"), tool_context(INTERNAL))
     (delivery,) = first.deliver
     assert (delivery.key, delivery.address, delivery.label) == ("s1/1/c1", str(GUEST), INTERNAL)
 

@@ -14,8 +14,9 @@ from bot.store.schema import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
-from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, scene
+from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, tool_context
 from tests.harness import Person, running
+from tests.people import principal
 from tests.store.world import command
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.anyio
 SECRET = "ghp_" + "a1B2" * 9
 
 TWO = {
-    "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-    "guest": {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]},
+    "owner": principal("console:owner"),
+    "guest": principal("console:guest", role="member", clearance="PUBLIC"),
 }
 
 
@@ -89,8 +90,8 @@ async def test_a_list_bears_the_callers_taint(tmp_path: Path) -> None:
         tool = SessionsList(owner.app.store.index)
         for cursor in (None, "forged"):
             arguments = tool.arguments(cursor=cursor)
-            assert tool.declare(arguments, scene(CONFIDENTIAL)).result == CONFIDENTIAL
-            assert (await tool.run(arguments, scene(CONFIDENTIAL))).label == CONFIDENTIAL
+            assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
+            assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
 
 
 async def test_nobody_else_can_be_named_in_a_list(tmp_path: Path) -> None:
@@ -138,8 +139,8 @@ async def test_what_it_tells_bears_the_callers_taint(tmp_path: Path) -> None:
         tool = SessionStatus(owner.app.store)
         for session in (None, "nobody"):
             arguments = tool.arguments(session_id=session)
-            assert tool.declare(arguments, scene(CONFIDENTIAL)).result == CONFIDENTIAL
-            assert (await tool.run(arguments, scene(CONFIDENTIAL))).label == CONFIDENTIAL
+            assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
+            assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
 
 
 async def test_a_session_id_cannot_be_smuggled(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ async def test_a_title_is_shown_to_those_its_label_flows_to(tmp_path: Path) -> N
         await owner.app.store.sessions.name(owner.sid, Title("the plan", CONFIDENTIAL))
         tool = SessionsList(owner.app.store.index)
         for taint, shown in ((PUBLIC, None), (CONFIDENTIAL, "the plan")):
-            told = await tool.run(tool.arguments(), scene(taint))
+            told = await tool.run(tool.arguments(), tool_context(taint))
             assert [one["title"] for one in json.loads(told.text)["sessions"]] == [shown]
 
 
@@ -163,10 +164,10 @@ async def test_a_title_taints_whoever_reads_it_or_is_not_read(tmp_path: Path) ->
         await owner.say("hello")
         await owner.app.store.sessions.name(owner.sid, Title(f"see {SECRET}", DIRTY))
         tool = SessionsList(owner.app.store.index)
-        told = await tool.run(tool.arguments(), scene(mask=owner.app.gate.masks.masked))
+        told = await tool.run(tool.arguments(), tool_context(mask=owner.app.gate.masks.masked))
         assert told.label == DIRTY
         assert json.loads(told.text)["sessions"][0]["title"] == "see [redacted: secret]"
-        refused = await tool.run(tool.arguments(), scene(permits=trusted))
+        refused = await tool.run(tool.arguments(), tool_context(permits=trusted))
         assert refused.label == PUBLIC
         assert json.loads(refused.text)["sessions"][0]["title"] is None
 
@@ -183,6 +184,6 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
             await store.sessions.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
         tool = SessionStatus(store)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):
-            found = json.loads((await tool.run(tool.arguments(), scene(taint, sid=owner.sid))).text)
+            found = json.loads((await tool.run(tool.arguments(), tool_context(taint, sid=owner.sid))).text)
             assert (found["queued"], found["children"]) == (queued, children)
             assert "updated" not in found, "a hidden input would show in it"

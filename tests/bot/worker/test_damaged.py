@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import App
-from bot.diagnostics import channel
+from bot.operations.diagnostics import channel
 from bot.store.schema import session_keys
 from channels.messages import Address
 from tests.bot.kit import eventually, policy
@@ -23,6 +23,7 @@ from tests.channels.slack.kit import at as slack_at
 from tests.channels.slack.kit import staged as slack_staged
 from tests.channels.telegram.kit import TelegramStage, at, staged
 from tests.harness import Person, running
+from tests.people import principal
 from tests.sim.telegram_world import Person as Someone
 
 pytestmark = pytest.mark.anyio
@@ -32,10 +33,9 @@ PLATFORM = {"classification": "INTERNAL", "overshoot": "allow"}
 
 def configured(*accounts: str, room: int = 100) -> str:
     people = {
-        f"p{number}": {"role": "member", "clearance": "INTERNAL", "accounts": [account]}
-        for number, account in enumerate(accounts)
+        f"p{number}": principal(account, role="member", clearance="INTERNAL") for number, account in enumerate(accounts)
     }
-    owner = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    owner = principal("console:owner")
     channels = {"console": {"classification": "top"}, "telegram": PLATFORM, "slack": PLATFORM}
     limits = {"limits": {"inbox_items": room}}
     return policy(principals={"owner": owner, **people}, channels=channels, recipients={}, blocks=limits)

@@ -18,6 +18,7 @@ from channels.messages import OutboundKind
 from policy.labels import PUBLIC
 from tests.bot.kit import HOME, Scripted, bang, by_hand, parts, policy
 from tests.harness import running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -106,8 +107,8 @@ async def test_a_rule_may_keep_the_model_from_being_asked(tmp_path: Path) -> Non
 
 async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_dead_worker(tmp_path: Path) -> None:
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "boss": {"role": "approver", "clearance": "top", "accounts": ["console:boss"]},
+        "owner": principal("console:owner"),
+        "boss": principal("console:boss", role="approver"),
     }
     rules = [{"id": "boss-reads", "hook": "PRE_OUTPUT", "action": "REQUIRE_APPROVAL"}]
     async with by_hand(tmp_path, policy(principals=people, rules=rules)) as (owner, turn):

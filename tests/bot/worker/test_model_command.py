@@ -8,9 +8,8 @@ import pytest
 
 from bot.access.authorize import Caller, Ingress
 from bot.app.extensions import Extensions
-from bot.commands import table
-from bot.commands.base import Reply
-from bot.commands.model import NOT_BEGUN, NOT_HERE
+from bot.commands.command import Reply
+from bot.commands.models import NOT_BEGUN, NOT_HERE
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
@@ -58,7 +57,7 @@ async def asked(
     person: Person, line: str, *, role: Role = Role.MEMBER, clearance: Label = TOP, chat: Address = HOME
 ) -> Reply:
     caller = Caller("owner", role, clearance, Ingress.COMMAND)
-    return await table.answer(person.app.command_context(caller, chat, person.sid), line)
+    return await person.app.commands.answer(person.app.commands.request(caller, chat, person.sid), line)
 
 
 async def test_it_shows_what_thinks_and_what_each_may_read_as_far_as_the_reader_may_know(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ class Hanging:
         self.begun = asyncio.Event()
         self.cancelled = asyncio.Event()
 
-    async def __call__(self, _arguments: TextArguments, scene: ToolContext) -> Result:
-        self.keys.append(scene.key)
+    async def __call__(self, _arguments: TextArguments, context: ToolContext) -> Result:
+        self.keys.append(context.key)
         if len(self.keys) <= self.times:
             self.begun.set()
             try:

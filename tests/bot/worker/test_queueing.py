@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import App
-from bot.commands.queueing import NOT_YOURS
-from bot.commands.session import NOTHING_YET
+from bot.commands.conversation import NOTHING_YET
+from bot.commands.message_queue import NOT_YOURS
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
@@ -56,7 +56,7 @@ class Slow:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, _arguments: TextArguments, _scene: ToolContext) -> Result:
+    async def __call__(self, _arguments: TextArguments, _context: ToolContext) -> Result:
         self.begun.set()
         await self.goes_on.wait()
         return Result("done at last")

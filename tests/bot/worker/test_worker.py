@@ -40,6 +40,7 @@ from tests.bot.kit import (
 )
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +55,7 @@ class Hanging:
         self.started = asyncio.Event()
         self.times = 0
 
-    async def __call__(self, _arguments: TextArguments, _scene: ToolContext) -> Result:
+    async def __call__(self, _arguments: TextArguments, _context: ToolContext) -> Result:
         self.times += 1
         if self.times == 1:
             self.started.set()
@@ -166,7 +167,7 @@ async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path)
     cancelled = asyncio.Event()
     started = asyncio.Event()
 
-    async def hang(_arguments: TextArguments, _scene: ToolContext) -> None:
+    async def hang(_arguments: TextArguments, _context: ToolContext) -> None:
         started.set()
         try:
             await asyncio.sleep(60)
@@ -230,8 +231,8 @@ async def test_accepted_once_in_order(tmp_path: Path) -> None:
 
 async def test_sessions_run_beside_one_another(tmp_path: Path) -> None:
     body = Hanging()
-    guest = {"role": "member", "clearance": "PUBLIC", "accounts": ["console:guest"]}
-    top = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    guest = principal("console:guest", role="member", clearance="PUBLIC")
+    top = principal("console:owner")
     config = policy(principals={"owner": top, "guest": guest})
     async with running(tmp_path, config, parts=parts(Probe(does=body))) as owner:
         other = Person(owner.app, owner.output, owner.address.__class__("console", "guest"), "console:guest")
@@ -244,7 +245,7 @@ async def test_sessions_run_beside_one_another(tmp_path: Path) -> None:
 async def test_a_message_above_the_ceiling_is_rejected_and_not_admitted(tmp_path: Path) -> None:
     config = policy(
         channels={"console": {"classification": "top", "inbound": "CONFIDENTIAL"}},
-        principals={"owner": {"role": "owner", "clearance": "INTERNAL", "accounts": ["console:owner"]}},
+        principals={"owner": principal("console:owner", clearance="INTERNAL")},
     )
     model = Scripted("leak")
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
@@ -281,7 +282,7 @@ async def test_a_principal_who_is_gone_has_no_clearance_left(tmp_path: Path) -> 
         await owner.say(bang("read_file", path="confidential/pipeline.md"))
     async with running(tmp_path, serve=False) as owner:
         await owner.send("what did I read?")
-    heir = {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}
+    heir = principal("console:owner")
     async with running(tmp_path, policy(principals={"heir": heir})) as owner:
         await owner.settled()
         *_, told = await owner.app.store.outbox.deliveries(owner.sid)
@@ -313,7 +314,7 @@ async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path
             if signal is Signal.STILL:
                 goes_on.set()
 
-    people = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner", "board:owner"]}}
+    people = {"owner": principal("console:owner", "board:owner")}
     config = policy(
         principals=people,
         channels={"board": {"classification": "top"}, "console": {"classification": "top"}},
@@ -395,12 +396,12 @@ async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: 
     """One person's PUBLIC sessions run no more at once than is left; those above, and others', wait for none."""
     let_go = asyncio.Event()
 
-    async def wait(_arguments: TextArguments, _scene: ToolContext) -> None:
+    async def wait(_arguments: TextArguments, _context: ToolContext) -> None:
         await let_go.wait()
 
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "ann": {"role": "member", "clearance": "top", "accounts": ["console:ann"]},
+        "owner": principal("console:owner"),
+        "ann": principal("console:ann", role="member"),
     }
     probe = Probe(does=wait)
     async with running(tmp_path, policy(principals=people), parts=parts(probe)) as owner:

@@ -13,7 +13,7 @@ import pytest
 from bot.access.labelling import CONFIGURED
 from bot.core.clock import SystemClock
 from bot.core.ids import Ids
-from bot.diagnostics import channel
+from bot.operations.diagnostics import channel
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from channels.messages import Event, Inbound, Outbound

@@ -14,6 +14,7 @@ from channels.rich_text import utf16_units
 from channels.slack.render import (
     ACTION,
     EMPTY,
+    LEFT_OUT,
     LONGEST_BLOCKS,
     LONGEST_LINK,
     LONGEST_TEXT,
@@ -27,6 +28,7 @@ from channels.slack.render import (
     escaped,
     preformatted,
     render,
+    spelled,
 )
 from tests.channels.hostile import REPEATED as BOMBS
 from tests.channels.steps import steps
@@ -337,3 +339,10 @@ def test_what_the_program_tells_names_commands_as_they_are_typed_on_slack() -> N
     ):
         (sheet,) = compose(says(told, kind=kind), frozenset({"help", "why"})).sheets
         assert words({"blocks": sheet.blocks}).strip() == shown.replace("`", "" if kind is OutboundKind.ANSWER else "`")
+
+
+@pytest.mark.parametrize("length, whole", [(LONGEST_TEXT, True), (50 * LONGEST_TEXT, False)])
+def test_a_text_whose_file_is_refused_is_said_and_that_the_rest_is_left_out(length: int, *, whole: bool) -> None:
+    made = spelled(Outbound(Address("slack", "7"), "x" * length, "k"))
+    assert not made.file
+    assert (LEFT_OUT in str(made.sheets[-1])) is not whole

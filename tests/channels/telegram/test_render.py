@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from channels.messages import Address, Outbound, OutboundKind
 from channels.rich_text import is_visible, utf16_units
 from channels.telegram.render import (
+    LEFT_OUT,
     LONGEST_SOURCE,
     LONGEST_TEXT,
     MOST_ENTITIES,
@@ -23,6 +24,7 @@ from channels.telegram.render import (
     cut,
     offsets,
     render,
+    spelled,
 )
 
 
@@ -575,3 +577,10 @@ def test_what_an_agent_writes_is_formatted(kind: OutboundKind) -> None:
 def test_the_line_above_the_file_of_a_question_is_as_it_is_written() -> None:
     made = compose(Outbound(HOME, "send **~~all~~** of it\n" + "x " * 60_000, "k", OutboundKind.QUESTION))
     assert (made.parts[0].text, bool(made.file)) == ("send **~~all~~** of it", True)
+
+
+@pytest.mark.parametrize("length, whole", [(LONGEST_TEXT, True), (50 * LONGEST_TEXT, False)])
+def test_a_text_whose_file_is_refused_is_said_and_that_the_rest_is_left_out(length: int, *, whole: bool) -> None:
+    made = spelled(Outbound(Address("telegram", "7"), "x" * length, "k"))
+    assert not made.file
+    assert (made.parts[-1].text == LEFT_OUT) is not whole

@@ -15,6 +15,7 @@ from policy.document.model import Document, defaults, load
 from policy.errors import DocumentError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
 from policy.request import Effect, Role, ToolFacts
+from tests.people import principal
 
 TOOLS = ("read_file", "list_files", "write_file", "message")
 
@@ -47,6 +48,13 @@ def test_the_defaults_are_a_complete_policy() -> None:
     assert document.channel("console").members == PUBLIC
 
 
+def test_an_mcp_server_labels_what_its_tools_return() -> None:
+    entries = {"git": {"floor": "INTERNAL", "integrity": "TRUSTED"}, "web": {"floor": "INTERNAL"}}
+    servers = load({"mcp_servers": entries}, tools=TOOLS, servers=("git", "web")).mcp_servers
+    assert servers["git"].label == Label(Level.INTERNAL, frozenset(), Integrity.TRUSTED)
+    assert servers["web"].label == Label(Level.INTERNAL, frozenset(), Integrity.UNTRUSTED)
+
+
 def test_what_is_not_known_is_answered_with_the_worst() -> None:
     document = load({"compartments": ["hr"]}, tools=TOOLS)
     highest = Label(Level.RESTRICTED, frozenset({"hr"}), Integrity.UNTRUSTED)
@@ -65,7 +73,7 @@ def test_a_section_given_replaces_the_default_and_everything_is_typed() -> None:
     document = load(
         {
             "compartments": ["acme", "hr"],
-            "principals": {"ann": {"role": "member", "clearance": "CONFIDENTIAL{hr}", "accounts": ["chat:ann"]}},
+            "principals": {"ann": principal("chat:ann", role="member", clearance="CONFIDENTIAL{hr}")},
             "channels": {"chat": {"classification": "INTERNAL{hr}"}},
             "recipients": {"ann": {"channel": "chat", "chat": "7", "clearance": "CONFIDENTIAL{hr,acme}"}},
             "folders": {"open": {"floor": "PUBLIC", "integrity": "TRUSTED"}},
@@ -121,13 +129,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
     everything_wrong: dict[str, object] = {
         "rulez": [],
         "compartments": ["HR", "hr"],
-        "principals": {
-            "o": {
-                "role": "ownr",
-                "clearance": "top",
-                "accounts": ["consol:o", "console:a", "console:a", "x", "console:"],
-            }
-        },
+        "principals": {"o": principal("consol:o", "console:a", "console:a", "x", "console:", role="ownr")},
         "channels": {"console": {"classification": "CONFIDENTAL", "overshoot": "alow", "colour": 1}, "A B": {}},
         "recipients": {"x": {"channel": "tg", "chat": 5, "clearance": "PUBLIC{hrr}"}},
         "folders": {"a/b": {"floor": 3}, "": {"floor": "top"}, "..": {"floor": "top", "integrity": "maybe"}},

@@ -12,6 +12,7 @@ from policy.document.model import Document, load
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing, in_force, lower
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Role
+from tests.people import principal
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,8 +28,8 @@ def policy(**more: object) -> Document:
         {
             "compartments": ["acme", "hr"],
             "principals": {
-                "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"], "may_release": True},
-                "ann": {"role": "approver", "clearance": "CONFIDENTIAL{hr}", "accounts": ["chat:ann", "chat:ann2"]},
+                "owner": principal("console:owner", may_release=True),
+                "ann": principal("chat:ann", "chat:ann2", role="approver", clearance="CONFIDENTIAL{hr}"),
             },
             "paired": {"role": "member", "clearance": "INTERNAL{acme}"},
             "blocked": ["chat:mallory"],

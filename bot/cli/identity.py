@@ -1,21 +1,49 @@
-"""The operator's reads: only the owner looks into store and audit from the command line."""
+"""Who runs a command: the system user who owns the data directory is the owner, anybody else a stranger.
+
+Only the owner looks into store and audit from the command line.
+"""
 
 import asyncio
+import getpass
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.access.authorize import Caller, Ingress, Refusal, authorize
 from bot.app.first_run import seed
-from bot.cli import person
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from channels.console import Console
+from channels.console import NAME, OWNER, Console
+from channels.messages import Address
 from policy.request import Role
 
 if TYPE_CHECKING:
     from bot.app.app import App
+
+
+def person(data_dir: Path) -> str:
+    """Return the chat, and the account's id, of whoever runs this process."""
+    if not hasattr(os, "getuid") or data_dir.stat().st_uid == os.getuid():
+        return OWNER
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    # Somebody whose user name happens to be the owner's chat is not the owner.
+    return f"user-{name}"
+
+
+def account(chat: str) -> str:
+    """Return the account of a chat of the console."""
+    return f"{NAME}:{chat}"
+
+
+def address(chat: str) -> Address:
+    """Return the address of a chat of the console."""
+    return Address(NAME, chat)
 
 
 @asynccontextmanager
@@ -25,7 +53,7 @@ async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
     Raises OperatorError: whoever runs this is not the owner, or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
-    who = person.account(await asyncio.to_thread(person.person, config.data_dir))
+    who = account(await asyncio.to_thread(person, config.data_dir))
     caller = authorize(config.policy, who, Ingress.COMMAND, Role.OWNER)
     if isinstance(caller, Refusal):
         raise OperatorError(

@@ -1,12 +1,19 @@
-"""What the console shows of a session besides what is said: history, progress, and the taint in the prompt.
+"""The terminal of `lockgate chat`: lines from its keyboard, and what it shows of a session besides what is said.
 
-Progress lines have a constant form around names that configuration and code gave, never a model's text.
-Nothing is shown whose label does not flow to the address's clearance (law `no_read_up`).
+Reading must not stop the loop, and a read that nobody waits for any more must not keep the process alive; so one daemon
+thread reads, and reads only when a line is asked for. Lines are checked before they are acted on.
+
+Progress lines have a constant form around names that configuration and code gave, never a model's text. Nothing is
+shown whose label does not flow to the address's clearance (law `no_read_up`).
 """
 
+import asyncio
+import threading
+import unicodedata
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import BinaryIO, Final
 
 from bot.history.event_log import decision_in
 from bot.sessions.events import Event, EventType, JsonObject, Visibility
@@ -14,6 +21,88 @@ from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from channels.console import visible
 from policy.labels import PUBLIC, Label
+
+_BYTES_PER_CHARACTER: Final = 4
+_CHUNK: Final = 65_536
+_ALLOWED: Final = frozenset("\t")
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is not taken, and why in one sentence."""
+
+    reason: str
+
+
+Line = str | BadLine | None
+"""A line without its end, a line that is not taken, or None at the end of input."""
+
+
+class LineReader:
+    """Reads lines of at most `longest` characters; what is longer is read over, not kept."""
+
+    def __init__(self, stream: BinaryIO, longest: int) -> None:
+        self._stream = stream
+        self._longest = longest
+        self._lines: asyncio.Queue[Line] = asyncio.Queue()
+        self._wanted = threading.Semaphore(0)
+        self._asked = False
+        self._thread: threading.Thread | None = None
+
+    async def next(self) -> Line:
+        """Return the next line; a call that was cancelled left its line to the next call."""
+        self.ask()
+        line = await self._lines.get()
+        self._asked = False
+        return line
+
+    def ask(self) -> None:
+        """Begin to read a line without waiting for it."""
+        if self._thread is None:
+            loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._read_all, args=(loop,), name="console-input", daemon=True)
+            self._thread.start()
+        if not self._asked:
+            self._asked = True
+            self._wanted.release()
+
+    def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        line: Line = ""
+        while line is not None:
+            self._wanted.acquire()
+            line = self._read()
+            try:
+                loop.call_soon_threadsafe(self._lines.put_nowait, line)
+            except RuntimeError:
+                return  # the loop is closed: nobody is left to read for
+
+    def _read(self) -> Line:
+        most = self._longest * _BYTES_PER_CHARACTER + 2
+        try:
+            raw = self._stream.readline(most)
+            cut = len(raw) == most and not raw.endswith(b"\n")
+            while cut and (more := self._stream.readline(_CHUNK)) and not more.endswith(b"\n"):
+                pass
+        except (OSError, ValueError):
+            return None
+        if not raw:
+            return None
+        return BadLine(self._too_long()) if cut else self._checked(raw)
+
+    def _checked(self, raw: bytes) -> Line:
+        try:
+            text = raw.decode("utf-8-sig").rstrip("\r\n")
+        except UnicodeDecodeError:
+            return BadLine("that line is not UTF-8, it was not sent")
+        if len(text) > self._longest:
+            return BadLine(self._too_long())
+        if any(unicodedata.category(char) == "Cc" and char not in _ALLOWED for char in text):
+            return BadLine("that line holds control characters, it was not sent")
+        return text
+
+    def _too_long(self) -> str:
+        return f"that line is longer than {self._longest} characters, it was not sent"
+
 
 HISTORY: Final = 6
 """Messages shown when a conversation goes on."""
@@ -29,7 +118,7 @@ _SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
 Show = Callable[[str], Awaitable[None]]
 
 
-class View:
+class ConsoleView:
     """Follows one session's log. `tools` are the names that may be shown."""
 
     def __init__(self, store: SessionStore, sid: str, show: Show, tools: frozenset[str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller
 from bot.access.decision_context import DecisionContext
-from bot.cli import person
+from bot.cli import identity
 from bot.config.mcp import McpServerSettings, confidential
 from bot.config.model import Config
 from bot.config.references import references
@@ -101,7 +101,7 @@ async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSett
     """Return what a server is given beside its calls, with the values of its secrets, None if it may not have them."""
     if not references(" ".join(settings.handed.values())):
         return settings.handed
-    home = person.address(OWNER)
+    home = identity.address(OWNER)
     standing = DecisionContext.of_caller(caller, home, await app.gate.readers.destination(home), app.clock.wall_ms())
 
     async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
@@ -110,7 +110,7 @@ async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSett
     for tool in app.servers.tools:
         if tool.server == name:
             given = {
-                key: await app.gate.reveal(standing, tool, text, settings.host, record)
+                key: await app.gate.reveal(standing, tool, text, host=settings.host, record=record)
                 for key, text in settings.handed.items()
             }
             if None not in given.values():

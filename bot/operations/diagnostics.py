@@ -74,15 +74,23 @@ class Diagnostics:
 
     async def look(self, top: Label) -> list[Diagnosis]:
         """Return what was found, in the order of `lockgate doctor`; `top` is the label of what has none."""
-        config, environment = self._config, self._environment
-        found = [await asyncio.to_thread(model, config, environment)]
-        found += [await asyncio.to_thread(tools, config, environment, self._offered()), web(config)]
-        found.append(await asyncio.to_thread(secrets, config, environment))
+        found = await configured(self._config, self._environment)
+        found += await self.running(self._listened, top)
+        return [*found, *(failed(one, top) for one in await self._failures.all())]
+
+    async def running(self, adapters: Sequence[Platform], top: Label) -> list[Diagnosis]:
+        """Return what was found of tools, store, some adapters and sessions in quarantine."""
+        found = [await asyncio.to_thread(tools, self._config, self._environment, self._offered())]
         found += store(await self._complaints())
-        for adapter in self._listened:
+        for adapter in adapters:
             found += await channel(adapter, top)
-        found += [failed(one, top) for one in await self._failures.all()]
         return [*found, *await quarantined(self._sessions, top)]
+
+
+async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
+    """Return what was found of models, the web and secrets, which takes no store."""
+    found = [await asyncio.to_thread(model, config, environment), web(config)]
+    return [*found, await asyncio.to_thread(secrets, config, environment)]
 
 
 def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:

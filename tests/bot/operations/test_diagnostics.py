@@ -12,11 +12,10 @@ import pytest
 from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
 from bot.app.app import App, open_app
-from bot.commands import table
-from bot.commands.base import Reply
-from bot.commands.doctor import NOTHING
+from bot.commands.command import Reply
+from bot.commands.configuration import NOTHING
 from bot.config.load import load_config
-from bot.diagnostics import model, tools
+from bot.operations.diagnostics import model, tools
 from bot.tools.catalogue import NAMES
 from channels.console import Console
 from channels.slack.setup import SCOPES
@@ -44,7 +43,7 @@ async def opened(folder: Path, environment: dict[str, str], **settings: object) 
 
 async def asked(app: App, clearance: Label = TOP, line: str = "/doctor", role: Role = Role.ADMIN) -> Reply:
     caller = Caller("owner", role, clearance, Ingress.COMMAND)
-    return await table.answer(app.command_context(caller, HOME, app.session_id(HOME)), line)
+    return await app.commands.answer(app.commands.request(caller, HOME, app.session_id(HOME)), line)
 
 
 async def test_platforms_are_asked_what_is_wrong_with_their_connection(tmp_path: Path) -> None:

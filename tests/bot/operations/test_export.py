@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.access.decision_context import DecisionContext
-from bot.commands import exports as command
+from bot.commands import sessions as command
 from bot.commands.sessions import NOTHING_SAID
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport, sealed, verified
 from channels.messages import Address
@@ -16,6 +16,7 @@ from policy.labels import PUBLIC, parse
 from policy.request import Role
 from tests.bot.kit import bang, policy
 from tests.harness import HOME, Person, running
+from tests.people import principal
 
 KEY = b"k" * 32
 SECRET = "ghp_" + "a1B2" * 9
@@ -177,8 +178,8 @@ async def test_numbers_and_names_of_fields_are_replaced_too(tmp_path: Path) -> N
 async def test_a_decision_names_no_label_above_its_reader(tmp_path: Path) -> None:
     ask = {"id": "ask", "hook": "PRE_TOOL_CALL", "tools": ["read_file"], "action": "REQUIRE_APPROVAL"}
     people = {
-        "owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]},
-        "boss": {"role": "admin", "clearance": "top", "accounts": ["console:boss"]},
+        "owner": principal("console:owner"),
+        "boss": principal("console:boss", role="admin"),
     }
     async with running(tmp_path, policy(rules=[ask], principals=people)) as owner:
         outside = Person(owner.app, owner.output, Address("console", "guest"))

@@ -1,0 +1,275 @@
+"""Commands about the session itself: who asks, its status, its taint, stopping and starting anew."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bot.access import labelling, principals
+from bot.access.authorize import at_least
+from bot.commands.classify import NOT_CLASSIFIED
+from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
+from bot.commands.models import described
+from bot.core.clock import moment
+from bot.core.ids import Ids
+from bot.delegation import receipts
+from bot.delegation.spawn import Spawner
+from bot.delivery import undelivered
+from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON, decision_row
+from bot.history import event_log
+from bot.sessions.deliveries import OURS, NewDelivery
+from bot.sessions.events import Event, EventType
+from bot.sessions.models import Claim, SessionState, Write
+from bot.sessions.ports import AuditStore, OutboxStore, SessionStore
+from bot.sessions.store import Store
+from bot.sessions.transcript import backwards
+from bot.tools.labelled_files import FileRoot
+from bot.tools.sessions import describe
+from bot.worker.finish import constant
+from channels.messages import Address, OutboundKind
+from policy.decision import Verdict
+from policy.document.overrides import ChatPlace
+from policy.labels import PUBLIC, Label
+from policy.request import Hook, Role
+
+NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
+
+NOTHING_RUNS: Final = "there is nothing to stop here; its background sessions are stopped, if there are any"
+STOPPED: Final = "whatever ran here is stopped, and whatever it spawned"
+"""The answer where nobody may know whether anything ran."""
+
+_LOOKED_BACK: Final = 1000
+_CAUSES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationCommands:
+    """Tell of the conversation at hand, stop it, or begin a new one."""
+
+    sessions: SessionStore
+    store: Store
+    audit: AuditStore
+    outbox: OutboxStore
+    gate: Gate
+    ids: Ids
+    files: FileRoot
+    spawner: Spawner
+    interrupt: Callable[[str], None]
+
+    async def whoami(self, request: CommandRequest, argument: str) -> Reply:
+        """Tell the caller's principal, role and clearance, and what may be said here."""
+        _nothing_more(argument)
+        here = request.address
+        everybody = (await self.gate.readers.destination(replace(here, recipient=""))).clearance or PUBLIC
+        alone = (await self.gate.readers.destination(here)).clearance or PUBLIC
+        cleared = f"cleared for {everybody}"
+        if await request.in_shared_chat() and self._nobody_classified(request):
+            cleared = NOT_CLASSIFIED
+        told = f"; what you alone are told here may be {alone} at most" if here.recipient else ""
+        return Reply(
+            f"you are {request.caller.principal}, {request.caller.role}, cleared for {request.caller.clearance}\n"
+            f"here is {ChatPlace(here.channel, here.workspace, here.chat)}, {cleared}{told}"
+        )
+
+    def _nobody_classified(self, request: CommandRequest) -> bool:
+        document, here = self.gate.document, request.address
+        chat = document.chat(here.channel, here.workspace, here.chat)
+        return chat is None and labelling.classification(document, replace(here, recipient="")) is None
+
+    async def status(self, request: CommandRequest, argument: str) -> Reply:
+        """Tell the session's record, or what became of something that was sent from here to another session."""
+        if len(argument.split()) > 1:
+            raise UsageError("")
+        state, observed = await request.state(), self._observed(request)
+        if state is None:
+            return Reply(f"{NOTHING_YET}{observed}")
+        if argument:
+            return await self._receipt(request, state, argument)
+        record = describe(state, request.caller.clearance)
+        last = state.last_turn
+        length = state.seq - state.generation_seq + 1
+        missed, label = await self._undelivered(request, state)
+        ended = "none" if last is None else f"{last.reason} ({last.error})" if last.error else str(last.reason)
+        return Reply(
+            f"session {state.sid} of {state.principal} on {record['channel']}\n"
+            f"status {state.status}, taint {state.taint}, clearance {request.caller.clearance}\n"
+            f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
+            f"last turn {ended}\n"
+            f"usage {described(state.usage)}{await self._recap(state)}{observed}{missed}",
+            state.visibility.join(label),
+        )
+
+    async def _undelivered(self, request: CommandRequest, state: SessionState) -> tuple[str, Label]:
+        """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
+        if not state.unsaid:
+            return "", PUBLIC
+        every, reader = await self.outbox.deliveries(state.sid), (await request.standing(None)).reader
+        home, person = Address.parse(state.home), request.caller.principal
+        return undelivered.lines(every, state.generation, home=home, person=person, reader=reader)
+
+    async def _recap(self, state: SessionState) -> str:
+        """Return a line about the newest recap that may stand for what was said before it, empty if there is none.
+
+        Where the context does not begin with one, no further back than `_LOOKED_BACK` events.
+        """
+        least = state.context_seq if state.context_seq > state.generation_seq else state.seq - _LOOKED_BACK
+        async for event in backwards(self.sessions, state):
+            if event.seq < least:
+                break
+            if event.type is EventType.SUMMARY and not event.body["topic"]:
+                count = event.body.get("messages", 0)
+                return f"\nrecap of {moment(event.ts)} UTC, {count} messages summarized"
+        return ""
+
+    async def stop(self, request: CommandRequest, argument: str) -> Reply:
+        """Stop the running turn and cancel what waits."""
+        _nothing_more(argument)
+        reader = (await request.standing(None)).reader
+        stopped = await self.sessions.stop(request.sid, actor=request.caller.principal, reader=reader)
+        # A turn in another process learns of it when it next writes or renews its lease.
+        self.interrupt(request.sid)
+        # Whether there were any is not told: they may be above what may be known here.
+        state = await request.state()
+        whose = request.caller.principal if state is None else state.principal
+        await self.spawner.stop(whose, request.sid, request.typed, interrupt=self.interrupt)
+        if state is not None:
+            await self._answer(request, state, stopped.unanswered)
+        if await request.above(state):
+            # Neither is whether a session above those who read here was running, nor how many messages it had taken in.
+            return Reply(STOPPED)
+        if not stopped.running and not stopped.cancelled:
+            return Reply(NOTHING_RUNS)
+        many = f"{stopped.cancelled} waiting {'message' if stopped.cancelled == 1 else 'messages'} cancelled"
+        told = "stopping" if stopped.running else "nothing was running"
+        return Reply(f"{told}, {many}" if stopped.cancelled else told)
+
+    async def _answer(self, request: CommandRequest, state: SessionState, positions: tuple[int, ...]) -> None:
+        """Answer each cancelled message as a turn would have, where what was read may not be told at its address.
+
+        Which of them a turn had taken in is the model's choice by then (ADR 0021).
+        """
+        if not positions:
+            return
+        home = Address.parse(state.home)
+        destination = await self.gate.readers.destination(home)
+        if state.taint.flows_to(destination.clearance or PUBLIC):
+            return
+        standing = replace(await request.standing(state), home=home, destination=destination)
+        spoken = self.gate.output.reply(standing, destination, constant(self.gate, standing), PUBLIC)
+        row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=state.home)
+        if spoken.decision.verdict in MAY_GO_ON:
+            await self.audit.append((row,))
+            for position in positions:
+                key = f"stopped-{position}-notice"
+                notice = NewDelivery(key, state.home, spoken.text, PUBLIC, OutboundKind.NOTICE, approved=OURS)
+                await self.outbox.put(request.sid, notice)
+
+    async def taint(self, request: CommandRequest, argument: str) -> Reply:
+        """Show the taint and what raised it, or raise it on purpose."""
+        words = argument.split()
+        state = await request.state()
+        if words[:1] == ["raise"] and len(words) == 2:  # noqa: PLR2004 - the word and the label
+            return await self._raise(request, words[1])
+        if words:
+            raise UsageError("")
+        if state is None:
+            return Reply(f"taint {PUBLIC}: {NOTHING_YET}")
+        causes = [event async for event in backwards(self.sessions, state) if event.type is EventType.TAINT_RAISED]
+        lines = [f"taint {state.taint}", *(_cause(event) for event in causes[:_CAUSES])]
+        if len(causes) > _CAUSES:
+            lines.append(f"and {len(causes) - _CAUSES} raises before these")
+        return Reply("\n".join(lines), state.visibility)
+
+    async def reset(self, request: CommandRequest, argument: str) -> Reply:
+        """Say what a reset would do, or do it when confirmed."""
+        if argument not in {"", "confirm"}:
+            raise UsageError("")
+        state = await request.state()
+        if state is None:
+            return Reply(NOTHING_YET)
+        standing = await request.standing(state)
+        if await request.in_shared_chat() and not at_least(request.caller.role, Role.ADMIN):
+            raise CommandError("in a shared chat a reset needs the role admin")
+        decision = self.gate.requests.reset(standing, confirmed=argument == "confirm")
+        if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
+            return Reply(
+                f"this forgets the conversation and empties its workspace, and its taint {state.taint} "
+                f"becomes {PUBLIC}; nothing of it can be recalled\ntype `/reset confirm` to do it",
+                state.visibility,
+            )
+        if decision.verdict is not Verdict.ALLOW:
+            return Reply(request.explained(decision, standing, "/reset"), state.visibility)
+        row = decision_row(standing, Hook.SESSION_RESET, decision)
+        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=request.caller.principal, audit=(row,))
+        # A turn that goes on could write nothing, and what comes now would wait for it: that tells that it ran.
+        self.interrupt(request.sid)
+        # What it spawned could report to nobody, and its questions would be about what is forgotten.
+        await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
+        await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
+        return Reply(f"a new conversation begins, taint {fresh.taint}")
+
+    async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature
+        """Answer where the line did not come from the console's own keyboard, which ends it by itself."""
+        return Reply("only a console can be left")
+
+    def _observed(self, request: CommandRequest) -> str:
+        """Tell people that they are listened to, where they are."""
+        here = request.address
+        most = self.gate.document.observed(here.channel, here.workspace, here.chat)
+        return f"\nobserved: what is said here and not to the bot, the last {most} texts of a day" if most else ""
+
+    async def _receipt(self, request: CommandRequest, state: SessionState, name: str) -> Reply:
+        reader = (await request.standing(state)).reader
+        receipt = await receipts.look_up(self.store, state, name, reader)
+        if receipt is None:
+            # That there is none tells of what was sent from here, as much as that there is one.
+            return Reply(receipts.UNKNOWN, state.visibility)
+        return Reply(json.dumps(receipt.told()), state.visibility.join(receipt.label))
+
+    async def _raise(self, request: CommandRequest, text: str) -> Reply:
+        """Raise the taint to a label: an event like any other, so that the fold of the log gives it."""
+        wanted = label_named(self.gate.document, text)
+        state = await request.state()
+        if state is None:
+            raise CommandError(f"{NOTHING_YET}, so there is nothing to raise yet")
+        if wanted.flows_to(state.taint) and (state.taint.untrusted or not wanted.untrusted):
+            return Reply(f"taint {state.taint}, that is {wanted} or more already", state.visibility)
+        async with request.claimed(self.ids.owner()) as claim:
+            return await self._raise_claimed(request, claim, wanted)
+
+    async def _raise_claimed(self, request: CommandRequest, claim: Claim, wanted: Label) -> Reply:
+        state = claim.state
+        standing = await request.standing(state)
+        decision = self.gate.requests.admit(standing, wanted, "").decision
+        row = decision_row(standing, Hook.PRE_CONTEXT_INJECTION, decision, cause="/taint raise")
+        allowed = decision.verdict is Verdict.ALLOW
+        written = await self.sessions.record(
+            claim,
+            Write(
+                op=self.ids.op(),
+                cursor=state.seq,
+                events=event_log.taint_raised(standing, wanted, "/taint raise") if allowed else (),
+                audit=(row,),
+                release=True,
+            ),
+        )
+        if not allowed:
+            return Reply(request.explained(decision, standing, "/taint raise"), state.visibility)
+        return Reply(f"taint {written.taint}", state.visibility.join(written.taint))
+
+
+def at_console(request: CommandRequest) -> bool:
+    """Say whether a command was typed at the console."""
+    return request.address.channel == principals.CONSOLE
+
+
+def _nothing_more(argument: str) -> None:
+    if argument:
+        raise UsageError("")
+
+
+def _cause(event: Event) -> str:
+    before, after, cause = (event.body.get(key, "?") for key in ("before", "after", "cause"))
+    return f"- {before} → {after} by {cause}"
