@@ -37,8 +37,8 @@ MEASURED: Final = pytest.StashKey[set[tuple[Path, str]]]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run one more test at a time than there are cores: a quarter of the time tests wait for processes and moments."""
-    return (os.cpu_count() or 1) + 1
+    """Run two tests for each core: half of their time tests wait for processes, servers and moments."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_sessionfinish() -> None:

@@ -219,7 +219,7 @@ class Half:
         caller = Caller(self.name, Role.OWNER, self.owner.app.config.policy.top, Ingress.COMMAND)
         context = replace(self.owner.app.commands.request(caller, HERE, sid), now=NOW)
         reply = await self.owner.app.commands.answer(context, line)
-        self.told.append(self._plain(f"{line}: {reply.label} {reply.text}"))
+        self.told.append(self._plain(f"{line}: {reply.label}\n{reply.text}"))
 
     async def _called(self, tool: SessionStatus | SessionsList, sid: str) -> None:
         """Call a tool as a turn of a PUBLIC session does."""

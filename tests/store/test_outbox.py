@@ -379,6 +379,7 @@ async def test_what_became_too_old_is_not_looked_for_any_more(server: Supervisor
     sid = await said(store, "console::ann:", sender="me")
     await store.outbox.settle((await store.outbox.deliveries(sid))[0], "me", DeliveryState.FAILED)
     await store.outbox.dead()
+    await anyio.sleep(0.002)
     await store.wake.sweep()
     assert not await command(store, "SISMEMBER", LETTERS, sid)
     await store.close()
