@@ -9,23 +9,23 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from bot.access import labelling
 from bot.access.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
 from bot.access.decision_context import Call, DecisionContext, key
-from bot.access.recipients import ChangedRecipientError, meaning
-from bot.gate.judge import Judge, answered_for, call_facts, seen
+from bot.access.recipients import meaning
+from bot.gate.judge import Judge, call_facts, seen
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
 from bot.gate.results import NOT_KNOWN, CallDecision
 from bot.sessions.approvals import Approval
-from bot.sessions.delegation import SESSION, Child, Errand
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS
 from bot.tools.arguments import as_json, changed, checked, strings, texts
-from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolContext
+from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolCaller, ToolContext, ToolSession
 from bot.tools.references import Asked, asked, mentions
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -61,22 +61,13 @@ _DEPENDS: Final = MappingProxyType(
 """What only the result or the send can tell, for `simulate`."""
 
 
-class Minter(Protocol):
-    """Who makes background sessions; the gate alone asks."""
-
-    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
-        """Create a background session with its task; the same key is the same session."""
-        ...
-
-
 class CallGate:
     """Decides on tool calls."""
 
-    def __init__(self, judge: Judge, output: OutputGate, readers: Readers, spawner: Minter) -> None:
+    def __init__(self, judge: Judge, output: OutputGate, readers: Readers) -> None:
         self._judge = judge
         self._output = output
         self._readers = readers
-        self._spawner = spawner
 
     def prepare(
         self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
@@ -377,46 +368,25 @@ class CallGate:
 
     def tool_context(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
-
-        def permits(label: Label) -> bool:
-            beyond = answered_for(standing, made.approved)
-            return self._judge.may_enter(beyond, made.call.tool, label, held=made.hold)
-
-        async def simulate(name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-            return await self.simulate(standing, name, arguments, standing.taint)
-
-        made_under = key(standing, made.call)
-        taint = standing.taint.join(made.carried)
-
-        async def spawn(errand: Errand) -> Child:
-            if errand.meant and errand.meant not in made.leads:
-                raise ChangedRecipientError
-            return await self._spawner.mint_child(replace(standing, taint=taint), made_under, errand)
-
-        return ToolContext(
-            sid=standing.sid,
-            generation=standing.generation,
-            turn=standing.turn,
-            key=made_under,
+        caller = ToolCaller(
             principal=standing.principal,
             asker=standing.asker,
             role=standing.role,
             ceiling=self._judge.ceiling(standing),
-            taint=taint,
             reader=standing.taint if standing.turn else standing.reader,
+        )
+        session = ToolSession(
+            sid=standing.sid,
+            generation=standing.generation,
+            turn=standing.turn,
             home=standing.home,
-            document=self._judge.document,
-            now=standing.now,
-            permits=permits,
-            mask=self._judge.masks.masked,
-            scrub=self._judge.masks.scrubbed,
-            simulate=simulate,
-            spawn=spawn,
+            taint=standing.taint.join(made.carried),
+            visibility=standing.visibility,
             addresses=standing.addresses,
             held=standing.held,
-            visibility=standing.visibility,
             model=standing.model,
         )
+        return ToolContext(caller, session, key(standing, made.call), standing.now, self._judge.document)
 
 
 def _in_doubt(decision: Decision) -> Decision:

@@ -8,38 +8,32 @@ on it (law `every_effect_has_a_decision`).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
-
-from pydantic import JsonValue
 
 from bot.access import principals
 from bot.access.decision_context import DecisionContext, key
 from bot.access.recipients import CHANGED, meaning
-from bot.config.references import references
 from bot.core.ids import held_id
-from bot.gate.calls import CallGate, Minter
+from bot.gate.calls import CallGate
 from bot.gate.judge import CurrentPolicy, Judge, Masks, answered_for, call_facts
 from bot.gate.output import OutputGate
 from bot.gate.readers import Audiences, Readers
 from bot.gate.requests import RequestGate
 from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
+from bot.gate.services import GateServices, Minter, Record, revealed
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
-from bot.tools.arguments import strings
-from bot.tools.base import CallFacts, Result, Tool, ToolContext
-from bot.tools.references import HOLD, notice
+from bot.tools.base import CallFacts, Result, Tool
+from bot.tools.references import notice
 from channels.messages import Address
-from policy.decision import Decision, Verdict
+from policy.decision import Decision
 from policy.document.model import Document
 from policy.labels import Label
 from policy.request import Effect, Hook, ToolFacts
-
-Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
-"""Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -148,6 +142,7 @@ class Gate:
         self.policy = CurrentPolicy(document)
         self.masks = Masks(self.policy, keyring)
         self.readers = Readers(self.policy, audiences)
+        self._spawner = spawner
         known = {tool.name: tool for tool in tools}
         self.tools = tuple(
             tool for tool in known.values() if call_facts(document, tool, CallFacts()).result is not None
@@ -156,7 +151,7 @@ class Gate:
         self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models))
         self.requests = RequestGate(self._judge)
         self.output = OutputGate(self._judge)
-        self.calls = CallGate(self._judge, self.output, self.readers, spawner)
+        self.calls = CallGate(self._judge, self.output, self.readers)
         self.results = ResultGate(self._judge, self.output, self.readers)
 
     @property
@@ -174,7 +169,8 @@ class Gate:
             raise RuntimeError("a call that was not allowed reached the tools")
         tool, arguments = prepared.accepted
         try:
-            result = await tool.run(arguments, self._running(standing, prepared, record))
+            services = GateServices(self._judge, self.calls, self._spawner, standing, made=prepared, record=record)
+            result = await tool.run(arguments, self.calls.tool_context(standing, prepared), services)
         except Exception:
             # What it says may hold what the tool read: nobody but a debug line tells it.
             _LOGGER.exception("a tool broke", extra={"tool": tool.name})
@@ -189,46 +185,5 @@ class Gate:
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """
-        return await self._revealed(
-            standing, call_facts(self._judge.document, tool, CallFacts()), text, host=host, record=record
-        )
-
-    async def _revealed(
-        self, standing: DecisionContext, tool: ToolFacts, text: str, *, host: str, record: Record
-    ) -> str | None:
-        for name in references(text):
-            decision = self._judge.unlock(standing, tool, name, host)
-            granted = decision.verdict is Verdict.ALLOW
-            # Of what is not configured for it, not even the name is a fact.
-            named: JsonValue = name if granted else None
-            await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": named})
-            if not granted:
-                return None
-        return self._judge.masks.keyring.filled(text)
-
-    def _running(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> ToolContext:
-        """Return the context of a call that runs: it may ask for more, and each answer is written down first."""
-        call = prepared.call
-
-        async def reveal(text: str, host: str) -> str | None:
-            async def called(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
-                await record(hook, decision, {**told, "call": call.id})
-
-            return await self._revealed(
-                standing, ToolFacts(call.tool, Effect.READ, prepared.label), text, host=host, record=called
-            )
-
-        async def onward(arguments: Mapping[str, JsonValue]) -> bool:
-            # The server that answered wrote these, not the model, so they stand verbatim in what was said.
-            told = replace(
-                standing,
-                taint=standing.taint.join(prepared.carried),
-                addresses=standing.addresses | frozenset(strings(dict(arguments))),
-            )
-            given = {**arguments, HOLD: True} if prepared.hold else arguments
-            further = self.calls.prepare(told, replace(call, arguments=given))
-            named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
-            await record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
-            return further.decision.verdict is Verdict.ALLOW and further.label.join(prepared.label) == prepared.label
-
-        return replace(self.calls.tool_context(standing, prepared), reveal=reveal, onward=onward)
+        facts = call_facts(self._judge.document, tool, CallFacts())
+        return await revealed(self._judge, standing, facts, text, host=host, record=record)

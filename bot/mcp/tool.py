@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from bot.config.mcp import McpServerSettings, offered_name
 from bot.config.references import references
 from bot.mcp.arguments import LIMIT, arguments_type, passed_on
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -73,7 +73,7 @@ class McpTool:
         self._host = settings.host
         self._send = send
 
-    def declare(self, arguments: Arguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Arguments, context: ToolContext) -> CallFacts:
         """Declare whether others notice it, and the secrets that its server is given; labels are the policy's to say.
 
         Raises RefusedCallError: the arguments are larger than any server should be sent.
@@ -83,11 +83,11 @@ class McpTool:
         wanted = references(" ".join(self._handed.values()))
         return CallFacts(consequential=self._consequential, secrets=tuple((name, self._host) for name in wanted))
 
-    async def run(self, arguments: Arguments, context: ToolContext) -> Result:
+    async def run(self, arguments: Arguments, context: ToolContext, services: ToolServices) -> Result:
         """Have the server do it; the key tells a server that asks for one that a call is repeated."""
         handed = dict[str, str]()
         for name, text in self._handed.items():
-            value = await context.reveal(text, self._host)
+            value = await services.reveal(text, self._host)
             if value is None:
                 return Result(LOCKED, failed=True)
             handed[name] = value

@@ -1,11 +1,11 @@
 """The port a tool implements, and what it is given.
 
 A tool never sees a session id, principal or label in its arguments: whom it works for stands in the
-`ToolContext`, which the gate fills from the running turn. It sends nothing itself: what is to be said is part of
-its result, and the outbox says it.
+`ToolContext`, which the gate fills from the running turn. While it runs it may ask the gate for more through its
+`ToolServices`. It sends nothing itself: what is to be said is part of its result, and the outbox says it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
@@ -42,82 +42,109 @@ class RefusedCallError(Exception):
     """A call that cannot be made as it stands; its text is a constant or names only the caller's own words."""
 
 
-Simulate = Callable[[str, Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
-"""Ask the gate what it would decide about a call (law `simulate_equals_enforce`)."""
+@dataclass(frozen=True, slots=True)
+class ToolCaller:
+    """Who asks for a call.
+
+    `principal` is whom the session acts for, `asker` the person who set this going, `role` theirs. `ceiling` is the
+    most that may be read for both. `reader` is what the maker of the call may know of: the session's taint alone, or
+    for a person's command what may be told where they typed it.
+    """
+
+    principal: str
+    asker: str
+    role: Role
+    ceiling: Label
+    reader: Label
 
 
-Spawn = Callable[[Errand], Awaitable[Child]]
-"""Ask the gate for a background session; raises RequestError where there may be none."""
+@dataclass(frozen=True, slots=True)
+class ToolSession:
+    """Which session a call is made in.
 
-Reveal = Callable[[str, str], Awaitable[str | None]]
-"""Ask the gate for a text's secrets for a host, while the call runs (hook SECRET_ACCESS); None if it refuses.
+    `taint` is the session's when the call was decided, joined with the label of what the call refers to: whatever is
+    stored or said carries it. `visibility` is what a reader had to be cleared for to learn of the session when its
+    turn began. `addresses` are the web addresses that stand verbatim in the context, see `bot.access.known_urls`.
+    `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of the
+    configuration.
+    """
 
-The text holds references such as `${secret:name}`, the host is as `CallFacts.secrets` has it. The decision is in the
-audit before a value is put in its place.
-"""
+    sid: str
+    generation: int
+    turn: str
+    home: Address
+    taint: Label
+    visibility: Label = PUBLIC
+    addresses: frozenset[str] = frozenset()
+    held: tuple[DeferredResult, ...] = ()
+    model: str = ""
 
-
-async def nothing_revealed(_text: str, _host: str) -> None:
-    """Reveal nothing: what a call that only is declared gets."""
-
-
-Onward = Callable[[Mapping[str, JsonValue]], Awaitable[bool]]
-"""Ask the gate whether a running call may go on as if it had been made with these arguments, audited before.
-
-They are what the call was answered, such as the address of a redirect, and none of the model's words.
-"""
-
-
-async def not_onward(_arguments: Mapping[str, JsonValue]) -> bool:
-    """Let nothing go on: what a call that only is declared gets."""
-    return False
+    def held_item(self, ref: str) -> DeferredResult | None:
+        """Return what this generation of the session holds under a reference, None if there is nothing."""
+        return next((one for one in self.held if one.ref == ref), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """Whom a call is for and where: facts of the running turn, never of the arguments.
 
-    `now` is milliseconds on the store's clock. `key` is the idempotency key of the call, the same when it is repeated
-    after a crash. `taint` is the session's when the call was decided, joined with the label of what the call refers to:
-    whatever is stored or said carries it. `reader` is what the maker of the call may know of: the taint alone, or for a
-    person's command what may be told where he typed it. `permits` asks the gate whether something of this label may be
-    read, into the context or to be held; a tool asks before it reads what turns out to be higher than it declared (law
-    `read_is_decided_before_it_happens`). `mask` takes out of a text the values of configured secrets and what looks
-    like one, `scrub` the values alone: a tool that shortens what it gives does so after it. `addresses` are the web
-    addresses that stand verbatim in the context, see `bot.access.known_urls`. `held` is what the session keeps by
-    reference, `visibility` what a reader had to be cleared for to learn of it when its turn began. `model` is the one
-    that people chose, as `Standing.model`. While the call runs, `reveal` gives the values of secrets that the arguments
-    refer to, and `onward` asks whether the call may go on elsewhere.
+    `key` is the idempotency key of the call, the same when it is repeated after a crash. `now` is milliseconds on the
+    store's clock. `document` is the policy in force.
     """
 
-    sid: str
-    generation: int
-    turn: str
+    caller: ToolCaller
+    session: ToolSession
     key: str
-    principal: str
-    asker: str
-    role: Role
-    ceiling: Label
-    taint: Label
-    reader: Label
-    home: Address
-    document: Document
     now: int
-    permits: Callable[[Label], bool]
-    mask: Callable[[str], str]
-    scrub: Callable[[str], str]
-    simulate: Simulate
-    spawn: Spawn
-    addresses: frozenset[str] = frozenset()
-    reveal: Reveal = nothing_revealed
-    onward: Onward = not_onward
-    held: tuple[DeferredResult, ...] = ()
-    visibility: Label = PUBLIC
-    model: str = ""
+    document: Document
 
-    def held_item(self, ref: str) -> DeferredResult | None:
-        """Return what this generation of the session holds under a reference, None if there is nothing."""
-        return next((one for one in self.held if one.ref == ref), None)
+
+class ToolServices(Protocol):
+    """What a call may ask of the gate while it runs; the gate writes down what it decides before it answers."""
+
+    def permits(self, label: Label) -> bool:
+        """Say whether something of a label may be read, into the context or to be held.
+
+        A tool asks before it reads what turns out to be higher than it declared (law
+        `read_is_decided_before_it_happens`).
+        """
+        ...
+
+    def mask(self, text: str) -> str:
+        """Return a text without the values of configured secrets and without what looks like a secret.
+
+        A tool that shortens what it gives does so after this.
+        """
+        ...
+
+    def scrub(self, text: str) -> str:
+        """Return a text without the values of configured secrets; a tool shortens it afterwards."""
+        ...
+
+    async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what would be decided about a call of the tool `name` (law `simulate_equals_enforce`)."""
+        ...
+
+    async def spawn(self, errand: Errand) -> Child:
+        """Make a background session.
+
+        Raises RequestError: there may be none.
+        """
+        ...
+
+    async def reveal(self, text: str, host: str) -> str | None:
+        """Return a text with its secrets' values for a host (hook SECRET_ACCESS), None if one is refused.
+
+        The text holds references such as `${secret:name}`, the host is as `CallFacts.secrets` has it.
+        """
+        ...
+
+    async def onward(self, arguments: Mapping[str, JsonValue]) -> bool:
+        """Say whether the call may go on as if it had been made with these arguments.
+
+        They are what the call was answered, such as the address of a redirect, and none of the model's words.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +243,6 @@ class Tool(Protocol):
         """
         ...
 
-    async def run(self, arguments: Any, context: ToolContext) -> Result:  # noqa: ANN401 - as above
+    async def run(self, arguments: Any, context: ToolContext, services: ToolServices) -> Result:  # noqa: ANN401 - as above
         """Do it. Any exception becomes a constant text with the label of success."""
         ...

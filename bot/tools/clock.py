@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -22,10 +22,10 @@ class CurrentTime:
     server = ""
     arguments = NoArguments
 
-    def declare(self, arguments: NoArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: NoArguments, context: ToolContext) -> CallFacts:
         """Declare a PUBLIC, TRUSTED result."""
         return CallFacts()
 
-    async def run(self, arguments: NoArguments, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: NoArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return the moment the call was decided."""
         return Result(datetime.fromtimestamp(context.now / 1000, UTC).isoformat(timespec="seconds"))

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import Field
 
 from bot.access import labelling
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, secrecy
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
@@ -82,12 +82,13 @@ def _declared(place: FileLocation, up_to: str | None, context: ToolContext) -> C
 def _reader(place: FileLocation, up_to: str | None, context: ToolContext) -> Label:
     """Return up to which label a call meets files."""
     asked = _asked(up_to, context)
-    return place.floor.join(context.taint if asked is None else asked)
+    return place.floor.join(context.session.taint if asked is None else asked)
 
 
 def _foreign(place: FileLocation, context: ToolContext) -> bool:
     """Say whether what sessions wrote at a place is as anybody's words to the caller: in a shared chat it may be."""
-    return not place.workspace and labelling.among_others(context.document, context.principal, context.home)
+    principal, home = context.caller.principal, context.session.home
+    return not place.workspace and labelling.among_others(context.document, principal, home)
 
 
 class ReadFile:
@@ -117,7 +118,7 @@ class ReadFile:
             raise RefusedCallError(NO_FILE)
         return _declared(place, arguments.up_to, context)
 
-    async def run(self, arguments: ReadArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: ReadArguments, context: ToolContext, services: ToolServices) -> Result:
         """Look for the file, ask, and only then read.
 
         Somebody may write between the look and the read. A label is on disk before its text and never falls, so
@@ -127,7 +128,7 @@ class ReadFile:
         reader, foreign = _reader(place, arguments.up_to, context), _foreign(place, context)
         find = partial(self._files.find, place, reader, foreign=foreign)
         after = await asyncio.to_thread(find)
-        while after is not None and context.permits(after.label):
+        while after is not None and services.permits(after.label):
             found = after
             result = await asyncio.to_thread(self._result, found)
             after = await asyncio.to_thread(find)
@@ -168,7 +169,7 @@ class ListFiles:
             return CallFacts(result=_asked(arguments.up_to, context) or PUBLIC)
         return _declared(self._files.place(arguments.path, context), arguments.up_to, context)
 
-    async def run(self, arguments: FolderArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: FolderArguments, context: ToolContext, services: ToolServices) -> Result:
         """List what the call may meet and what may enter the context; the rest is as if it were not there."""
         if not arguments.path.strip("/"):
             return Result("\n".join(f"{name}/" for name in (*sorted(context.document.folders), "workspace")))
@@ -182,7 +183,7 @@ class ListFiles:
         names = list[str]()
         for name, stored in entries:
             joined = label.join(stored)
-            if context.permits(joined):
+            if services.permits(joined):
                 label = joined
                 at_floor = name.endswith("/") or stored.flows_to(place.floor)
                 names.append(name if at_floor else f"{name} ({secrecy(stored)})")
@@ -210,21 +211,21 @@ class WriteFile:
             raise RefusedCallError(NO_FILE)
         return CallFacts(clearance=_sink(place, context), consequential=not place.workspace, once=True)
 
-    async def run(self, arguments: WriteArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: WriteArguments, context: ToolContext, services: ToolServices) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.
 
         Below the floor nothing is told of what became of it, and whoever may not know of what is there replaces none.
         """
         place = self._files.place(arguments.path, context)
-        replaces = place.floor.flows_to(context.ceiling)
-        label = context.taint
+        replaces = place.floor.flows_to(context.caller.ceiling)
+        label = context.session.taint
         if not place.workspace:
             # Who reads it in another session does not have its authors in the context.
-            label = labelling.members_words(context.document, context.principal, context.home, label)
+            label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
         write = partial(self._files.write, place, arguments.text, label, replaces=replaces)
         try:
             await asyncio.to_thread(write)
         except UnusableError:
-            if place.floor.flows_to(context.taint):
+            if place.floor.flows_to(context.session.taint):
                 return Result(NOT_WRITTEN, place.floor, failed=True)
-        return Result("written" if place.floor.flows_to(context.taint) else ACCEPTED)
+        return Result("written" if place.floor.flows_to(context.session.taint) else ACCEPTED)

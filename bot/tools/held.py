@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.references import ADMIT, UNKNOWN
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -32,14 +32,14 @@ class Admit:
 
     def declare(self, arguments: AdmitArguments, context: ToolContext) -> CallFacts:
         """Declare what was known before the item was read, as its true label may not be told yet."""
-        held = context.held_item(arguments.ref)
+        held = context.session.held_item(arguments.ref)
         if held is None:
             raise RefusedCallError(UNKNOWN)
         return CallFacts(result=held.floor)
 
-    async def run(self, arguments: AdmitArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: AdmitArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
-        held = context.held_item(arguments.ref)
-        if held is None or not context.permits(held.label):
+        held = context.session.held_item(arguments.ref)
+        if held is None or not services.permits(held.label):
             return Result(UNKNOWN, failed=True)
         return Result(held.text[arguments.after :] or NOTHING_MORE, held.label)

@@ -1,6 +1,7 @@
 """`sessions_history`: what was said in a session, page by page from the end, with the label of each entry."""
 
 import json
+from collections.abc import Callable
 from typing import Final
 
 from pydantic import Field, JsonValue
@@ -11,7 +12,7 @@ from bot.sessions.events import Event, EventType, JsonObject
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import place, transcript
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sessions import NONE, absent, own_or_visible
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
@@ -73,35 +74,35 @@ class SessionsHistory:
     def __init__(self, sessions: SessionStore) -> None:
         self._sessions = sessions
 
-    def declare(self, arguments: HistoryArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: HistoryArguments, context: ToolContext) -> CallFacts:
         """Declare the caller's own taint: no entry above it is told; less trusted ones are asked for before."""
-        return CallFacts(result=context.taint)
+        return CallFacts(result=context.session.taint)
 
-    async def run(self, arguments: HistoryArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: HistoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return a page of entries, oldest first, and the cursor of the page before it.
 
         The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
         """
         state, known = await own_or_visible(self._sessions, arguments.session_id, context)
         if state is None:
-            return absent(context, known)
+            return absent(context, services, known)
         found = await transcript(
             self._sessions,
             state,
-            context.taint,
+            context.session.taint,
             before=arguments.cursor,
             limit=arguments.limit,
             tools=arguments.include_tools,
         )
         # Where an entry stands, and what is not among them, is as trusted as the session.
         label = join_all((event.label for event in found.events), known)
-        if state.sid != context.sid:
-            label = labelling.members_words(context.document, context.principal, context.home, label)
+        if state.sid != context.session.sid:
+            label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
             if not label.untrusted and await self._heard_endorsed(state):
                 label = labelling.untrusted(label)
-        if not context.permits(label):
-            return Result(NONE, context.taint, failed=True)
-        told: list[JsonValue] = [_entry(event, state, context) for event in found.events]
+        if not services.permits(label):
+            return Result(NONE, context.session.taint, failed=True)
+        told: list[JsonValue] = [_entry(event, state, services.mask) for event in found.events]
         return Result(json.dumps({"session": state.sid, "entries": told, "cursor": found.before}), label)
 
     async def _heard_endorsed(self, state: SessionState) -> bool:
@@ -109,7 +110,7 @@ class SessionsHistory:
         return bool((await recall(self._sessions, state)).folds.endorsed)
 
 
-def _entry(event: Event, state: SessionState, context: ToolContext) -> JsonValue:
+def _entry(event: Event, state: SessionState, mask: Callable[[str], str]) -> JsonValue:
     what, text = said(event)
     return {
         "n": place(event, state),
@@ -118,5 +119,5 @@ def _entry(event: Event, state: SessionState, context: ToolContext) -> JsonValue
         "what": what,
         "label": str(event.label),
         # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
-        "text": shortened(context.mask(text)),
+        "text": shortened(mask(text)),
     }

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from bot.core.errors import BusyError
 from bot.core.rate_limiter import RateLimiter
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC
 from policy.request import Effect
 
@@ -32,13 +32,13 @@ class SimulateToolCall:
     def __init__(self, simulations: RateLimiter) -> None:
         self._simulations = simulations
 
-    def declare(self, arguments: SimulateArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SimulateArguments, context: ToolContext) -> CallFacts:
         """Declare the caller's own taint: the answer tells what the caller could learn by trying."""
-        return CallFacts(result=context.taint)
+        return CallFacts(result=context.session.taint)
 
-    async def run(self, arguments: SimulateArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: SimulateArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
         # What another generation asked, which a reset forgot, is counted apart.
-        if not self._simulations.allows(f"{context.sid}/{context.generation}"):
-            return Result(str(BusyError()), context.taint, failed=True)
-        return Result(json.dumps(await context.simulate(arguments.tool_name, arguments.args)), context.taint)
+        if not self._simulations.allows(f"{context.session.sid}/{context.session.generation}"):
+            return Result(str(BusyError()), context.session.taint, failed=True)
+        return Result(json.dumps(await services.simulate(arguments.tool_name, arguments.args)), context.session.taint)

@@ -110,7 +110,7 @@ class FileRoot:
                 "a path is relative, without `..`, control characters or names that begin with a dot"
             )
         if parts[0] == WORKSPACE:
-            return self.workspace(context.sid, context.generation, *parts[1:])
+            return self.workspace(context.session.sid, context.session.generation, *parts[1:])
         folders = context.document.folders
         if parts[0] not in folders:
             raise RefusedCallError(f"there is no folder `{parts[0]}`{nearest(parts[0], (*folders, WORKSPACE))}")

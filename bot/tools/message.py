@@ -4,7 +4,7 @@ from pydantic import Field
 
 from bot.access import labelling, recipients
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -38,14 +38,15 @@ class Message:
         """
         address = recipient(context, arguments.recipient, arguments.channel)
         clearance = labelling.expected(context.document, address).clearance
-        cleared = clearance is not None and context.taint.flows_to(clearance)
-        own = cleared and recipients.stays(context.document, context, context.home, address)
+        cleared = clearance is not None and context.session.taint.flows_to(clearance)
+        own = cleared and recipients.stays(context.document, context.caller, context.session.home, address)
         return CallFacts(clearance=clearance, consequential=not own, says=(address, arguments.text), once=True)
 
-    async def run(self, arguments: MessageArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: MessageArguments, context: ToolContext, services: ToolServices) -> Result:
         """Hand the text to the outbox; the key makes a repeated call the same message."""
         address = str(recipient(context, arguments.recipient, arguments.channel))
-        delivery = NewDelivery(context.key, address, arguments.text, context.taint, OutboundKind.MESSAGE, context.turn)
+        taint, turn = context.session.taint, context.session.turn
+        delivery = NewDelivery(context.key, address, arguments.text, taint, OutboundKind.MESSAGE, turn)
         return Result(f"accepted for {arguments.recipient}", deliver=(delivery,))
 
 
@@ -55,6 +56,6 @@ def recipient(context: ToolContext, name: str, channel: str = "") -> Address:
     Raises RefusedCallError: there is not one of that name that its caller may know of.
     """
     try:
-        return recipients.find(context.document, context, name, channel)
+        return recipients.find(context.document, context.caller, name, channel)
     except recipients.UnknownRecipientError:
         raise RefusedCallError(recipients.UNKNOWN_THERE if channel else recipients.UNKNOWN) from None

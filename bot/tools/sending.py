@@ -14,7 +14,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports import SessionStore
 from bot.sessions.visibility import look
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.sessions import NONE
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
@@ -55,56 +55,59 @@ class SessionsSend:
 
         What it has read by now decides when the text arrives there: it is let in or held.
         """
+        caller, session = context.caller, context.session
         if arguments.session_id == PARENT:
-            if context.home.channel != SESSION or not context.turn:
+            if session.home.channel != SESSION or not session.turn:
                 raise RefusedCallError("this session has no parent")
-            return CallFacts(clearance=context.ceiling, says=(context.home, arguments.content), once=True)
-        there = Address(SESSION, arguments.session_id, context.principal)
-        return CallFacts(result=context.taint, clearance=context.ceiling, says=(there, arguments.content), once=True)
+            return CallFacts(clearance=caller.ceiling, says=(session.home, arguments.content), once=True)
+        there = Address(SESSION, arguments.session_id, caller.principal)
+        return CallFacts(result=session.taint, clearance=caller.ceiling, says=(there, arguments.content), once=True)
 
     async def foresee(self, arguments: SendArguments, context: ToolContext) -> list[str]:
         """Tell whether the text would be let in as things are; a target that may not be known of is absent.
 
         Of an UNTRUSTED target a TRUSTED session is told a constant, since a simulation does not make it UNTRUSTED.
         """
+        caller, session = context.caller, context.session
         if arguments.session_id == PARENT:
-            own = await self._sessions.state(context.sid)
-            lets_in = own is not None and context.taint.flows_to(own.creation)
+            own = await self._sessions.state(session.sid)
+            lets_in = own is not None and session.taint.flows_to(own.creation)
             return [] if lets_in else [UNLESS_PARENT_ROSE]
-        target, label = await look(self._sessions, arguments.session_id, context.principal, context.reader)
-        if label.untrusted and not context.taint.untrusted:
+        target, label = await look(self._sessions, arguments.session_id, caller.principal, caller.reader)
+        if label.untrusted and not session.taint.untrusted:
             return [UNTRUSTED_TARGET]
-        why = _refusal(target, context.sid)
+        why = _refusal(target, session.sid)
         if target is None or why:
             return [f"the target: {why}"]
-        return [] if context.taint.flows_to(target.taint) else [ABOVE_TARGET]
+        return [] if session.taint.flows_to(target.taint) else [ABOVE_TARGET]
 
-    async def run(self, arguments: SendArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: SendArguments, context: ToolContext, services: ToolServices) -> Result:
         """Hand the text to the outbox; absent, another's and too high are one answer.
 
         What the answer tells of the target is as trusted as the target is, also that it is absent.
         """
-        own = await self._sessions.state(context.sid)
+        caller, session = context.caller, context.session
+        own = await self._sessions.state(session.sid)
         if own is None:
-            return Result(NONE, context.taint, failed=True)
+            return Result(NONE, session.taint, failed=True)
         if own.lineage is not None and own.lineage.returns:
-            return Result(FIELDS_ONLY, context.taint, failed=True)
+            return Result(FIELDS_ONLY, session.taint, failed=True)
         try:
-            hops = next_hop(own, context.turn)
+            hops = next_hop(own, session.turn)
         except RequestError as error:
-            return Result(str(error), context.taint, failed=True)
-        address, known = context.home, PUBLIC
+            return Result(str(error), session.taint, failed=True)
+        address, known = session.home, PUBLIC
         if arguments.session_id != PARENT:
-            target, told = await look(self._sessions, arguments.session_id, context.principal, context.reader)
-            known = context.taint.join(told)
-            if not context.permits(known):
-                return Result(NONE, context.taint, failed=True)
-            why = _refusal(target, context.sid)
+            target, told = await look(self._sessions, arguments.session_id, caller.principal, caller.reader)
+            known = session.taint.join(told)
+            if not services.permits(known):
+                return Result(NONE, session.taint, failed=True)
+            why = _refusal(target, session.sid)
             if target is None or why:
                 return Result(why, known, failed=True)
-            address = Address(SESSION, target.sid, context.principal, str(target.generation))
+            address = Address(SESSION, target.sid, caller.principal, str(target.generation))
         delivery = NewDelivery(
-            context.key, str(address), arguments.content, context.taint, OutboundKind.MESSAGE, context.turn, hops=hops
+            context.key, str(address), arguments.content, session.taint, OutboundKind.MESSAGE, session.turn, hops=hops
         )
         return Result(json.dumps(DeliveryReceipt(receipt_id(delivery.key)).told()), known, deliver=(delivery,))
 

@@ -16,7 +16,7 @@ from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionS
 from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
@@ -53,18 +53,18 @@ async def own_or_visible(sessions: SessionStore, sid: str, context: ToolContext)
 
     With it comes the label of what is told of it, also of that there is none.
     """
-    if sid in {"", context.sid}:
-        return await sessions.state(context.sid), context.taint
-    state, label = await look(sessions, sid, context.principal, context.taint)
-    return state, context.taint.join(label)
+    if sid in {"", context.session.sid}:
+        return await sessions.state(context.session.sid), context.session.taint
+    state, label = await look(sessions, sid, context.caller.principal, context.session.taint)
+    return state, context.session.taint.join(label)
 
 
-def absent(context: ToolContext, label: Label) -> Result:
+def absent(context: ToolContext, services: ToolServices, label: Label) -> Result:
     """Return the answer for a session that does not exist for the caller.
 
     If the caller may not read what has that label, they get the same answer for any session that has it.
     """
-    return Result(NONE, label if context.permits(label) else context.taint, failed=True)
+    return Result(NONE, label if services.permits(label) else context.session.taint, failed=True)
 
 
 def title_for(state: SessionState, reader: Label) -> Title | None:
@@ -123,15 +123,15 @@ class SessionsList:
     def __init__(self, index: SessionIndex) -> None:
         self._index = index
 
-    def declare(self, arguments: ListArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: ListArguments, context: ToolContext) -> CallFacts:
         """Declare the caller's own taint: nothing above it is told."""
-        return CallFacts(result=context.taint)
+        return CallFacts(result=context.session.taint)
 
-    async def run(self, arguments: ListArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: ListArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return a page, the cursor of the next, and the sentence that every listing ends with."""
         asked = SessionQuery(
-            principal=context.principal,
-            reader=context.taint,
+            principal=context.caller.principal,
+            reader=context.session.taint,
             cursor=arguments.cursor or "",
             limit=arguments.limit,
             kind=None if arguments.kind is None else SessionKind(arguments.kind),
@@ -140,19 +140,19 @@ class SessionsList:
         try:
             page = await self._index.listed(asked)
         except CursorError as error:
-            return Result(str(error), context.taint, failed=True)
+            return Result(str(error), context.session.taint, failed=True)
         # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
-        known = context.taint.join(page.label)
-        if not context.permits(known):
-            page, known = SessionPage((), ""), context.taint
-        titles = {state.sid: title_for(state, context.taint) for state in page.sessions}
+        known = context.session.taint.join(page.label)
+        if not services.permits(known):
+            page, known = SessionPage((), ""), context.session.taint
+        titles = {state.sid: title_for(state, context.session.taint) for state in page.sessions}
         label = join_all((title.label for title in titles.values() if title is not None), known)
         if any(titles.values()):
-            label = labelling.members_words(context.document, context.principal, context.home, label)
-        if not context.permits(label):
+            label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
+        if not services.permits(label):
             # A title can be less trusted than whoever reads it may be.
             titles, label = {}, known
-        texts = {sid: context.mask(title.text) for sid, title in titles.items() if title is not None}
+        texts = {sid: services.mask(title.text) for sid, title in titles.items() if title is not None}
         told: list[JsonValue] = [entry(state, texts.get(state.sid)) for state in page.sessions]
         return Result(json.dumps({"sessions": told, "cursor": page.cursor or None, "note": ONLY}), label)
 
@@ -178,38 +178,39 @@ class SessionStatus:
         """Declare the caller's own taint: nothing above it is told."""
         if arguments.receipt is not None and arguments.session_id is not None:
             raise RefusedCallError(ALONE)
-        return CallFacts(result=context.taint)
+        return CallFacts(result=context.session.taint)
 
-    async def run(self, arguments: StatusArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: StatusArguments, context: ToolContext, services: ToolServices) -> Result:
         """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`).
 
         Of what waits and of who was spawned, only what the caller may know of is counted.
         """
         if arguments.receipt is not None:
-            return await self._receipt(arguments.receipt, context)
+            return await self._receipt(arguments.receipt, context, services)
         state, known = await own_or_visible(self._store.sessions, arguments.session_id or "", context)
         if state is None:
-            return absent(context, known)
-        waiting = [item for item in await self._store.sessions.waiting(state.sid) if item.label.flows_to(context.taint)]
+            return absent(context, services, known)
+        reader = context.session.taint
+        waiting = [item for item in await self._store.sessions.waiting(state.sid) if item.label.flows_to(reader)]
         children, below = await self._children(state, context)
         told: dict[str, JsonValue] = {
-            **describe(state, context.ceiling),
+            **describe(state, context.caller.ceiling),
             "children": list[JsonValue](child.sid for child in children),
             "queued": len(waiting),
         }
         # What a session does is as trusted as what it has read, which may have had it do so.
         label = join_all((below, *(item.label for item in waiting)), known)
-        return Result(json.dumps(told), label) if context.permits(label) else Result(NONE, context.taint, failed=True)
+        return Result(json.dumps(told), label) if services.permits(label) else Result(NONE, reader, failed=True)
 
-    async def _receipt(self, name: str, context: ToolContext) -> Result:
+    async def _receipt(self, name: str, context: ToolContext, services: ToolServices) -> Result:
         """Tell what became of something this session sent, as far as its target may be known of."""
-        own = await self._store.sessions.state(context.sid)
-        receipt = None if own is None else await receipts.look_up(self._store, own, name, context.reader)
+        own = await self._store.sessions.state(context.session.sid)
+        receipt = None if own is None else await receipts.look_up(self._store, own, name, context.caller.reader)
         if receipt is None:
-            return Result(receipts.UNKNOWN, context.taint, failed=True)
-        label = context.taint.join(receipt.label)
-        if not context.permits(label):
-            return Result(receipts.UNKNOWN, context.taint, failed=True)
+            return Result(receipts.UNKNOWN, context.session.taint, failed=True)
+        label = context.session.taint.join(receipt.label)
+        if not services.permits(label):
+            return Result(receipts.UNKNOWN, context.session.taint, failed=True)
         return Result(json.dumps(receipt.told()), label)
 
     async def _children(self, state: SessionState, context: ToolContext) -> tuple[list[SessionState], Label]:
@@ -219,7 +220,8 @@ class SessionStatus:
         """
         slots = [slot.sid for slot in await self._store.delegation.slots(state.principal) if slot.parent == state.sid]
         states = [child for sid in slots if (child := await self._store.sessions.state(sid)) is not None]
-        found = [child for child in states if sees(child, context.principal, context.taint)]
+        principal, reader = context.caller.principal, context.session.taint
+        found = [child for child in states if sees(child, principal, reader)]
         live = sorted((child for child in found if not child.ended_at), key=lambda child: child.sid)
-        choosing = (child for child in states if child in live or counts_still(child, context.taint, context.now))
-        return live, join_all(label_of(child, context.principal, context.taint) for child in choosing)
+        choosing = (child for child in states if child in live or counts_still(child, reader, context.now))
+        return live, join_all(label_of(child, principal, reader) for child in choosing)

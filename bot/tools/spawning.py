@@ -11,7 +11,7 @@ from bot.access import labelling, recipients
 from bot.core.errors import RequestError
 from bot.delegation import structured_result
 from bot.sessions.delegation import Errand, FieldKind, ResultField
-from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext, ToolServices
 from bot.tools.message import recipient
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -113,17 +113,17 @@ class SessionsSpawn:
         and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
         """
         if not arguments.deliver_to:
-            return CallFacts(clearance=context.ceiling, once=True)
+            return CallFacts(clearance=context.caller.ceiling, once=True)
         to = recipient(context, arguments.deliver_to)
-        others = not recipients.stays(context.document, context, context.home, to)
+        others = not recipients.stays(context.document, context.caller, context.session.home, to)
         known = labelling.expected(context.document, to).clearance or PUBLIC
-        return CallFacts(clearance=context.ceiling.meet(known), consequential=others, tells=to, once=True)
+        return CallFacts(clearance=context.caller.ceiling.meet(known), consequential=others, tells=to, once=True)
 
-    async def run(self, arguments: SpawnArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: SpawnArguments, context: ToolContext, services: ToolServices) -> Result:
         """Have it made; what is not to be had is one constant sentence."""
         minutes, to = 0 if arguments.limits is None else arguments.limits.minutes, arguments.deliver_to
         try:
-            child = await context.spawn(
+            child = await services.spawn(
                 Errand(
                     arguments.task,
                     arguments.title,

@@ -9,7 +9,7 @@ from bot.access.decision_context import DecisionContext
 from bot.sessions.events import Event
 from bot.sessions.models import MOMENT, Recapped
 from bot.sessions.ports import SessionStore
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination, Effect
 
@@ -54,14 +54,14 @@ class Summarize:
         self._sessions = sessions
         self._recap = recap
 
-    def declare(self, arguments: SummarizeArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: SummarizeArguments, context: ToolContext) -> CallFacts:
         """Declare the session's own taint."""
-        return CallFacts(result=context.taint)
+        return CallFacts(result=context.session.taint)
 
-    async def run(self, arguments: SummarizeArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: SummarizeArguments, context: ToolContext, services: ToolServices) -> Result:
         """Ask for the recap, at the label of everything in the log that entered the context."""
-        events = await generation(self._sessions, context.sid, context.generation)
-        label = context.taint.join(join_all(event.label for event in events if event.admitted))
+        events = await generation(self._sessions, context.session.sid, context.session.generation)
+        label = context.session.taint.join(join_all(event.label for event in events if event.admitted))
         recapped = await self._recap(_standing(context, label), events, arguments.about)
         if recapped.summary is None:
             return Result(recapped.why, label, failed=True, usage=recapped.usage)
@@ -87,18 +87,19 @@ def topic(text: str) -> str:
 
 def _standing(context: ToolContext, taint: Label) -> DecisionContext:
     """Return where a call's session stands, for a decision on its models; where it speaks does not matter to that."""
+    caller, session = context.caller, context.session
     return DecisionContext(
-        sid=context.sid,
-        generation=context.generation,
-        turn=context.turn,
-        principal=context.principal,
-        asker=context.asker,
-        role=context.role,
-        ceiling=context.ceiling,
-        home=context.home,
-        destination=Destination(str(context.home), context.home.channel, None),
+        sid=session.sid,
+        generation=session.generation,
+        turn=session.turn,
+        principal=caller.principal,
+        asker=caller.asker,
+        role=caller.role,
+        ceiling=caller.ceiling,
+        home=session.home,
+        destination=Destination(str(session.home), session.home.channel, None),
         taint=taint,
         now=context.now,
-        visibility=context.visibility,
-        model=context.model,
+        visibility=session.visibility,
+        model=session.model,
     )

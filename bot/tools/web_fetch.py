@@ -17,7 +17,7 @@ from bot.access import labelling
 from bot.access.known_urls import PAGES
 from bot.config.model import WebSettings
 from bot.config.references import references
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.web_address import LONGEST, AddressError, WebAddress, onward, parsed
 from bot.tools.web_body import BodyError, decoded, media, read, readable
 from bot.tools.web_connection import ConnectionRefusedHereError, Connector
@@ -87,47 +87,47 @@ class WebFetch:
         return CallFacts(
             result=self.label,
             clearance=PUBLIC,
-            consequential=bool(arguments.headers) or arguments.url not in context.addresses,
+            consequential=bool(arguments.headers) or arguments.url not in context.session.addresses,
             secrets=tuple((name, place.granted_as) for name in wanted),
         )
 
-    async def run(self, arguments: FetchArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: FetchArguments, context: ToolContext, services: ToolServices) -> Result:
         """Fetch it, within the time there is."""
         try:
             # Not asyncio.timeout: its cancellation would tear what the gate writes in between.
             with anyio.fail_after(self._settings.seconds):
-                return Result(await self._fetched(arguments, context))
+                return Result(await self._fetched(arguments, services))
         except TimeoutError:
             return Result(f"it took longer than {self._settings.seconds} seconds", failed=True)
         except (AddressError, BodyError, ConnectionRefusedHereError, FetchError) as error:
             return Result(str(error), failed=True)
 
-    async def _fetched(self, arguments: FetchArguments, context: ToolContext) -> str:
+    async def _fetched(self, arguments: FetchArguments, services: ToolServices) -> str:
         place, headers = parsed(arguments.url), arguments.headers
         for _ in range(REDIRECTS + 1):
             addresses = await self._connector.addresses(place)
-            filled = await self._filled(place, addresses, headers, context)
+            filled = await self._filled(place, addresses, headers, services)
             async with self._connector.answer(place, addresses, filled) as response:
                 if response.status_code not in _ONWARD:
-                    return await self._page(place, response, context)
+                    return await self._page(place, response, services)
                 location = response.headers.get("location", "")
             following = onward(place, location)
             if not following.same_origin(place):
                 headers = dict[str, str]()
-            place = await self._allowed(following, headers, context)
+            place = await self._allowed(following, headers, services)
         raise FetchError(f"it leads on more than {REDIRECTS} times")
 
-    async def _allowed(self, place: WebAddress, headers: dict[str, str], context: ToolContext) -> WebAddress:
+    async def _allowed(self, place: WebAddress, headers: dict[str, str], services: ToolServices) -> WebAddress:
         """Return where a redirect leads if the gate lets this call go on there."""
         told: dict[str, JsonValue] = {"url": str(place)}
         if headers:
             told["headers"] = dict(headers)
-        if not await context.onward(told):
+        if not await services.onward(told):
             raise FetchError(f"it leads on to {place}, where this call may not follow")
         return place
 
     async def _filled(
-        self, place: WebAddress, addresses: tuple[str, ...], headers: dict[str, str], context: ToolContext
+        self, place: WebAddress, addresses: tuple[str, ...], headers: dict[str, str], services: ToolServices
     ) -> dict[str, str]:
         """Return the headers with the values of the secrets they refer to, which are decided on for this host now."""
         filled = dict[str, str]()
@@ -136,13 +136,13 @@ class WebFetch:
             if references(text):
                 if not self._connector.is_safe_for_secrets(place, addresses):
                     raise FetchError("a secret is sent over https:// alone")
-                value = await context.reveal(text, place.granted_as)
+                value = await services.reveal(text, place.granted_as)
             if value is None:
                 raise FetchError("a secret may not be used there")
             filled[name] = value
         return filled
 
-    async def _page(self, place: WebAddress, response: "Response", context: ToolContext) -> str:
+    async def _page(self, place: WebAddress, response: "Response", services: ToolServices) -> str:
         if response.status_code >= 300:  # noqa: PLR2004 - what is no success
             raise FetchError(f"the server answered with status {response.status_code}")
         kind, charset = media(response.headers.get("content-type", ""))
@@ -150,7 +150,7 @@ class WebFetch:
         body = await read(response.aiter_raw(), encoding, self._settings.kilobytes * 1000)
         text = await asyncio.to_thread(lambda: readable(decoded(body, charset), kind, str(place)))
         # Before it is cut: the gate, which does so once more, would not know a secret by its first half.
-        shown = context.scrub(text.strip()) or "(empty)"
+        shown = services.scrub(text.strip()) or "(empty)"
         if len(shown) > CHARACTERS:
             shown = f"{shown[:CHARACTERS]}\n{CUT}"
         return f"{place}\n\n{shown}"

@@ -132,8 +132,8 @@ class Adversary(Model):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         usage = RequestUsage(input_tokens=TOKENS)
         last = messages[-1]

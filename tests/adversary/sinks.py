@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import ConfigDict
 
 from bot.tools.arguments import types
-from bot.tools.base import Arguments, CallFacts, Result, Tool, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, Tool, ToolContext, ToolServices
 from policy.labels import PUBLIC, Label
 from policy.request import Effect as Kind
 
@@ -56,11 +56,11 @@ class Paying:
         self._puppet = puppet
         self._sink = sink
 
-    def declare(self, arguments: PaidArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: PaidArguments, context: ToolContext) -> CallFacts:
         return CallFacts(clearance=self._puppet.clearance, consequential=self._puppet.consequential)
 
-    async def run(self, arguments: PaidArguments, context: ToolContext) -> Result:
-        self._sink.effects.append(Effect(self.name, arguments.text, context.asker))
+    async def run(self, arguments: PaidArguments, context: ToolContext, services: ToolServices) -> Result:
+        self._sink.effects.append(Effect(self.name, arguments.text, context.caller.asker))
         return Result(self._puppet.gives.replace("<secret>", self._sink.secret))
 
 

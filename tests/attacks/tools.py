@@ -13,7 +13,7 @@ from pydantic_ai.settings import ModelSettings
 from bot.agent.offline import OfflineModel
 from bot.app.extensions import Extensions
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import CONTENT, Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import CONTENT, Arguments, CallFacts, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -39,9 +39,9 @@ class BrokenModel(OfflineModel):
 
     async def request(
         self,
-        messages: list[ModelMessage],  # noqa: ARG002 - the base class's signature
-        model_settings: ModelSettings | None,  # noqa: ARG002 - as above
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         raise RuntimeError(self._text)
 
@@ -91,7 +91,7 @@ class Puppets:
             lambda _files, _sessions: tools, None if model is None else lambda _name: model, resolve=self._resolve
         )
 
-    async def _resolve(self, host: str, port: int) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+    async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
         return tuple(self._names.get(host, "").split())
 
 
@@ -111,7 +111,7 @@ class Puppet:
         self._data = data
         self._shared = shared
 
-    def declare(self, arguments: Anything, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Anything, context: ToolContext) -> CallFacts:
         said = next(iter(self._said()), None)
         return CallFacts(
             clearance=None if self._data.clearance is None else parse(self._data.clearance),
@@ -119,7 +119,7 @@ class Puppet:
             says=said if self._data.tells_what_it_says else None,
         )
 
-    async def run(self, arguments: Anything, context: ToolContext) -> Result:
+    async def run(self, arguments: Anything, context: ToolContext, services: ToolServices) -> Result:
         self._shared.calls[self.name] += 1
         self._shared.called.set()
         if self._data.waits:
@@ -127,7 +127,7 @@ class Puppet:
         if self._data.fails:
             raise RuntimeError(self._data.text)
         said = tuple(
-            NewDelivery(f"{context.key}/{address}", str(address), text, PUBLIC, "message", context.turn)
+            NewDelivery(f"{context.key}/{address}", str(address), text, PUBLIC, "message", context.session.turn)
             for address, text in self._said()
         )
         text = arguments.model_dump_json(exclude_unset=True) if self._data.echoes else self._data.text

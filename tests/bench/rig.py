@@ -59,8 +59,8 @@ class InstantModel(Model):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         last, usage = messages[-1], RequestUsage(input_tokens=100, output_tokens=20)
         if isinstance(last, ModelRequest) and any(_asks(part) for part in last.parts):
@@ -83,7 +83,7 @@ class Mouth:
     said: asyncio.Event = field(default_factory=asyncio.Event)
     moment: float = 0.0
 
-    async def send(self, outbound: Outbound) -> str:  # noqa: ARG002 - the port's signature
+    async def send(self, outbound: Outbound) -> str:
         self.moment = time.perf_counter()
         self.said.set()
         return ""

@@ -39,7 +39,18 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports import SessionStore
 from bot.tools import catalogue
-from bot.tools.base import CONTENT, Arguments, CallFacts, Content, Result, Tool, ToolContext
+from bot.tools.base import (
+    CONTENT,
+    Arguments,
+    CallFacts,
+    Content,
+    Result,
+    Tool,
+    ToolCaller,
+    ToolContext,
+    ToolServices,
+    ToolSession,
+)
 from bot.tools.labelled_files import FileRoot
 from bot.turn import OpenTurn
 from channels.messages import Address
@@ -135,21 +146,21 @@ class Probe:
     label: Label | None = PUBLIC
     repeatable: bool = True
     server: str = ""
-    does: Callable[[TextArguments, ToolContext], Awaitable[Result | None]] | None = None
+    does: Callable[[TextArguments, ToolContext, ToolServices], Awaitable[Result | None]] | None = None
     description: str = "a probe"
     arguments: type[Arguments] = TextArguments
     ran: list[ToolContext] = field(default_factory=list[ToolContext])
     said: list[TextArguments] = field(default_factory=list[TextArguments])
 
-    def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
         """Declare what the test said."""
         return self.declared
 
-    async def run(self, arguments: TextArguments, context: ToolContext) -> Result:
+    async def run(self, arguments: TextArguments, context: ToolContext, services: ToolServices) -> Result:
         """Do what the test said."""
         self.ran.append(context)
         self.said.append(arguments)
-        result = None if self.does is None else await self.does(arguments, context)
+        result = None if self.does is None else await self.does(arguments, context, services)
         return self.result if result is None else result
 
 
@@ -192,7 +203,7 @@ class Scripted(Model):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
+        model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         self.parameters.append(model_request_parameters)
@@ -289,42 +300,62 @@ def folder_of_files(path: Path) -> FileRoot:
 
 
 def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:
-    """Return what a tool is told of a session of the owner's at the console; everything may enter it."""
-    facts: dict[str, object] = {
-        "sid": "s1",
-        "generation": 1,
-        "turn": "t1",
-        "key": "s1/1/c1",
+    """Return what a tool is told of a session of the owner's at the console; a change names a field of any part."""
+    caller: dict[str, object] = {
         "principal": "owner",
         "asker": "owner",
         "role": Role.OWNER,
         "ceiling": TOP,
-        "taint": taint,
         "reader": taint,
-        "home": HOME,
-        "document": document(),
-        "now": NOW,
-        "permits": _anything,
-        "mask": str,
-        "scrub": str,
-        "simulate": _nothing,
-        "spawn": nobody_spawns,
-        **changes,
     }
-    return ToolContext(**facts)  # pyright: ignore[reportArgumentType] - as above
+    session: dict[str, object] = {"sid": "s1", "generation": 1, "turn": "t1", "home": HOME, "taint": taint}
+    facts: dict[str, object] = {"key": "s1/1/c1", "now": NOW, "document": document()}
+    for name, value in changes.items():
+        next(part for part in (caller, session, facts) if name in part)[name] = value
+    made = ToolCaller(**caller), ToolSession(**session)  # pyright: ignore[reportArgumentType] - as above
+    return ToolContext(*made, **facts)  # pyright: ignore[reportArgumentType] - as above
 
 
-def _anything(_label: Label) -> bool:
-    return True
+@dataclass
+class Services:
+    """What a call may ask that no gate decides on: everything may enter it, and nothing else is to be had."""
+
+    permitting: Callable[[Label], bool] = lambda _: True
+    masking: Callable[[str], str] = str
+    revealing: Callable[[str, str], Awaitable[str | None]] | None = None
+
+    def permits(self, label: Label) -> bool:
+        return self.permitting(label)
+
+    def mask(self, text: str) -> str:
+        return self.masking(text)
+
+    def scrub(self, text: str) -> str:
+        return text
+
+    async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        return {"tool": name, "arguments": dict(arguments)}
+
+    async def spawn(self, errand: Errand) -> Child:
+        raise BusyError
+
+    async def reveal(self, text: str, host: str) -> str | None:
+        return None if self.revealing is None else await self.revealing(text, host)
+
+    async def onward(self, arguments: Mapping[str, JsonValue]) -> bool:
+        return False
+
+
+def tool_call(
+    taint: Label = PUBLIC, permits: Callable[[Label], bool] = lambda _: True, **changes: object
+) -> tuple[ToolContext, ToolServices]:
+    """Return what a tool is run with, its context as of `tool_context`."""
+    return tool_context(taint, **changes), Services(permits)
 
 
 async def unrecorded(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
     """Let no decision be made while a call runs: most tools ask for none."""
     raise AssertionError(f"{hook} {decision.verdict.name} {told}")
-
-
-async def nobody_spawns(_errand: Errand) -> Child:
-    raise BusyError
 
 
 class Uncounted:
@@ -346,12 +377,8 @@ UNLIMITED = Budget(Uncounted(), Ids(), Budgets(), life=0, patience=0)
 class Childless:
     """Makes no background sessions."""
 
-    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         raise BusyError
-
-
-async def _nothing(tool: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    return {"tool": tool, "arguments": dict(arguments)}
 
 
 @asynccontextmanager

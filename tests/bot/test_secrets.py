@@ -21,7 +21,7 @@ from bot.core.errors import ConfigError, OperatorError
 from bot.gate.results import explained
 from bot.secrets import SHORTEST, GrantedSecret, Keyring
 from bot.sessions.events import EventType
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.catalogue import NAMES
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC
@@ -218,8 +218,8 @@ def test_a_secret_does_not_show_itself() -> None:
 def user(host: str = HOST, *, echo: bool = True) -> Probe:
     """Return a tool that uses the secrets its text refers to for a host, and says what it used."""
 
-    async def use(arguments: TextArguments, context: ToolContext) -> Result:
-        filled = await context.reveal(arguments.text, host)
+    async def use(arguments: TextArguments, _context: ToolContext, services: ToolServices) -> Result:
+        filled = await services.reveal(arguments.text, host)
         if filled is None:
             return Result("not revealed", failed=True)
         return Result(f"sent {filled}" if echo else str(len(filled)))
@@ -261,10 +261,10 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
 async def test_the_decision_is_in_the_audit_before_the_value_is_given(tmp_path: Path) -> None:
     probe = user()
 
-    async def look(arguments: TextArguments, context: ToolContext) -> Result:
+    async def look(arguments: TextArguments, _context: ToolContext, services: ToolServices) -> Result:
         before = [record async for record in owner.app.chains.records(owner.sid)]
         assert not any(row.body.get("hook") == "SECRET_ACCESS" for row in before)
-        filled = await context.reveal(arguments.text, HOST)
+        filled = await services.reveal(arguments.text, HOST)
         after = [record async for record in owner.app.chains.records(owner.sid)]
         assert any(row.body.get("hook") == "SECRET_ACCESS" for row in after)
         return Result("seen" if filled == VALUE else "not seen")
@@ -308,22 +308,9 @@ async def test_a_secret_that_is_not_granted_is_as_one_that_does_not_exist() -> N
 
 
 @pytest.mark.anyio
-async def test_nothing_is_revealed_to_a_call_that_is_only_declared() -> None:
-    contexts = list[ToolContext]()
-
-    class Peeping(Probe):
-        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
-            contexts.append(context)
-            return super().declare(arguments, context)
-
-    gate([Peeping()], keyring=RING).calls.prepare(standing(), call("probe"))
-    assert await contexts[0].reveal("${secret:weather}", HOST) is None
-
-
-@pytest.mark.anyio
 async def test_what_fails_with_a_value_in_its_words_shows_none(tmp_path: Path) -> None:
-    async def fail(arguments: TextArguments, context: ToolContext) -> Result:
-        raise RuntimeError(await context.reveal(arguments.text, HOST))
+    async def fail(arguments: TextArguments, _context: ToolContext, services: ToolServices) -> Result:
+        raise RuntimeError(await services.reveal(arguments.text, HOST))
 
     probe = user()
     probe.does = fail
@@ -370,11 +357,11 @@ async def test_a_call_goes_on_only_to_what_reads_no_more_than_it_said() -> None:
     answers = list[bool]()
 
     class Led(Probe):
-        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
             return CallFacts(result=CONFIDENTIAL if arguments.text == "high" else PUBLIC)
 
-        async def run(self, arguments: TextArguments, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
-            answers.extend([await context.onward({"text": "low"}), await context.onward({"text": "high"})])
+        async def run(self, arguments: TextArguments, context: ToolContext, services: ToolServices) -> Result:
+            answers.extend([await services.onward({"text": "low"}), await services.onward({"text": "high"})])
             return Result("led")
 
     async def recorded(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:

@@ -9,7 +9,7 @@ from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.tools import catalogue
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from channels.console import Console
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
@@ -36,10 +36,10 @@ class Step:
     server = ""
     arguments = StepArguments
 
-    def declare(self, arguments: StepArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: StepArguments, context: ToolContext) -> CallFacts:
         return CallFacts()
 
-    async def run(self, arguments: StepArguments, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: StepArguments, context: ToolContext, services: ToolServices) -> Result:
         await asyncio.sleep(_PAUSE)
         return Result(arguments.say, parse(arguments.label))
 

@@ -45,7 +45,7 @@ class ReservedContract(Contract):
             elif plain == name and _inside(plain, ours):
                 raise ValueError(f"module `{plain}` does not exist, put it in parentheses if it may be missing")
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001 - the base's signature
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: FBT001 - the base's signature
         allowed, within = self._names("importers"), self._names("within")
         found: list[str] = []
         for top in sorted(self._reserved(graph)):

@@ -207,8 +207,8 @@ class Follower(OfflineModel):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Return the next step of the task that was said last."""
         prompt, since = _last(messages)

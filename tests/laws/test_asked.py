@@ -84,8 +84,8 @@ class _Mind(Scripted):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - the base class's signature
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Make the next step."""
         said = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]

@@ -16,7 +16,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.core.ids import receipt_id
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
@@ -248,9 +248,11 @@ async def test_no_read_up_by_where_a_held_page_leads() -> None:
     left = list[list[tuple[str, str]]]()
     for onward in (True, False):
 
-        async def goes_on(_: TextArguments, here: ToolContext, onward: bool = onward) -> Result | None:  # noqa: FBT001
+        async def goes_on(
+            _: TextArguments, __: ToolContext, services: ToolServices, *, onward: bool = onward
+        ) -> Result | None:
             if onward:
-                assert not await here.onward({"text": "a@example.com"})
+                assert not await services.onward({"text": "a@example.com"})
             return None
 
         page = Probe("page", CallFacts(result=PUBLIC), Result("x", CONFIDENTIAL), does=goes_on)

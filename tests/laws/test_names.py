@@ -19,7 +19,7 @@ from bot.tools.base import Result, Tool
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.labelled_files import FileRoot
 from policy.labels import Label, parse
-from tests.bot.kit import TOP, document, tool_context
+from tests.bot.kit import TOP, document, tool_call
 from tests.people import principal
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ _steps = st.builds(
 
 async def _done(root: FileRoot, number: int, step: Step) -> Result:
     """Take a step as the gate does: the result is joined with what was declared, and cannot be less."""
-    path, here = f"{step.folder}/{step.path}", tool_context(step.taint, document=POLICY, ceiling=POLICY.top)
+    path, here = f"{step.folder}/{step.path}", tool_call(step.taint, document=POLICY, ceiling=POLICY.top)
     tools: dict[str, Tool] = {"read": ReadFile(root), "list": ListFiles(root), "write": WriteFile(root)}
     given: dict[str, JsonValue] = {"path": step.folder if step.how == "list" and step.path == "a" else path}
     given |= {"text": f"text {number} of {step.taint}"} if step.how == "write" else {"up_to": step.up_to}
     tool = tools[step.how]
     arguments = checked(tool, given)
-    declared = tool.declare(arguments, here)
-    told = await tool.run(arguments, here)
+    declared = tool.declare(arguments, here[0])
+    told = await tool.run(arguments, *here)
     return Result(told.text, told.label.join(declared.result), told.failed)
 
 

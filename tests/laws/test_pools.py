@@ -31,7 +31,7 @@ from bot.tools.sessions import SessionsList, SessionStatus
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
-from tests.bot.kit import NOW, policy, standing, tool_context
+from tests.bot.kit import NOW, policy, standing, tool_call
 from tests.harness import Person, running
 from tests.people import principal
 from tests.store.world import command, event, fresh
@@ -223,7 +223,7 @@ class Half:
 
     async def _called(self, tool: SessionStatus | SessionsList, sid: str) -> None:
         """Call a tool as a turn of a PUBLIC session does."""
-        told = await tool.run(tool.arguments(), tool_context(sid=sid, principal=self.name, asker=self.name))  # pyright: ignore[reportArgumentType] - each takes its own
+        told = await tool.run(tool.arguments(), *tool_call(sid=sid, principal=self.name, asker=self.name))  # pyright: ignore[reportArgumentType] - each takes its own
         self.told.append(self._plain(f"{tool.name}: {told.label} {told.text}"))
 
     def _standing(self, sid: str, label: Label, visibility: Label) -> DecisionContext:

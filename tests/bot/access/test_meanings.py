@@ -13,7 +13,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
 from bot.sessions.delegation import Child, Errand
-from bot.tools.base import Result, ToolContext
+from bot.tools.base import Result, ToolContext, ToolServices
 from bot.tools.message import Message
 from bot.tools.spawning import SessionsSpawn
 from channels.messages import Address
@@ -56,7 +56,7 @@ class Minter:
 
     errands: list[Errand] = field(default_factory=list[Errand])
 
-    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:  # noqa: ARG002 - the port
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         self.errands.append(errand)
         return Child("run", "sid")
 
@@ -113,7 +113,7 @@ async def test_a_result_is_told_to_what_its_alias_meant_at_the_spawn(
 ) -> None:
     at_work, on = asyncio.Event(), asyncio.Event()
 
-    async def waits(_arguments: TextArguments, _context: ToolContext) -> Result | None:
+    async def waits(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result | None:
         at_work.set()
         await on.wait()
         return None

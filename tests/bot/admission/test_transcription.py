@@ -166,7 +166,7 @@ async def test_of_a_secret_that_is_cut_nothing_enters(tmp_path: Path, played: Tr
     class Own:
         name = "scribe"
 
-        async def transcribe(self, content: bytes, nature: FileType) -> str:  # noqa: ARG002 - the port
+        async def transcribe(self, content: bytes, nature: FileType) -> str:
             return f"12345{key} {key}"
 
         async def close(self) -> None:
@@ -186,7 +186,7 @@ async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_pa
         name = "scribe"
         ann: Sender | None = None
 
-        async def transcribe(self, content: bytes, nature: FileType) -> str:  # noqa: ARG002 - the port
+        async def transcribe(self, content: bytes, nature: FileType) -> str:
             assert self.ann is not None
             known.extend(await decided(self.ann))
             return "heard"

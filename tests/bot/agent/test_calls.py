@@ -15,7 +15,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
 from bot.sessions.models import Claim, Status, Write, Written, YieldReason
 from bot.sessions.ports import SessionStore
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.turn import OpenTurn
 from policy.labels import PUBLIC, Label, join_all, parse
 from policy.request import Effect
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
 def reader(name: str, label: Label, *, together: asyncio.Barrier | None = None) -> Probe:
     """Return a tool that reads something of a label, at the same time as another."""
 
-    async def read(_arguments: TextArguments, _context: ToolContext) -> Result:
+    async def read(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
         if together is not None:
             await together.wait()
         return Result(f"{name} read", label)
@@ -76,8 +76,8 @@ async def test_taint_is_the_fold_of_two_reads_at_once(tmp_path: Path) -> None:
 async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> None:
     seen = list[Label]()
 
-    async def look(_arguments: TextArguments, context: ToolContext) -> None:
-        state = await owner.app.store.sessions.state(context.sid)
+    async def look(_arguments: TextArguments, context: ToolContext, _services: ToolServices) -> None:
+        state = await owner.app.store.sessions.state(context.session.sid)
         assert state is not None
         seen.append(state.taint)
 
@@ -90,10 +90,10 @@ async def test_the_taint_is_raised_before_the_read_it_is_for(tmp_path: Path) -> 
 async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
     found = list[tuple[str, str]]()
 
-    async def look(_arguments: TextArguments, context: ToolContext) -> None:
+    async def look(_arguments: TextArguments, context: ToolContext, _services: ToolServices) -> None:
         found.extend(
             (str(row.body["hook"]), str(row.body["verdict"]))
-            for row in await owner.app.store.audit.records(context.sid)
+            for row in await owner.app.store.audit.records(context.session.sid)
             if row.body.get("tool") == "probe"
         )
         calls = [event for event in await owner.events() if event.type is EventType.TOOL_CALL]
@@ -109,12 +109,12 @@ async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
 async def test_a_send_beside_a_read_is_decided_at_the_label_it_finds(tmp_path: Path, order: str) -> None:
     started, out = asyncio.Event(), list[Label]()
 
-    async def slow(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def slow(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         started.set()
         await asyncio.sleep(0.05)
 
-    async def sent(_arguments: TextArguments, context: ToolContext) -> None:
-        out.append(context.taint)
+    async def sent(_arguments: TextArguments, context: ToolContext, _services: ToolServices) -> None:
+        out.append(context.session.taint)
 
     read = Probe("read", CallFacts(result=INTERNAL), does=slow)
     post = Probe("post", CallFacts(clearance=PUBLIC), effect=Effect.SEND, does=sent)
@@ -155,7 +155,7 @@ async def test_a_barrier_waits_for_the_reads_before_it(tmp_path: Path) -> None:
     order, second = list[str](), asyncio.Event()
 
     def step(name: str) -> Probe:
-        async def do(_arguments: TextArguments, _context: ToolContext) -> None:
+        async def do(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
             if name == "read1":
                 await second.wait()
             if name.startswith("read") and name != "read2":
@@ -186,7 +186,7 @@ async def test_reads_run_at_once(tmp_path: Path) -> None:
 
 
 async def test_every_tool_call_has_a_result_whatever_becomes_of_it(tmp_path: Path) -> None:
-    async def fail(_arguments: TextArguments, _context: ToolContext) -> Result:
+    async def fail(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
         raise RuntimeError("hunter2")
 
     model = Scripted(
@@ -215,7 +215,7 @@ async def test_every_tool_call_has_a_result_whatever_becomes_of_it(tmp_path: Pat
 async def test_every_tool_call_has_a_result_after_a_stop(tmp_path: Path) -> None:
     started = asyncio.Event()
 
-    async def hang(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def hang(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         started.set()
         await asyncio.sleep(60)
 

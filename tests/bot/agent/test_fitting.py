@@ -56,8 +56,8 @@ class Follower(Scripted):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         if getattr(messages[-1], "instructions", "") == RECAP:
             return self._said(TextPart("a recap"))

@@ -63,7 +63,7 @@ async def test_a_bad_line_is_one_sentence_and_the_next_is_read(raw: bytes, reaso
 
 
 class Gone(io.BytesIO):
-    def readline(self, size: int | None = -1, /) -> bytes:  # noqa: ARG002 - the base class's signature
+    def readline(self, size: int | None = -1, /) -> bytes:
         raise OSError
 
 

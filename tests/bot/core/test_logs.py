@@ -19,7 +19,7 @@ from bot.config.load import load_config
 from bot.core.errors import StoreGoneError
 from bot.core.logs import BROKE, LOST, UNTOLD, bound, logging_to
 from bot.tools import catalogue
-from bot.tools.base import Result, ToolContext
+from bot.tools.base import Result, ToolContext, ToolServices
 from tests.bot.kit import Probe, Scripted, TextArguments, parts
 from tests.harness import running
 
@@ -53,7 +53,7 @@ def told(written: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in written]
 
 
-async def breaks(_arguments: TextArguments, _context: ToolContext) -> Result:
+async def breaks(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
     raise ValueError(SAID)
 
 

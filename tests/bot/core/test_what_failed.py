@@ -225,7 +225,7 @@ async def test_a_tool_that_breaks_and_one_that_cannot_be_decided(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(Probe):
-        def declare(self, arguments: Any, context: Any) -> Any:  # noqa: ANN401, ARG002 - the port's signature
+        def declare(self, arguments: Any, context: Any) -> Any:  # noqa: ANN401 - the port's signature
             raise KeyError(SAID)
 
     calls = [ToolCallPart("probe", {"text": "x"}, "c1")]

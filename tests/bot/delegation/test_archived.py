@@ -156,7 +156,7 @@ async def test_pages_of_all_go_on_with_all(tmp_path: Path) -> None:
 async def test_one_that_waits_for_its_child_comes_back_for_its_report(tmp_path: Path) -> None:
     let_go = asyncio.Event()
 
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await let_go.wait()
 
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:

@@ -18,7 +18,7 @@ from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
 from bot.store.schema import slots_key
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker.worker import TOO_LATE
 from channels.messages import Address
@@ -142,12 +142,12 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
 async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path: Path) -> None:
     seen = list[bool]()
 
-    async def look(_arguments: object, context: ToolContext) -> Result:
-        state = await people[0].app.store.sessions.state(context.sid)
+    async def look(_arguments: object, context: ToolContext, _services: ToolServices) -> Result:
+        state = await people[0].app.store.sessions.state(context.session.sid)
         assert state is not None
         assert state.lineage is not None
         parent = await people[0].app.store.sessions.outcome(
-            people[0].sid, f"session/{context.sid}/1/{state.lineage.run}-risen"
+            people[0].sid, f"session/{context.session.sid}/1/{state.lineage.run}-risen"
         )
         seen.append(parent is not None)
         return Result("secret", CONFIDENTIAL, failed=True)
@@ -164,9 +164,9 @@ async def test_the_parent_hears_of_a_rise_before_what_raises_it_is_read(tmp_path
 
 
 async def test_what_a_task_says_as_it_rises_is_said_although_a_stop_comes_with_it(tmp_path: Path) -> None:
-    async def stops(_arguments: object, context: ToolContext) -> Result:
-        await people[0].app.store.sessions.stop(context.sid, actor="owner")
-        told = NewDelivery(f"{context.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=context.turn)
+    async def stops(_arguments: object, context: ToolContext, _services: ToolServices) -> Result:
+        await people[0].app.store.sessions.stop(context.session.sid, actor="owner")
+        told = NewDelivery(f"{context.session.turn}-note", str(HOME), "a note", CONFIDENTIAL, turn=context.session.turn)
         return Result("secret", CONFIDENTIAL, deliver=(told,))
 
     async def noted() -> bool:
@@ -358,7 +358,7 @@ async def test_children_of_children_and_no_deeper(tmp_path: Path) -> None:
 async def test_one_that_waits_holds_no_slot_and_hears_its_children_all_the_same(tmp_path: Path) -> None:
     let_go = asyncio.Event()
 
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await let_go.wait()
 
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
@@ -440,7 +440,7 @@ async def test_a_childs_child_has_no_later_deadline(tmp_path: Path) -> None:
 
 
 async def test_a_deadline_ends_a_turn_in_its_middle(tmp_path: Path) -> None:
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await asyncio.Event().wait()
 
     probe = Probe(does=wait)
@@ -462,7 +462,7 @@ async def test_a_deadline_ends_a_turn_in_its_middle(tmp_path: Path) -> None:
 
 
 async def test_a_stop_reaches_all_that_was_spawned_and_sets_nothing_going(tmp_path: Path) -> None:
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await asyncio.Event().wait()
 
     probe = Probe(does=wait)
@@ -482,7 +482,7 @@ async def test_a_stop_reaches_all_that_was_spawned_and_sets_nothing_going(tmp_pa
 
 
 async def test_a_stop_in_a_shared_chat_reaches_what_the_chat_spawned(tmp_path: Path) -> None:
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await asyncio.Event().wait()
 
     probe, rooms = Probe(does=wait), team("ann", "mel")
@@ -524,7 +524,7 @@ async def test_a_stop_tells_nothing_of_a_session_above_those_who_read_there(tmp_
 async def test_a_result_for_a_conversation_begun_anew_is_dropped(tmp_path: Path) -> None:
     let_go = asyncio.Event()
 
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await let_go.wait()
 
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
@@ -560,7 +560,7 @@ async def test_a_rule_stops_a_persons_spawn_too(tmp_path: Path) -> None:
 
 
 async def test_agents_lists_stops_and_shows(tmp_path: Path) -> None:
-    async def wait(_arguments: object, _scene: object) -> None:
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
         await asyncio.Event().wait()
 
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:

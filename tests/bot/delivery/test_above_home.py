@@ -10,7 +10,7 @@ from bot.access.labelling import least_above
 from bot.commands.conversation import STOPPED
 from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
-from bot.tools.base import ToolContext
+from bot.tools.base import ToolContext, ToolServices
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, Signal
 from policy.labels import PUBLIC, Label, Level, parse
@@ -102,7 +102,7 @@ async def test_a_stop_answers_each_message_once(tmp_path: Path, mode: QueueMode,
     address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
     goes_on = asyncio.Event()
 
-    async def slow(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def slow(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         await goes_on.wait()
 
     given = parts(Probe("slow", does=slow))

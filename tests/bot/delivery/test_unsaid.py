@@ -12,7 +12,7 @@ import pytest
 from bot.app.app import App
 from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.sessions.deliveries import DeliveryState
-from bot.tools.base import ToolContext
+from bot.tools.base import ToolContext, ToolServices
 from channels.messages import Address, Outbound
 from channels.port import Audience
 from tests.bot.clock import Hurried
@@ -151,7 +151,7 @@ async def test_what_is_claimed_and_not_told_is_claimed_again_and_said_once(tmp_p
 async def test_an_answer_that_meets_a_full_store_is_said_once(tmp_path: Path) -> None:
     probe = Probe()
 
-    async def full(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def full(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         if len(probe.ran) > 1:
             return
         await fill(owner.app)

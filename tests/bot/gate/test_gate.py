@@ -13,7 +13,7 @@ from bot.gate.gate import FAILED
 from bot.gate.results import explained
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile
 from bot.tools.message import Message
@@ -150,7 +150,7 @@ async def test_a_tool_may_refuse_a_call_before_anything_is_touched() -> None:
 
 async def test_a_declaration_that_fails_blocks_and_tells_nothing() -> None:
     class Broken(Probe):
-        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
             raise KeyError("the password is hunter2")
 
     asked = gate([Broken()]).calls.prepare(standing(), call("probe"))
@@ -212,7 +212,7 @@ async def test_a_result_that_is_higher_than_declared_is_joined_never_lowered() -
 
 
 async def test_an_exception_is_a_constant_text_with_the_label_of_success() -> None:
-    async def fail(_arguments: TextArguments, _context: ToolContext) -> Result:
+    async def fail(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
         raise ValueError("the password is hunter2")
 
     probe = Probe(declared=CallFacts(result=CONFIDENTIAL), does=fail)
@@ -266,14 +266,16 @@ async def test_a_tool_without_a_label_may_be_given_one_by_the_operator() -> None
     assert keeper.calls.prepare(standing(), call("probe")).decision.label_after == INTERNAL
 
 
-async def test_a_scene_tells_whether_a_label_may_enter() -> None:
-    probe = Probe()
+async def test_a_call_that_runs_may_ask_whether_a_label_may_enter() -> None:
+    async def ask(_arguments: TextArguments, _context: ToolContext, services: ToolServices) -> None:
+        assert services.permits(INTERNAL)
+        assert not services.permits(CONFIDENTIAL)
+
+    probe = Probe(does=ask)
     keeper = gate([probe])
     below = standing(ceiling=INTERNAL)
     await keeper.run(below, keeper.calls.prepare(below, call("probe")), unrecorded)
     (context,) = probe.ran
-    assert context.permits(INTERNAL)
-    assert not context.permits(CONFIDENTIAL)
     assert context.key == "s1/1/c1"
 
 

@@ -40,6 +40,7 @@ from tests.bot.kit import (
     gate,
     rule,
     standing,
+    tool_call,
     tool_context,
     unrecorded,
 )
@@ -212,7 +213,7 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
 
 def test_a_tool_that_lets_content_choose_a_way_is_not_called() -> None:
     class Follows(Probe):
-        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
             return CallFacts(clearance=INTERNAL if arguments.text == "secret" else TOP)
 
     refused = gate([Follows(effect=Effect.SEND)]).calls.prepare(holding(item(INTERNAL)), call("probe", {"text": REF}))
@@ -330,7 +331,7 @@ def test_whether_people_are_asked_is_decided_without_looking(text: str) -> None:
 async def test_simulating_tells_no_label_above_the_floor() -> None:
     class Known(Probe):
         async def foresee(self, _arguments: TextArguments, context: ToolContext) -> list[str]:
-            return [str(context.taint)]
+            return [str(context.session.taint)]
 
     one = gate([Known()])
     for label in (INTERNAL, CONFIDENTIAL):
@@ -347,7 +348,7 @@ def test_a_content_that_does_not_fit_is_refused_without_telling(text: str) -> No
 
 def test_a_declaration_that_fails_on_a_content_is_refused_without_telling() -> None:
     class Picky(Probe):
-        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+        def declare(self, arguments: TextArguments, context: ToolContext) -> CallFacts:
             if arguments.text == "secret":
                 raise ValueError("secret")
             return CallFacts()
@@ -393,4 +394,4 @@ async def test_admitting_is_a_read() -> None:
     response = await one.results.respond(low, prepared, await one.run(low, prepared, unrecorded))
     assert (response.text, response.label) == (UNKNOWN, INTERNAL)
     assert blocked_by(one.calls.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
-    assert (await Admit().run(AdmitArguments(ref="held-x"), tool_context())).text == UNKNOWN
+    assert (await Admit().run(AdmitArguments(ref="held-x"), *tool_call())).text == UNKNOWN

@@ -15,7 +15,7 @@ from bot.core.errors import ConfigError
 from bot.mcp.results import CUT, LONGEST, as_text
 from bot.mcp.tool import LOCKED, Ask, McpResult, McpTool
 from bot.tools.catalogue import NAMES
-from tests.bot.kit import bang, policy, tool_context
+from tests.bot.kit import Services, bang, policy, tool_context
 from tests.bot.mcp.servers import command, serving, shell
 from tests.harness import Person, running
 
@@ -97,7 +97,7 @@ async def test_a_secret_that_is_refused_while_it_runs_keeps_the_call_from_the_se
 
     entry = {"url": "https://mcp.example.com", "headers": {"A": "${secret:token}"}, "tools": {"search": QUIET}}
     tool = McpTool("notes", "search", McpServerSettings.model_validate(entry), send)
-    result = await tool.run(tool.arguments(), tool_context(reveal=refuse))
+    result = await tool.run(tool.arguments(), tool_context(), Services(revealing=refuse))
     assert (result.text, result.failed) == (LOCKED, True)
     assert asked == [("${secret:token}", "mcp.example.com")]
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.tools.arguments import as_json, checked, contents, is_content, types
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext
+from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.references import offered
 from policy.decision import Verdict
 from policy.document.model import load
@@ -91,10 +91,10 @@ class Dated:
     server = ""
     arguments = Typed
 
-    def declare(self, arguments: Typed, context: ToolContext) -> CallFacts:  # noqa: ARG002 - the port's signature
+    def declare(self, arguments: Typed, context: ToolContext) -> CallFacts:
         return CallFacts()
 
-    async def run(self, arguments: Typed, context: ToolContext) -> Result:  # noqa: ARG002 - the port's signature
+    async def run(self, arguments: Typed, context: ToolContext, services: ToolServices) -> Result:
         self.given = arguments
         return Result("done")
 

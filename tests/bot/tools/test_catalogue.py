@@ -10,7 +10,7 @@ from bot.tools import catalogue
 from bot.tools.clock import CurrentTime, NoArguments
 from policy.labels import PUBLIC
 from policy.request import Effect
-from tests.bot.kit import NOW, TOP, tool_context
+from tests.bot.kit import NOW, TOP, tool_call, tool_context
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +36,6 @@ async def test_the_time_is_the_stores_and_tells_nothing_of_the_session() -> None
     tool = CurrentTime()
     declared = tool.declare(NoArguments(), tool_context(TOP))
     assert (declared.result, declared.consequential) == (PUBLIC, False)
-    told = await tool.run(NoArguments(), tool_context(TOP))
+    told = await tool.run(NoArguments(), *tool_call(TOP))
     assert told.label == PUBLIC
     assert datetime.fromisoformat(told.text).timestamp() * 1000 == NOW

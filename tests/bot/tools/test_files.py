@@ -35,6 +35,7 @@ from tests.bot.kit import (
     folder_of_files,
     note,
     results,
+    tool_call,
     tool_context,
 )
 from tests.harness import running
@@ -116,14 +117,14 @@ def test_up_to_is_a_label_of_this_configuration(root: FileRoot) -> None:
 
 async def test_a_file_is_read_with_floor_and_writers_label_joined(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    read = await ReadFile(root).run(path("public/x.md"), tool_context(RESTRICTED))
+    read = await ReadFile(root).run(path("public/x.md"), *tool_call(RESTRICTED))
     assert (read.text, read.label, read.failed) == ("text", parse("RESTRICTED~"), False)
 
 
 async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    forbidden = await ReadFile(root).run(path("public/x.md"), tool_context())
-    absent = await ReadFile(root).run(path("public/none.md"), tool_context())
+    forbidden = await ReadFile(root).run(path("public/x.md"), *tool_call())
+    absent = await ReadFile(root).run(path("public/none.md"), *tool_call())
     assert forbidden == absent
     assert (absent.text, absent.label, absent.failed) == (ABSENT, DIRTY, True)
 
@@ -138,12 +139,12 @@ async def test_up_to_chooses_among_the_files_of_a_name(root: FileRoot) -> None:
         (PUBLIC, "RESTRICTED", "RESTRICTED"),
         (RESTRICTED, "PUBLIC", "PUBLIC"),
     ):
-        assert (await ReadFile(root).run(path("public/x.md", up_to), tool_context(taint))).text == text
+        assert (await ReadFile(root).run(path("public/x.md", up_to), *tool_call(taint))).text == text
 
 
 async def test_what_may_not_enter_is_not_read(root: FileRoot) -> None:
     put(root, "public/x.md", RESTRICTED)
-    withheld = await ReadFile(root).run(path("public/x.md"), tool_context(RESTRICTED, permits=internal))
+    withheld = await ReadFile(root).run(path("public/x.md"), *tool_call(RESTRICTED, permits=internal))
     assert (withheld.text, withheld.label, withheld.failed) == (ABSENT, DIRTY, True)
 
 
@@ -157,7 +158,7 @@ async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(r
         asked.append(label)
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), tool_context(CONFIDENTIAL, permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), *tool_call(CONFIDENTIAL, permits=meanwhile))
     assert (read.text, read.label) == ("secret", parse("CONFIDENTIAL~"))
     assert asked == [DIRTY, parse("CONFIDENTIAL~")]
 
@@ -169,7 +170,7 @@ async def test_a_file_written_above_between_look_and_read_is_not_met(root: FileR
         put(root, "public/x.md", CONFIDENTIAL, "secret")
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), tool_context(permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), *tool_call(permits=meanwhile))
     assert (read.text, read.label) == ("harmless", DIRTY)
 
 
@@ -180,13 +181,13 @@ async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: FileR
         meanwhile_done((tmp_path / "files/public/x.md").unlink)
         return True
 
-    read = await ReadFile(root).run(path("public/x.md"), tool_context(permits=meanwhile))
+    read = await ReadFile(root).run(path("public/x.md"), *tool_call(permits=meanwhile))
     assert (read.text, read.failed) == (ABSENT, True)
 
 
 async def test_what_is_no_text_is_told_at_the_folders_floor(root: FileRoot, tmp_path: Path) -> None:
     (tmp_path / "files/internal/x").write_bytes(b"\xff")
-    read = await ReadFile(root).run(path("internal/x"), tool_context())
+    read = await ReadFile(root).run(path("internal/x"), *tool_call())
     assert (read.text, read.label, read.failed) == (UNUSABLE, parse("INTERNAL~"), True)
 
 
@@ -194,7 +195,7 @@ async def test_the_root_lists_the_configured_folders_and_the_workspace(root: Fil
     tool = ListFiles(root)
     for name in ("", "/"):
         assert tool.declare(FolderArguments(path=name), tool_context()).result == PUBLIC
-        listed = await tool.run(FolderArguments(path=name), tool_context())
+        listed = await tool.run(FolderArguments(path=name), *tool_call())
         assert listed.text.split() == ["confidential/", "internal/", "public/", "workspace/"]
 
 
@@ -204,28 +205,28 @@ async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRo
     put(root, "public/a.md", INTERNAL)
     tool, folder = ListFiles(root), FolderArguments(path="public")
     assert tool.declare(folder, tool_context()).result == DIRTY
-    everything = await tool.run(folder, tool_context(CONFIDENTIAL))
+    everything = await tool.run(folder, *tool_call(CONFIDENTIAL))
     assert everything.text.split("\n") == ["a.md", "a.md (INTERNAL)", "b.md (CONFIDENTIAL)"]
     assert everything.label == parse("CONFIDENTIAL~")
-    below = await tool.run(FolderArguments(path="public", up_to="INTERNAL"), tool_context())
+    below = await tool.run(FolderArguments(path="public", up_to="INTERNAL"), *tool_call())
     assert (below.text.split("\n"), below.label) == (["a.md", "a.md (INTERNAL)"], parse("INTERNAL~"))
-    least = await tool.run(folder, tool_context(CONFIDENTIAL, permits=dirty))
+    least = await tool.run(folder, *tool_call(CONFIDENTIAL, permits=dirty))
     assert (least.text.split(), least.label) == (["a.md"], DIRTY)
-    assert await tool.run(folder, tool_context()) == least
+    assert await tool.run(folder, *tool_call()) == least
 
 
 async def test_a_configured_folder_that_nobody_wrote_to_is_empty(root: FileRoot, tmp_path: Path) -> None:
     """Whether it is on disk tells that somebody above wrote there, so it does not matter."""
     (tmp_path / "files/public").rmdir()
-    empty = await ListFiles(root).run(FolderArguments(path="public"), tool_context())
+    empty = await ListFiles(root).run(FolderArguments(path="public"), *tool_call())
     assert (empty.text, empty.label, empty.failed) == ("(empty)", DIRTY, False)
 
 
 async def test_an_empty_and_a_missing_folder(root: FileRoot) -> None:
     tool = ListFiles(root)
-    assert (await tool.run(FolderArguments(path="public"), tool_context())).text == "(empty)"
-    assert (await tool.run(FolderArguments(path="workspace"), tool_context())).text == "(empty)"
-    missing = await tool.run(FolderArguments(path="internal/none"), tool_context())
+    assert (await tool.run(FolderArguments(path="public"), *tool_call())).text == "(empty)"
+    assert (await tool.run(FolderArguments(path="workspace"), *tool_call())).text == "(empty)"
+    missing = await tool.run(FolderArguments(path="internal/none"), *tool_call())
     assert (missing.text, missing.label, missing.failed) == (ABSENT, parse("INTERNAL~"), True)
 
 
@@ -246,7 +247,7 @@ def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
 async def test_stored_things_keep_their_label(root: FileRoot) -> None:
     put(root, "confidential/x.md", INTERNAL)
     arguments = WriteArguments(path="confidential/x.md", text="mine")
-    done = await WriteFile(root).run(arguments, tool_context(parse("CONFIDENTIAL~")))
+    done = await WriteFile(root).run(arguments, *tool_call(parse("CONFIDENTIAL~")))
     assert (done.text, done.label, done.failed) == ("written", PUBLIC, False)
     found = await asyncio.to_thread(root.find, root.place("confidential/x.md", tool_context()), CONFIDENTIAL)
     assert found is not None
@@ -255,18 +256,18 @@ async def test_stored_things_keep_their_label(root: FileRoot) -> None:
 
 async def test_a_write_that_fails_tells_it_at_the_folders_floor(root: FileRoot) -> None:
     put(root, "internal/a", INTERNAL)
-    failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), tool_context(INTERNAL))
+    failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), *tool_call(INTERNAL))
     assert (failed.text, failed.label, failed.failed) == (NOT_WRITTEN, parse("INTERNAL~"), True)
 
 
 async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root: FileRoot) -> None:
     put(root, "internal/a", INTERNAL)
     tool = WriteFile(root)
-    failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), tool_context())
-    done = await tool.run(WriteArguments(path="internal/b.md", text="x"), tool_context())
+    failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), *tool_call())
+    done = await tool.run(WriteArguments(path="internal/b.md", text="x"), *tool_call())
     assert failed == done
     assert (done.text, done.label, done.failed) == (ACCEPTED, PUBLIC, False)
-    read = await ReadFile(root).run(path("internal/b.md"), tool_context())
+    read = await ReadFile(root).run(path("internal/b.md"), *tool_call())
     assert (read.text, read.label) == ("x", parse("INTERNAL~"))
 
 
@@ -274,11 +275,11 @@ async def test_who_may_not_know_of_a_folder_replaces_nothing_there(root: FileRoo
     put(root, "internal/a.md", INTERNAL, "theirs")
     for name in ("a.md", "b.md"):
         done = await WriteFile(root).run(
-            WriteArguments(path=f"internal/{name}", text="mine"), tool_context(ceiling=PUBLIC)
+            WriteArguments(path=f"internal/{name}", text="mine"), *tool_call(ceiling=PUBLIC)
         )
         assert done.text == ACCEPTED
     for name, text in (("a.md", "theirs"), ("b.md", "mine")):
-        assert (await ReadFile(root).run(path(f"internal/{name}"), tool_context())).text == text
+        assert (await ReadFile(root).run(path(f"internal/{name}"), *tool_call())).text == text
 
 
 async def test_what_was_written_after_reading_is_refused_below_and_labelled_above(tmp_path: Path) -> None:

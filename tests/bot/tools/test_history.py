@@ -1,7 +1,6 @@
 """What a session may read back of what was said, in itself and in its principal's others."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from bot.tools.history import HistoryArguments, SessionsHistory
 from bot.tools.sessions import NONE
 from channels.messages import Address
 from policy.labels import Label, parse
-from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, tool_context
+from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, tool_call, tool_context
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -115,8 +114,7 @@ async def test_what_may_not_enter_is_as_if_it_were_not_there(tmp_path: Path) -> 
         one = other(owner)
         await one.say(bang("read_file", path="public/welcome.md"))
         tool = SessionsHistory(owner.app.store.sessions)
-        here = tool_context(permits=trusted)
-        told = await tool.run(HistoryArguments(session_id=one.sid), here)
+        told = await tool.run(HistoryArguments(session_id=one.sid), *tool_call(permits=trusted))
         assert (told.text, told.failed) == (NONE, True)
 
 
@@ -125,9 +123,9 @@ async def test_a_result_bears_the_callers_taint(tmp_path: Path) -> None:
         tool = SessionsHistory(owner.app.store.sessions)
         arguments = HistoryArguments(session_id="nobody")
         assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
-        assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
+        assert (await tool.run(arguments, *tool_call(CONFIDENTIAL))).label == CONFIDENTIAL
         await owner.say("hello")
-        told = await tool.run(HistoryArguments(session_id=""), replace(tool_context(CONFIDENTIAL), sid=owner.sid))
+        told = await tool.run(HistoryArguments(session_id=""), *tool_call(CONFIDENTIAL, sid=owner.sid))
         assert (told.failed, told.label) == (False, CONFIDENTIAL)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.tools.introspection import SimulateArguments, SimulateToolCall
 from policy.labels import parse
-from tests.bot.kit import CONFIDENTIAL, bang, often, standing, tool_context
+from tests.bot.kit import CONFIDENTIAL, bang, often, standing, tool_call, tool_context
 from tests.harness import running
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ async def test_simulations_are_bounded() -> None:
     tool = SimulateToolCall(often(2))
     arguments = SimulateArguments(tool_name="message", args={})
     assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
-    answers = [await tool.run(arguments, tool_context(CONFIDENTIAL)) for _ in range(3)]
+    answers = [await tool.run(arguments, *tool_call(CONFIDENTIAL)) for _ in range(3)]
     assert [answer.failed for answer in answers] == [False, False, True]
     assert answers[2].label == CONFIDENTIAL
-    assert not (await tool.run(arguments, tool_context(sid="s2"))).failed
+    assert not (await tool.run(arguments, *tool_call(sid="s2"))).failed
     # A reset forgets how often was asked, too.
-    assert not (await tool.run(arguments, tool_context(generation=2))).failed
+    assert not (await tool.run(arguments, *tool_call(generation=2))).failed

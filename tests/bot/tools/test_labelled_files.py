@@ -330,7 +330,7 @@ def test_what_cannot_be_written_is_not(root: FileRoot, path: str) -> None:
 def test_a_workspace_belongs_to_one_session_and_one_generation(root: FileRoot) -> None:
     write(root, root.place("workspace/x.md", tool_context()), "mine", RESTRICTED)
     assert met(root, root.place("workspace/x.md", tool_context())) == ("mine", RESTRICTED)
-    for other in (replace(tool_context(), sid="s2"), replace(tool_context(), generation=2)):
+    for other in (tool_context(sid="s2"), tool_context(generation=2)):
         assert root.find(root.place("workspace/x.md", other), TOP) is None
         assert root.list(root.place("workspace", other), TOP) == ()
 
@@ -348,14 +348,14 @@ def test_what_is_above_its_session_in_a_workspace_is_not_there(root: FileRoot) -
 
 def test_a_reset_empties_the_workspaces_before_it(root: FileRoot) -> None:
     for generation in (1, 2, 3):
-        write(root, root.place("workspace/x.md", replace(tool_context(), generation=generation)), "x", PUBLIC)
+        write(root, root.place("workspace/x.md", tool_context(generation=generation)), "x", PUBLIC)
     root.forget("s1", 3)
     root.forget("s1", 3)
     root.forget("nobody", 3)
     for generation in (1, 2):
         with pytest.raises(AbsentError):
-            root.read(root.place("workspace/x.md", replace(tool_context(), generation=generation)))
-    assert root.read(root.place("workspace/x.md", replace(tool_context(), generation=3))) == "x"
+            root.read(root.place("workspace/x.md", tool_context(generation=generation)))
+    assert root.read(root.place("workspace/x.md", tool_context(generation=3))) == "x"
 
 
 def test_a_missing_folder_of_a_workspace_is_missing(root: FileRoot) -> None:

@@ -22,6 +22,7 @@ from tests.bot.kit import (
     note,
     policy,
     results,
+    tool_call,
     tool_context,
 )
 from tests.harness import running
@@ -115,8 +116,8 @@ def test_an_unknown_recipient_is_refused_by_one_constant(recipient: str, channel
 
 
 async def test_its_key_is_the_calls_so_that_a_repetition_is_the_same_message() -> None:
-    first = await Message().run(to("guest"), tool_context(INTERNAL))
-    assert first == await Message().run(to("guest"), tool_context(INTERNAL))
+    first = await Message().run(to("guest"), *tool_call(INTERNAL))
+    assert first == await Message().run(to("guest"), *tool_call(INTERNAL))
     (delivery,) = first.deliver
     assert (delivery.key, delivery.address, delivery.label) == ("s1/1/c1", str(GUEST), INTERNAL)
 

@@ -14,7 +14,7 @@ from bot.store.schema import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
-from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, policy, results, tool_context
+from tests.bot.kit import CONFIDENTIAL, DIRTY, Services, bang, policy, results, tool_call, tool_context
 from tests.harness import Person, running
 from tests.people import principal
 from tests.store.world import command
@@ -91,7 +91,7 @@ async def test_a_list_bears_the_callers_taint(tmp_path: Path) -> None:
         for cursor in (None, "forged"):
             arguments = tool.arguments(cursor=cursor)
             assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
-            assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
+            assert (await tool.run(arguments, *tool_call(CONFIDENTIAL))).label == CONFIDENTIAL
 
 
 async def test_nobody_else_can_be_named_in_a_list(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_what_it_tells_bears_the_callers_taint(tmp_path: Path) -> None:
         for session in (None, "nobody"):
             arguments = tool.arguments(session_id=session)
             assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
-            assert (await tool.run(arguments, tool_context(CONFIDENTIAL))).label == CONFIDENTIAL
+            assert (await tool.run(arguments, *tool_call(CONFIDENTIAL))).label == CONFIDENTIAL
 
 
 async def test_a_session_id_cannot_be_smuggled(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_a_title_is_shown_to_those_its_label_flows_to(tmp_path: Path) -> N
         await owner.app.store.sessions.name(owner.sid, Title("the plan", CONFIDENTIAL))
         tool = SessionsList(owner.app.store.index)
         for taint, shown in ((PUBLIC, None), (CONFIDENTIAL, "the plan")):
-            told = await tool.run(tool.arguments(), tool_context(taint))
+            told = await tool.run(tool.arguments(), *tool_call(taint))
             assert [one["title"] for one in json.loads(told.text)["sessions"]] == [shown]
 
 
@@ -164,10 +164,10 @@ async def test_a_title_taints_whoever_reads_it_or_is_not_read(tmp_path: Path) ->
         await owner.say("hello")
         await owner.app.store.sessions.name(owner.sid, Title(f"see {SECRET}", DIRTY))
         tool = SessionsList(owner.app.store.index)
-        told = await tool.run(tool.arguments(), tool_context(mask=owner.app.gate.masks.masked))
+        told = await tool.run(tool.arguments(), tool_context(), Services(masking=owner.app.gate.masks.masked))
         assert told.label == DIRTY
         assert json.loads(told.text)["sessions"][0]["title"] == "see [redacted: secret]"
-        refused = await tool.run(tool.arguments(), tool_context(permits=trusted))
+        refused = await tool.run(tool.arguments(), *tool_call(permits=trusted))
         assert refused.label == PUBLIC
         assert json.loads(refused.text)["sessions"][0]["title"] is None
 
@@ -184,6 +184,6 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
             await store.sessions.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
         tool = SessionStatus(store)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):
-            found = json.loads((await tool.run(tool.arguments(), tool_context(taint, sid=owner.sid))).text)
+            found = json.loads((await tool.run(tool.arguments(), *tool_call(taint, sid=owner.sid))).text)
             assert (found["queued"], found["children"]) == (queued, children)
             assert "updated" not in found, "a hidden input would show in it"

@@ -18,7 +18,7 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.models import MOMENT, Usage
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
-from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, tool_context, unanswered
+from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, tool_call, unanswered
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -268,5 +268,5 @@ async def test_a_recap_carries_what_was_read_beside_it(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(READ)
         (tool,) = (tool for tool in owner.app.gate.tools if isinstance(tool, Summarize))
-        told = await tool.run(SummarizeArguments(), tool_context(sid=owner.sid))
+        told = await tool.run(SummarizeArguments(), *tool_call(sid=owner.sid))
         assert told.label == parse("CONFIDENTIAL~")

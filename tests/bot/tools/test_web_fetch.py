@@ -33,7 +33,7 @@ class Names:
         self._names = names
         self.looked = list[str]()
 
-    async def __call__(self, host: str, port: int) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+    async def __call__(self, host: str, port: int) -> tuple[str, ...]:
         self.looked.append(host)
         if host not in self._names:
             raise OSError

@@ -19,7 +19,7 @@ from bot.gate.calls import NOBODY
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.events import EventType
 from bot.sessions.models import Status
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.finish import NOT_MADE
 from policy.fixed import OUTCOME
 from policy.request import Effect
@@ -57,7 +57,7 @@ class Hanging:
         self.begun = asyncio.Event()
         self.cancelled = asyncio.Event()
 
-    async def __call__(self, _arguments: TextArguments, context: ToolContext) -> Result:
+    async def __call__(self, _arguments: TextArguments, context: ToolContext, services: ToolServices) -> Result:
         self.keys.append(context.key)
         if len(self.keys) <= self.times:
             self.begun.set()

@@ -17,7 +17,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status, Turn, Write, YieldReason
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.worker import STOPPED
 from channels.messages import Address
 from policy.labels import PUBLIC, join_all
@@ -56,7 +56,7 @@ class Slow:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, _arguments: TextArguments, _context: ToolContext) -> Result:
+    async def __call__(self, _arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
         self.begun.set()
         await self.goes_on.wait()
         return Result("done at last")

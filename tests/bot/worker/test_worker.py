@@ -16,7 +16,7 @@ from bot.history import event_log
 from bot.sessions.events import Event, EventType, JsonObject, NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Status, Turn, Write, YieldReason
-from bot.tools.base import CallFacts, Result, ToolContext
+from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.worker import ATTEMPTS, STOPPED
 from channels.messages import Address, Signal
 from policy.labels import PUBLIC, join_all, parse
@@ -55,7 +55,7 @@ class Hanging:
         self.started = asyncio.Event()
         self.times = 0
 
-    async def __call__(self, _arguments: TextArguments, _context: ToolContext) -> Result:
+    async def __call__(self, _arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
         self.times += 1
         if self.times == 1:
             self.started.set()
@@ -167,7 +167,7 @@ async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path)
     cancelled = asyncio.Event()
     started = asyncio.Event()
 
-    async def hang(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def hang(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         started.set()
         try:
             await asyncio.sleep(60)
@@ -396,7 +396,7 @@ async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: 
     """One person's PUBLIC sessions run no more at once than is left; those above, and others', wait for none."""
     let_go = asyncio.Event()
 
-    async def wait(_arguments: TextArguments, _context: ToolContext) -> None:
+    async def wait(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         await let_go.wait()
 
     people = {

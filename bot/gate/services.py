@@ -1,0 +1,122 @@
+"""What the gate does for a call that runs: each decision is written down before it takes effect."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from bot.access.decision_context import DecisionContext, key
+from bot.access.recipients import ChangedRecipientError
+from bot.config.references import references
+from bot.gate.calls import CallGate
+from bot.gate.judge import Judge, answered_for
+from bot.gate.results import CallDecision
+from bot.sessions.delegation import Child, Errand
+from bot.tools.arguments import strings
+from bot.tools.references import HOLD
+from policy.decision import Decision, Verdict
+from policy.labels import Label
+from policy.request import Effect, Hook, ToolFacts
+
+Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
+"""Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
+
+
+class Minter(Protocol):
+    """Who makes background sessions; the gate alone asks."""
+
+    async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
+        """Create a background session with its task; the same key is the same session."""
+        ...
+
+
+class GateServices:
+    """Implements `ToolServices` for one call, made as `made` by a session that stands as `standing`."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        calls: CallGate,
+        minter: Minter,
+        standing: DecisionContext,
+        *,
+        made: CallDecision,
+        record: Record,
+    ) -> None:
+        self._judge = judge
+        self._calls = calls
+        self._minter = minter
+        self._standing = standing
+        self._made = made
+        self._record = record
+
+    def permits(self, label: Label) -> bool:
+        """Say whether something of a label may be read, into the context or to be held."""
+        beyond = answered_for(self._standing, self._made.approved)
+        return self._judge.may_enter(beyond, self._made.call.tool, label, held=self._made.hold)
+
+    def mask(self, text: str) -> str:
+        """Return a text without the values of configured secrets and without what looks like a secret."""
+        return self._judge.masks.masked(text)
+
+    def scrub(self, text: str) -> str:
+        """Return a text without the values of configured secrets."""
+        return self._judge.masks.scrubbed(text)
+
+    async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return what would be decided about another call."""
+        return await self._calls.simulate(self._standing, name, arguments, self._standing.taint)
+
+    async def spawn(self, errand: Errand) -> Child:
+        """Make a background session.
+
+        Raises RequestError: there may be none, or the recipient of its result is another by now.
+        """
+        if errand.meant and errand.meant not in self._made.leads:
+            raise ChangedRecipientError
+        return await self._minter.mint_child(self._carrying, key(self._standing, self._made.call), errand)
+
+    async def reveal(self, text: str, host: str) -> str | None:
+        """Return a text with its secrets' values for a host, None if one is refused."""
+        call = self._made.call
+
+        async def called(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
+            await self._record(hook, decision, {**told, "call": call.id})
+
+        facts = ToolFacts(call.tool, Effect.READ, self._made.label)
+        return await revealed(self._judge, self._standing, facts, text, host=host, record=called)
+
+    async def onward(self, arguments: Mapping[str, JsonValue]) -> bool:
+        """Say whether the call may go on as if it had been made with these arguments."""
+        # The server that answered wrote these, not the model, so they stand verbatim in what was said.
+        heard = self._standing.addresses | frozenset(strings(dict(arguments)))
+        call, given = self._made.call, {**arguments, HOLD: True} if self._made.hold else arguments
+        further = self._calls.prepare(replace(self._carrying, addresses=heard), replace(call, arguments=given))
+        named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
+        await self._record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
+        label = self._made.label
+        return further.decision.verdict is Verdict.ALLOW and further.label.join(label) == label
+
+    @property
+    def _carrying(self) -> DecisionContext:
+        """The session as it stands with what the call refers to."""
+        return replace(self._standing, taint=self._standing.taint.join(self._made.carried))
+
+
+async def revealed(
+    judge: Judge, standing: DecisionContext, tool: ToolFacts, text: str, *, host: str, record: Record
+) -> str | None:
+    """Return a text with the values of its secrets for a host, None if one is refused.
+
+    Each is decided (hook SECRET_ACCESS), and written down by `record` before.
+    """
+    for name in references(text):
+        decision = judge.unlock(standing, tool, name, host)
+        granted = decision.verdict is Verdict.ALLOW
+        # Of what is not configured for it, not even the name is a fact.
+        named: JsonValue = name if granted else None
+        await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": named})
+        if not granted:
+            return None
+    return judge.masks.keyring.filled(text)
