@@ -20,5 +20,5 @@ entry are committed at once, checked against the fence. The outbox of `delivery`
 of that moment, and the adapter says it. What was refused on the way is a value that explains itself, and `/why` shows
 it.
 
-`worker/worker` reads as that middle part, top to bottom; `app` puts the parts together.
+`worker/turn_runner` reads as that middle part, top to bottom; `app` puts the parts together.
 """

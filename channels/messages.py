@@ -94,6 +94,11 @@ class Inbound:
     press: str = ""
     bot: bool = False
 
+    @property
+    def identity(self) -> str:
+        """Its identity among the updates of every channel; what a platform tells again has the same."""
+        return f"{self.address.channel}/{self.dedupe}"
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:

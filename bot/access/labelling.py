@@ -99,6 +99,12 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool,
     return label if authored and role in MAY_BE_TRUSTED else untrusted(label)
 
 
+def blocked(document: Document, address: Address) -> bool:
+    """Say whether an admin shut a chat out: nothing is said there, not even that."""
+    chat = document.chat(address.channel, address.workspace, address.chat)
+    return chat is not None and chat.blocked
+
+
 def classification(document: Document, address: Address, *, shared: bool = True) -> Label | None:
     """Return what the configuration lets be said at an address, None if it does not know the place.
 
@@ -111,7 +117,7 @@ def classification(document: Document, address: Address, *, shared: bool = True)
         return _of_principal(document, address.workspace)
     place = (address.channel, address.workspace, address.chat)
     chat = document.chat(*place)
-    if chat is not None and chat.blocked:
+    if blocked(document, address):
         return None
     clearances = [
         recipient.clearance
@@ -219,7 +225,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
         address.channel,
         clearance if clearance is None else clearance.meet(known),
         shared=audience.shared,
-        readers=PUBLIC if chat is not None and chat.blocked else known,
+        readers=PUBLIC if blocked(document, address) else known,
         vouched=vouched,
         raised=raised,
     )

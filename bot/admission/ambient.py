@@ -96,7 +96,7 @@ class Observer:
         kept = LONGEST + _MARGIN
         # Before it is cut: of what is kept in part a secret's value would not be known any more.
         text = self._gate.masks.scrubbed(said, kept)[:kept]
-        new = NewObserved(_identity(inbound), inbound.account, label, text, address.thread if inbound.opens else "")
+        new = NewObserved(inbound.identity, inbound.account, label, text, address.thread if inbound.opens else "")
         where, most = (address.place, max(most, _BEGINNINGS)) if inbound.opens else (address, most)
         await self._store.observe(self._session_id(where), new, most)
         return True
@@ -133,7 +133,7 @@ class Observer:
 
         An account is counted for each level of what it says apart, so that no chat tells of a higher one (ADR 0015).
         """
-        account, address, identity = f"{inbound.account} {label.secrecy}", inbound.address, _identity(inbound)
+        account, address, identity = f"{inbound.account} {label.secrecy}", inbound.address, inbound.identity
         return (
             self._accounts.allows(account, identity)
             and (inbound.opens or not address.thread or self._threads.allows(account, str(address)))
@@ -152,8 +152,3 @@ class Observer:
             standing, overheard(said), label=label, upto=upto, authors={self._author(one.account) for one in kept}
         )
         return Heard(decision.label_after, event, (row,))
-
-
-def _identity(inbound: Inbound) -> str:
-    """Return the platform's identity of a text, as no other platform's is."""
-    return f"{inbound.address.channel}/{inbound.dedupe}"

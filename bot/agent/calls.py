@@ -46,11 +46,11 @@ NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this 
 class ToolRunner:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, room: Room, outbox: Outbox, offers: Alternatives) -> None:
+    def __init__(self, gate: Gate, room: Room, outbox: Outbox, alternatives: Alternatives) -> None:
         self._gate = gate
         self._room = room
         self._outbox = outbox
-        self._offers = offers
+        self._alternatives = alternatives
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people.
@@ -148,11 +148,11 @@ class ToolRunner:
 
         In a shared chat it ends the turn even without an offer: a refusal there is told by a constant.
         """
-        if prepared.open is not None or not self._offers.asks(turn.standing, prepared.decision):
+        if prepared.open is not None or not self._alternatives.asks(turn.standing, prepared.decision):
             return False, None
         log = await turn.log()
         asked = question((*log.early, *log.events), turn.record.id)
-        offer = None if asked is None else await self._offers.reading(turn.standing, prepared.call, asked)
+        offer = None if asked is None else await self._alternatives.reading(turn.standing, prepared.call, asked)
         return offer is not None or turn.standing.destination.shared, offer
 
     def _refusal(self, turn: OpenTurn, prepared: CallDecision) -> str | None:

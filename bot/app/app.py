@@ -38,11 +38,17 @@ from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.delivery.rate_limits import RATES, RateLimits
 from bot.delivery.relay import Relay
+from bot.delivery.sweep import Sweep
 from bot.failures import Failures
 from bot.gate.gate import Gate
 from bot.ingress.bot_loop_guard import BotLoopGuard
+from bot.ingress.command_runner import CommandRunner
+from bot.ingress.direct_answers import DirectAnswers
+from bot.ingress.flood_limits import FloodLimits
+from bot.ingress.inbox_writer import InboxWriter
 from bot.ingress.memberships import Memberships
 from bot.ingress.new_chats import NewChats
+from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
 from bot.operations.diagnostics import Diagnostics
@@ -64,13 +70,17 @@ from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 
 if TYPE_CHECKING:
+    from bot.admission.admission import Admission
     from bot.admission.transcription import Transcriber
+    from bot.agent.loop import Agent
     from bot.agent.thinking import Thinking
     from bot.store.redis_store import RedisStore
     from bot.worker.finish import TurnFinisher
     from bot.worker.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
+_PARALLEL: Final = 32
+"""Sessions that a process works at once."""
 
 
 async def _nobody(_line: str) -> None:
@@ -100,7 +110,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.conversations = SessionIds(store.sessions, secrets.session)
+        self.session_ids = SessionIds(store.sessions, secrets.session)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
@@ -113,7 +123,7 @@ class App:
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store.budgets, self.ids, config)
-        self.mind = ModelLoader(self._made_thinking)
+        self.model_loader = ModelLoader(self._made_thinking)
         tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
@@ -123,13 +133,13 @@ class App:
             self.gate, config, environment=environment, tools=arguments, store=store, process=named(store.process)
         )
         self.quarantine = Quarantine(store.quarantine)
-        self.strangers = Pairing(store, self.ids, secrets.session)
+        self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
-        self.offers = self._alternatives()
+        self.alternatives = self._alternatives()
         self.outbox = self._outbox()
-        self.copies = QuestionUpdates(store, self.gate, self.outbox)
-        self.newcomers = NewChats(store.counts, self.gate, self.outbox, clock)
-        self._memberships = Memberships(self.gate, self.reloader, store.audit, self.newcomers)
+        self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
+        self.new_chats = NewChats(store.counts, self.gate, self.outbox, clock)
+        self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.diagnostics = self._diagnostics()
         self.commands = self._commands()
@@ -137,7 +147,7 @@ class App:
 
     def _tools(self) -> tuple[Tool, ...]:
         built_in = catalogue.built_in(
-            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.mind.recap
+            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 
@@ -169,7 +179,7 @@ class App:
 
     def session_id(self, address: Address) -> str:
         """Return the id of the session that belongs to an address."""
-        return self.conversations.first(address)
+        return self.session_ids.first(address)
 
     def _commands(self) -> CommandTable:
         services = CommandServices(
@@ -182,16 +192,16 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             interrupt=self._interrupt,
-            close=self.copies.close,
+            close=self.question_updates.close,
             deliver=self.outbox.collect,
-            recap=self.mind.recap,
-            strangers=self.strangers,
+            recap=self.model_loader.recap,
+            pairing=self.pairing,
             trail=AuditTrail(self.store, self.chains, lambda: self.gate.document.top),
             budget=self._budget,
             diagnostics=self.diagnostics,
             config=self.config,
             simulations=self._simulations,
-            session_ids=self.conversations,
+            session_ids=self.session_ids,
         )
         return CommandTable(services)
 
@@ -214,7 +224,7 @@ class App:
         await self._start(tell)
         await asyncio.to_thread(self.gate.policy.load)
         await asyncio.to_thread(import_module, "bot.worker.worker")
-        thinking = await self.mind.thinking()
+        thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
         try:
@@ -238,7 +248,7 @@ class App:
             tasks.create_task(self.chains.anchoring())
             tasks.create_task(self.chains.walking())
             tasks.create_task(self._alerts().serve())
-            tasks.create_task(self._courier().serve())
+            tasks.create_task(self._relay().serve())
 
     async def listen(self, began: Callable[[str], None] = _untold) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
@@ -253,7 +263,7 @@ class App:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
-        await self.mind.close()
+        await self.model_loader.close()
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -264,46 +274,42 @@ class App:
             channels=self._channels,
             gate=self.gate,
             sender=self.store.process,
-            post=Handoff(self.store, self.config.limits.endorsed_bits),
+            handoff=Handoff(self.store, self.config.limits.endorsed_bits),
             holding=Holding(self.store, self.gate, self.clock),
-            offers=self.offers,
+            alternatives=self.alternatives,
             clock=self.clock,
             ids=self.ids,
             in_force=self.reloader.current,
-            pacing=RateLimits(self.store.rate_limits, RATES),
+            rate_limits=RateLimits(self.store.rate_limits, RATES),
             hours=self.config.limits.delivery_hours,
         )
 
-    def _courier(self) -> Relay:
-        return Relay(
-            wake=self.store.wake,
-            outbox=self.outbox,
-            copies=self.copies,
-            policy=self.reloader,
-            quarantine=self.quarantine,
-            interval=_SWEEP_SECONDS,
-        )
+    def _relay(self) -> Relay:
+        return Relay(self.outbox, self._sweep(), self.reloader, self.quarantine, interval=_SWEEP_SECONDS)
+
+    def _sweep(self) -> Sweep:
+        return Sweep(self.store.wake, self.outbox, self.question_updates, self.quarantine)
 
     def _router(self) -> Router:
+        limits, channels, audit = self.config.limits, self.config.channels, self.store.audit
+        bots = BotLoopGuard(self.store.counts, self.gate, self.outbox, clock=self.clock, bots=channels.bots)
         return Router(
-            store=self.store.sessions,
-            audit=self.store.audit,
             gate=self.gate,
-            outbox=self.outbox,
             reloader=self.reloader,
-            strangers=self.strangers,
-            newcomers=self.newcomers,
-            clock=self.clock,
-            commands=self.commands,
-            conversations=self.conversations,
-            observer=self._observer,
-            loops=BotLoopGuard(
-                self.store.counts, self.gate, self.outbox, clock=self.clock, bots=self.config.channels.bots
-            ),
             quarantine=self.quarantine,
-            interrupt=self._interrupt,
-            longest=self.config.limits.message_characters,
-            rate=RateLimiter(self.clock, self.config.limits.person_messages_per_minute),
+            session_ids=self.session_ids,
+            limits=FloodLimits(self.gate, audit, bots, clock=self.clock, most=limits.person_messages_per_minute),
+            observer=self._observer,
+            refusals=Refusals(self.gate, audit, self.pairing),
+            commands=CommandRunner(self.commands, self.session_ids, audit),
+            inbox=InboxWriter(
+                self.store.sessions,
+                self.gate,
+                self.session_ids,
+                interrupt=self._interrupt,
+                longest=limits.message_characters,
+            ),
+            answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
         )
 
     async def receive(self, event: Inbound | Membership | Moved) -> Answer | None:
@@ -343,15 +349,49 @@ class App:
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
     def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
-        from bot.admission.admission import Admission
-        from bot.admission.attachments import Attachments
-        from bot.agent.calls import ToolRunner
-        from bot.agent.loop import Agent
-        from bot.agent.pictures import Pictures
-        from bot.agent.room import Room
+        from bot.agent.tails import Tails
+        from bot.worker.claimer import Claimer
+        from bot.worker.turn_opener import TurnOpener
+        from bot.worker.turn_runner import TurnRunner
+        from bot.worker.turn_signals import TurnSignals
+        from bot.worker.turn_slots import TurnSlots
+        from bot.worker.work_finder import WorkFinder
         from bot.worker.worker import Worker
 
-        limits = self.config.limits
+        sessions, tails, signals = self.store.sessions, Tails(self.store.sessions), TurnSignals(self.outbox)
+        admission = self._admission(transcriber)
+        return Worker(
+            finder=WorkFinder(self.store.wake, self._sweep(), self.reloader, self.quarantine),
+            claimer=Claimer(
+                store=sessions,
+                ids=self.ids,
+                outbox=self.outbox,
+                question_updates=self.question_updates,
+                policy=self.reloader,
+                quarantine=self.quarantine,
+                tails=tails,
+            ),
+            runner=TurnRunner(
+                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails),
+                gate=self.gate,
+                admission=admission,
+                agent=self._agent(thinking, admission),
+                finisher=self._finisher(),
+                outbox=self.outbox,
+                keeper=keeper,
+                signals=signals,
+            ),
+            slots=TurnSlots(_PARALLEL),
+            signals=signals,
+            quarantine=self.quarantine,
+            spawner=self.spawner,
+            interval=_SWEEP_SECONDS,
+        )
+
+    def _admission(self, transcriber: "Transcriber | None") -> "Admission":
+        from bot.admission.admission import Admission
+        from bot.admission.attachments import Attachments
+
         files = Attachments(
             channels=self._channels,
             gate=self.gate,
@@ -360,46 +400,41 @@ class App:
             transcriber=transcriber,
             budget=self._budget,
         )
-        admission = Admission(self.gate, files, self._observer, self.outbox)
+        return Admission(self.gate, files, self._observer, self.outbox)
+
+    def _agent(self, thinking: "Thinking", admission: "Admission") -> "Agent":
+        from bot.agent.calls import ToolRunner
+        from bot.agent.loop import Agent
+        from bot.agent.pictures import Pictures
+        from bot.agent.room import Room
+
         room = Room(thinking.chain, self.gate)
-        agent = Agent(
+        return Agent(
             chain=thinking.chain,
             room=room,
             recap=thinking.recap,
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=ToolRunner(self.gate, room, self.outbox, self.offers),
+            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
-            steps=limits.model_steps,
-            depth=limits.background_depth,
-        )
-        return Worker(
-            store=self.store.sessions,
-            wake=self.store.wake,
-            quarantine=self.quarantine,
-            gate=self.gate,
-            admission=admission,
-            agent=agent,
-            endings=self._endings(),
-            outbox=self.outbox,
-            copies=self.copies,
-            policy=self.reloader,
-            keeper=keeper,
-            ids=self.ids,
-            spawner=self.spawner,
-            interval=_SWEEP_SECONDS,
+            steps=self.config.limits.model_steps,
+            depth=self.config.limits.background_depth,
         )
 
-    def _endings(self) -> "TurnFinisher":
+    def _finisher(self) -> "TurnFinisher":
         from bot.delivery.undelivered import Undelivered
         from bot.worker.finish import TurnFinisher
 
         limits = self.config.limits
         undelivered = Undelivered(self.store.outbox, self.gate, limits.delivery_hours)
         return TurnFinisher(
-            self.gate, self.ids, self.offers, undelivered=undelivered, approval_life=limits.approval_minutes * 60_000
+            self.gate,
+            self.ids,
+            self.alternatives,
+            undelivered=undelivered,
+            approval_life=limits.approval_minutes * 60_000,
         )
 
     async def _audience(self, address: Address) -> Audience:

@@ -76,7 +76,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
 async def _session(app: "App", who: str) -> str:
     """Return the session of a person at the console, whom the configuration may have called by another name before."""
     known, address = app.gate.document.principal(identity.account(who)), identity.address(who)
-    return app.session_id(address) if known is None else await app.conversations.of(address, known[0])
+    return app.session_id(address) if known is None else await app.session_ids.of(address, known[0])
 
 
 class _Conversation:

@@ -43,7 +43,7 @@ class AccessCommands:
     access: AccessStore
     gate: Gate
     reloader: PolicyReloader
-    strangers: Pairing
+    pairing: Pairing
     chats: ChatCommands
 
     async def pair(self, request: CommandRequest, argument: str) -> Reply:
@@ -267,7 +267,7 @@ class AccessCommands:
             raise CommandError(f"unknown channel `{channel}`{nearest(channel, channels)}")
 
     async def _asked(self, request: CommandRequest, code: str) -> tuple[str, str]:
-        found = await self.strangers.account(request.caller.principal, code)
+        found = await self.pairing.account(request.caller.principal, code)
         if found is None:
             raise CommandError(WRONG_CODE)
         return found

@@ -40,7 +40,7 @@ class ApprovalCommands:
     asked: ApprovalStore
     gate: Gate
     close: Callable[[str], Awaitable[None]]
-    offers: AlternativeCommands
+    alternatives: AlternativeCommands
 
     async def approvals(self, request: CommandRequest, argument: str) -> Reply:
         """List what waits here, of the caller, and wherever they may answer; or show one question whole."""
@@ -59,7 +59,7 @@ class ApprovalCommands:
 
     async def deny(self, request: CommandRequest, argument: str) -> Reply:
         """Refuse a waiting call, take back one's own, or let an offer be."""
-        declined = await self.offers.decline(request, argument)
+        declined = await self.alternatives.decline(request, argument)
         return declined or await self._answer(request, argument, ApprovalState.DENIED)
 
     async def _answer(self, request: CommandRequest, argument: str, answer: ApprovalState) -> Reply:

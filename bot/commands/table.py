@@ -88,7 +88,7 @@ class CommandServices:
     close: Callable[[str], Awaitable[None]]
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
-    strangers: Pairing
+    pairing: Pairing
     trail: AuditTrail
     budget: Budget
     diagnostics: Diagnostics
@@ -105,11 +105,11 @@ class CommandHandlers:
         self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
         self.alternatives = _alternatives(of, calls)
         self.access = AccessCommands(
-            access=of.store.access, gate=of.gate, reloader=of.reloader, strangers=of.strangers, chats=self.chats
+            access=of.store.access, gate=of.gate, reloader=of.reloader, pairing=of.pairing, chats=self.chats
         )
         self.background = _background(of, calls)
         self.approvals = ApprovalCommands(
-            asked=of.store.approvals, gate=of.gate, close=of.close, offers=self.alternatives
+            asked=of.store.approvals, gate=of.gate, close=of.close, alternatives=self.alternatives
         )
         self.audit = AuditCommands(gate=of.gate, trail=of.trail)
         self.configuration = ConfigurationCommands(

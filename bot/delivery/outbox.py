@@ -78,25 +78,25 @@ class Outbox:
         channels: Mapping[str, Channel],
         gate: Gate,
         sender: str,
-        post: Handoff,
+        handoff: Handoff,
         holding: Holding,
-        offers: Alternatives,
+        alternatives: Alternatives,
         clock: Clock,
         ids: Ids,
         in_force: Callable[[], Awaitable[bool]],
-        pacing: RateLimits,
+        rate_limits: RateLimits,
         hours: float,
     ) -> None:
         self._store = store
         self._channels = channels
         self._gate = gate
-        self._post = post
+        self._handoff = handoff
         self._holding = holding
-        self._offers = offers
+        self._alternatives = alternatives
         self._clock = clock
         self._ids = ids
         self._in_force = in_force
-        self._pacing = pacing
+        self._rate_limits = rate_limits
         self._oldest_ms = hours * 3_600_000
         self._owed = dict[tuple[str, str], tuple[Delivery, _Fate]]()
         self._lost = dict[str, str]()
@@ -199,7 +199,7 @@ class Outbox:
             decided = await self._decided(standing, destination, text=said, label=about, buttons=offered)
             if decided is not None:
                 # Somebody is there who asked.
-                await self._pacing.heard(standing.home)
+                await self._rate_limits.heard(standing.home)
                 outbound = Outbound(
                     address=standing.home,
                     text=decided,
@@ -224,17 +224,17 @@ class Outbox:
         if decided is None:
             return False
         turn = SendSlot(str(standing.home))
-        if await self._pacing.wait(turn, shared=destination.shared, patience=Patience()) != 0:
+        if await self._rate_limits.wait(turn, shared=destination.shared, patience=Patience()) != 0:
             return False
         try:
             await self._send(Outbound(standing.home, decided, self._ids.op(), OutboundKind.NOTICE, buttons=buttons))
         except BusyChannelError as error:
-            await self._pacing.busy(turn, error)
+            await self._rate_limits.busy(turn, error)
             return False
         except ChannelError as error:
             _log_unsent(standing.home, error, label)
             if isinstance(error, GoneError):
-                await self._pacing.gone(turn)
+                await self._rate_limits.gone(turn)
             return isinstance(error, AmbiguousSendError)
         return True
 
@@ -259,12 +259,12 @@ class Outbox:
     ) -> None:
         """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
         turn = SendSlot(str(standing.home))
-        wait = await self._pacing.wait(turn, shared=destination.shared, patience=Patience())
+        wait = await self._rate_limits.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:
             try:
                 await self._send(outbound)
             except BusyChannelError as error:
-                wait = await self._pacing.busy(turn, error)
+                wait = await self._rate_limits.busy(turn, error)
             except ChannelError as error:
                 # What the command did is done: a platform that cannot be told of it must not deliver it again.
                 _log_unsent(standing.home, error, label)
@@ -290,7 +290,7 @@ class Outbox:
             self._channels.get(standing.home.channel),
             self._gate,
             audit=self._store.audit,
-            pacing=self._pacing,
+            rate_limits=self._rate_limits,
             standing=standing,
             key=key,
         )
@@ -333,7 +333,7 @@ class Outbox:
         if obstacle is not None:
             return obstacle
         destination, before = await self._gate.readers.destination(address), anyio.current_time()
-        wait = await self._pacing.wait(turn, shared=destination.shared, patience=patience)
+        wait = await self._rate_limits.wait(turn, shared=destination.shared, patience=patience)
         if wait != 0:
             return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
         said, buttons = await self._said_before(delivery), await self._buttons(delivery, address)
@@ -367,7 +367,7 @@ class Outbox:
 
     async def _offered(self, delivery: Delivery, destination: Destination, decision: Decision) -> tuple[AuditRow, ...]:
         """Tell whoever asked in a shared chat, alone, where he may have an answer that is withheld there."""
-        found = await self._offers.withheld(delivery, destination, decision, self._clock.wall_ms())
+        found = await self._alternatives.withheld(delivery, destination, decision, self._clock.wall_ms())
         if found is None:
             return ()
         notice, row = found
@@ -401,7 +401,7 @@ class Outbox:
         try:
             receipt = await self._send(outbound)
         except BusyChannelError as error:
-            return _back(delivery, await self._pacing.busy(turn, error))
+            return _back(delivery, await self._rate_limits.busy(turn, error))
         except ChannelError as error:
             _log_unsent(turn.address, error, delivery.label, attempt=delivery.failures + 1)
             return await (self._unedited if delivery.replaces else self._failed)(delivery, turn, error)
@@ -414,22 +414,22 @@ class Outbox:
         if isinstance(error, AmbiguousSendError):
             return _Fate(DeliveryState.AMBIGUOUS)
         if isinstance(error, GoneError):
-            await self._pacing.gone(turn)
+            await self._rate_limits.gone(turn)
             return self._unsaid(delivery, DeliveryState.FAILED, GONE)
-        wait = await self._pacing.failed(turn, delivery.failures)
+        wait = await self._rate_limits.failed(turn, delivery.failures)
         return _back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
 
     async def _unedited(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
         """Return what becomes of an edit that was not made: one more try, as what stands behind it waits."""
         if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
-        return _back(delivery, await self._pacing.failed(turn, 0), failed=True)
+        return _back(delivery, await self._rate_limits.failed(turn, 0), failed=True)
 
     async def _buttons(self, delivery: Delivery, address: Address) -> tuple[Button, ...]:
         """Return the answers that a question or an offer takes, of a question those that its readers may give."""
         if delivery.kind == OutboundKind.OFFER:
             held = told_of(delivery)
-            return await self._offers.buttons(delivery.asked) if held is None else held
+            return await self._alternatives.buttons(delivery.asked) if held is None else held
         if delivery.kind != OutboundKind.QUESTION:
             return ()
         document, audience = self._gate.document, await self._gate.readers.audience(address)
@@ -440,7 +440,7 @@ class Outbox:
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return what that did with it."""
-        arrival = await self._post.hand_over(delivery, text)
+        arrival = await self._handoff.hand_over(delivery, text)
         if arrival is None:
             return _back(delivery)
         if arrival is Arrival.HELD:

@@ -37,14 +37,14 @@ class Preview:
         gate: Gate,
         *,
         audit: AuditStore,
-        pacing: RateLimits,
+        rate_limits: RateLimits,
         standing: DecisionContext,
         key: str,
     ) -> None:
         self._channel = channel if channel is not None and channel.previews else None
         self._gate = gate
         self._audit = audit
-        self._pacing = pacing
+        self._rate_limits = rate_limits
         self._standing = standing
         self._key = key
         self._shown = ""
@@ -66,14 +66,14 @@ class Preview:
             try:
                 await self._channel.preview(Outbound(self._standing.home, text, self._key))
             except BusyChannelError as error:
-                await self._pacing.busy(self._turn(), error)
+                await self._rate_limits.busy(self._turn(), error)
             except ChannelError:
                 pass
 
     async def _has_room(self) -> bool:
         """Say whether an edit may be made now; none waits, the next one shows more."""
         shared = self._standing.destination.shared
-        return await self._pacing.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
+        return await self._rate_limits.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
 
     def _turn(self) -> SendSlot:
         return SendSlot(str(self._standing.home))

@@ -1,4 +1,4 @@
-"""The courier: says what waits to be said, in a process that runs no turns.
+"""The relay: says what waits to be said, in a process that runs no turns.
 
 It takes no marks of readiness, which are for workers; the sweep tells what waits, so while no worker says it, it is
 said within one `interval`.
@@ -10,11 +10,10 @@ import anyio
 
 from bot.core.errors import StoreError, StoreGoneError
 from bot.delivery.outbox import Outbox
-from bot.delivery.question_updates import QuestionUpdates
+from bot.delivery.sweep import Sweep
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.models import Doing
-from bot.sessions.ports import Wake
 
 _PARALLEL = 16
 
@@ -23,18 +22,10 @@ class Relay:
     """Delivers for the channels of its outbox; `interval` is seconds between two sweeps."""
 
     def __init__(
-        self,
-        *,
-        wake: Wake,
-        outbox: Outbox,
-        copies: QuestionUpdates,
-        policy: PolicyReloader,
-        quarantine: Quarantine,
-        interval: float,
+        self, outbox: Outbox, sweep: Sweep, policy: PolicyReloader, quarantine: Quarantine, *, interval: float
     ) -> None:
-        self._wake = wake
         self._outbox = outbox
-        self._copies = copies
+        self._sweep = sweep
         self._policy = policy
         self._quarantine = quarantine
         self._interval = interval
@@ -47,10 +38,7 @@ class Relay:
             while True:
                 with suppress(StoreError):
                     if await self._policy.current():
-                        await self._quarantine.refresh()
-                        await self._copies.sweep()
-                        lost = await self._outbox.catch_up()
-                        for sid in dict.fromkeys((*lost, *await self._wake.sweep(self._outbox.channels))):
+                        for sid in await self._sweep.find():
                             if sid not in self._busy and not self._quarantine.rests(sid):
                                 self._busy.add(sid)
                                 tasks.start_soon(self._collect, sid)

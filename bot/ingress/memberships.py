@@ -19,11 +19,11 @@ class Memberships:
     `new_chats` tells admins of that, and of chats that the bot itself joins.
     """
 
-    def __init__(self, gate: Gate, reloader: PolicyReloader, audit: AuditStore, newcomers: NewChats) -> None:
+    def __init__(self, gate: Gate, reloader: PolicyReloader, audit: AuditStore, new_chats: NewChats) -> None:
         self._gate = gate
         self._reloader = reloader
         self._audit = audit
-        self._newcomers = newcomers
+        self._new_chats = new_chats
 
     async def heard(self, event: Membership | Moved) -> None:
         """Take in that somebody joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
@@ -36,7 +36,7 @@ class Memberships:
         else:
             await self._joined(event)
             if event.own and event.joined:
-                await self._newcomers.added(event)
+                await self._new_chats.added(event)
 
     async def _joined(self, membership: Membership) -> None:
         there, document = membership.address, self._gate.document
@@ -53,4 +53,4 @@ class Memberships:
             return Changing(AccessChange(places={place: replace(before, vouched=False)}), (row,))
 
         await self._reloader.change(made)
-        await self._newcomers.unvouched(there, membership.account)
+        await self._new_chats.unvouched(there, membership.account)

@@ -1,5 +1,6 @@
 """Turns: claimed, run and ended.
 
-`worker` claims sessions and runs their turns under a lease (`lease`), `finish` ends a turn, `approval_request` has it
-wait for people, `model_loader` loads the models when the first turn needs one.
+`worker` works sessions: `work_finder` finds them, `claimer` claims them, `turn_slots` bounds how many. `turn_runner`
+runs one turn that `turn_opener` opened, under a lease (`lease`), beside signs of work (`turn_signals`). `finish` ends
+it, `approval_request` has it wait for people, `model_loader` loads the models when the first turn needs one.
 """

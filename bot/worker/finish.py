@@ -66,11 +66,11 @@ class TurnFinisher:
     """
 
     def __init__(
-        self, gate: Gate, ids: Ids, offers: Alternatives, *, undelivered: Undelivered, approval_life: int
+        self, gate: Gate, ids: Ids, alternatives: Alternatives, *, undelivered: Undelivered, approval_life: int
     ) -> None:
         self._gate = gate
         self._ids = ids
-        self._offers = offers
+        self._alternatives = alternatives
         self._undelivered = undelivered
         self._asking = ApprovalRequests(gate, ids, approval_life)
 
@@ -136,7 +136,7 @@ class TurnFinisher:
             )
         else:
             why = explained(decision, _readers(turn), approvals.ANSWER)
-            offer = await self._offers.telling(standing, decision, spoken.text, standing.taint)
+            offer = await self._alternatives.telling(standing, decision, spoken.text, standing.taint)
             notices = await self._denied(turn, why, _told(turn, decision), rows=rows, offer=offer)
             return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
@@ -329,7 +329,7 @@ class TurnFinisher:
 
         With it goes what they are offered in its place, which counts from now on.
         """
-        text = why if offer is None else f"{why}\n{self._offers.wording(offer)}"
+        text = why if offer is None else f"{why}\n{self._alternatives.wording(offer)}"
         if turn.above_home:
             constants, told = self._constants(turn, rows), await self._apart(turn, text, label, rows)
         elif turn.standing.destination.shared:
@@ -338,7 +338,7 @@ class TurnFinisher:
         else:
             constants, told = (), self._notice(turn, text, label, rows)
         if offer is not None and told is not None:
-            await self._offers.make(replace(offer, told=label))
+            await self._alternatives.make(replace(offer, told=label))
             rows.append(made(offer))
             told = replace(told, key=question_key(turn.record.id, offer.code), kind=OutboundKind.OFFER)
         return (*constants, told)

@@ -159,12 +159,12 @@ class Stage:
     async def begin(self, tasks: "TaskGroup") -> None:
         """Make the worker, which never serves by itself; `tasks` are those beside its turns."""
         self._tasks = tasks
-        thinking = await self.app.mind.thinking()
+        thinking = await self.app.model_loader.thinking()
         keeper = LeaseKeeper(self.app._open_own_store, self.app.config.store.lease_seconds)
         await self.app._start(_nobody)
         self.worker = self.app._worker(keeper, thinking)
         # In a world without time each turn takes long enough to be shown.
-        self.worker._soon = 0
+        self.worker._signals._soon = 0
         self.app._serving = self.worker
         self._keeper = keeper
 
@@ -228,7 +228,7 @@ class Stage:
         self.app.store._shared.places.clear()
         self.app.store._shared.heads.clear()
         self.app._simulations._used.clear()
-        self.app.router._rate._used.clear()
+        self.app.router._limits._rate._used.clear()
         self.sink.effects.clear()
         self.sink.secret = secret
         for channel in self.channels:

@@ -25,7 +25,7 @@ from bot.store.schema import SPENDING, SPENT
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address
 from policy.labels import PUBLIC
-from tests.bot.admission.courier import OGG, configured, sending
+from tests.bot.admission.file_channel import OGG, configured, sending
 from tests.bot.kit import Scripted, eventually, parts, policy, standing
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
 from tests.harness import Person, running

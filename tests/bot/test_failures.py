@@ -74,7 +74,7 @@ async def one_failure(app: App, taint: Label) -> None:
 
     async def record(_row: object) -> None: ...
 
-    thinking = await app.mind.thinking()
+    thinking = await app.model_loader.thinking()
     with pytest.raises(ModelError):
         await thinking.chain.ask(
             standing(taint), [ModelRequest(parts=[UserPromptPart("x")])], ModelRequestParameters(), record=record

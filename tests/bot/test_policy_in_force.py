@@ -290,7 +290,7 @@ async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None
         await owner.send("hello")
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage]
         # As a worker that looks at one session, with nothing that could have told it before.
-        worker = owner.app._worker(keeper, await owner.app.mind.thinking())  # pyright: ignore[reportPrivateUsage]
+        worker = owner.app._worker(keeper, await owner.app.model_loader.thinking())  # pyright: ignore[reportPrivateUsage]
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
             await other.store.policy.put_policy("0" * 64, "another", ())

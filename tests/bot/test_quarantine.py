@@ -18,6 +18,7 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import UNREADABLE, OperatorError, SchemaError
 from bot.delivery.relay import Relay
+from bot.delivery.sweep import Sweep
 from bot.quarantine import QUARANTINED
 from bot.sessions.audit import AuditRecord
 from bot.sessions.deliveries import NewDelivery
@@ -208,7 +209,7 @@ async def test_intake_that_fails_keeps_no_worker_away(tmp_path: Path) -> None:
         assert await apart(owner) == ()
 
 
-async def test_a_courier_goes_on_beside_a_session_that_cannot_be_worked(tmp_path: Path) -> None:
+async def test_a_relay_goes_on_beside_a_session_that_cannot_be_worked(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         await accepted(owner, "d1")
         await accepted(owner, "d1", owner.address)
@@ -218,16 +219,10 @@ async def test_a_courier_goes_on_beside_a_session_that_cannot_be_worked(tmp_path
         bad = owner.app.session_id(SIDE)
         await owner.app.store._shared.link.commands(("HSET", session_keys(bad).outbox, "broken", "x"))
         app = owner.app
-        courier = Relay(
-            wake=app.store.wake,
-            outbox=app.outbox,
-            copies=app.copies,
-            policy=app.reloader,
-            quarantine=app.quarantine,
-            interval=0.05,
-        )
+        sweep = Sweep(app.store.wake, app.outbox, app.question_updates, app.quarantine)
+        relay = Relay(app.outbox, sweep, app.reloader, app.quarantine, interval=0.05)
         await app.reloader.start(_nobody)
-        serving = asyncio.create_task(courier.serve())
+        serving = asyncio.create_task(relay.serve())
         await app.store._shared.link.commands(("ZADD", "lg:ready", 1, bad))
 
         async def said() -> bool:

@@ -486,7 +486,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
         app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
-        app._serving = app._worker(keeper, await app.mind.thinking())
+        app._serving = app._worker(keeper, await app.model_loader.thinking())
         try:
             people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
             yield Stage(owner, model, app._serving, people)

@@ -13,10 +13,10 @@ from bot.sessions.events import EventType
 from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError
 from bot.worker.finish import WENT_WRONG
-from bot.worker.worker import ATTEMPTS
+from bot.worker.turn_runner import ATTEMPTS
 from channels.messages import Attachment, Inbound
 from policy.labels import join_all, parse
-from tests.bot.admission.courier import HOUSE, PNG, Courier, Sender, configured, sending
+from tests.bot.admission.file_channel import HOUSE, PNG, FileChannel, Sender, configured, sending
 from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
 from tests.harness import running
 
@@ -83,16 +83,16 @@ async def test_files_of_one_name_do_not_replace_one_another(tmp_path: Path) -> N
 
 
 async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    config, courier = configured(FAST), Courier(delay=60)
-    async with sending(tmp_path, config, courier=courier) as ann:
+    config, channel = configured(FAST), FileChannel(delay=60)
+    async with sending(tmp_path, config, channel=channel) as ann:
         await ann.says("look", ann.attachment("a.txt", b"tides turn"), wait=False)
 
         async def begun() -> bool:
-            return bool(courier.asked)
+            return bool(channel.asked)
 
         await eventually(begun)
         sid = ann.sid
-    async with sending(tmp_path, config, courier=courier, serve=False) as ann:
+    async with sending(tmp_path, config, channel=channel, serve=False) as ann:
         for attempt in range(2, ATTEMPTS + 1):
             claims = list[Claim]()
 
@@ -106,11 +106,11 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
             assert claim.state.turn is not None
             assert (claim.state.turn.attempt, len(claim.items)) == (attempt, 1)
             await ann.app.store.sessions.release(claim)
-    courier.delay = 0.0
-    async with sending(tmp_path, config, courier=courier) as ann:
-        assert await ann.says("and now?") == [courier.said[0].text, "You said: and now?"]
-        assert WENT_WRONG.partition("{")[0] in courier.said[0].text
-        assert courier.asked == ["h1"]
+    channel.delay = 0.0
+    async with sending(tmp_path, config, channel=channel) as ann:
+        assert await ann.says("and now?") == [channel.said[0].text, "You said: and now?"]
+        assert WENT_WRONG.partition("{")[0] in channel.said[0].text
+        assert channel.asked == ["h1"]
         log = await ann.events()
         assert "given up after" in str([event.body for event in log if event.type is EventType.ERROR])
         assert "tides" not in str(log)
@@ -149,7 +149,7 @@ async def test_redaction_of_a_file_is_real_and_cuts_nothing_in_two(tmp_path: Pat
         await ann.sends(("4111 1111 1111 1111.txt", b"card 4111 1111 1111 1111 end"), text="4111 1111 1111 1111")
         log = str(await ann.events())
         assert "4111" not in log
-        assert "4111" not in str(ann.courier.said)
+        assert "4111" not in str(ann.channel.said)
 
 
 async def test_of_a_secret_that_is_cut_nothing_enters(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_nothing_is_fetched_that_may_not_be_read(tmp_path: Path) -> None:
     async with sending(tmp_path, config) as ann:
         (told,) = await ann.sends(("a.txt", b"content"), text="look")
         assert "provider" in told
-        assert ann.courier.asked == []
+        assert ann.channel.asked == []
         assert await ann.files() == []
 
 
@@ -201,7 +201,7 @@ async def test_a_file_that_is_too_large_is_told_and_the_message_counts(
         told, answer = await ann.sends(("big.bin", bytes(2_000_001)), text="look", size=claimed)
         assert told == "`big.bin`: not taken in, a file may have 2 MB"
         assert answer.startswith("You said: look\n\n[file big.bin, not taken in: a file may have 2 MB]")
-        assert ann.courier.asked == asked
+        assert ann.channel.asked == asked
 
 
 async def test_where_more_was_read_nothing_is_told_of_files(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ async def test_all_files_of_a_conversation_are_bounded_together(tmp_path: Path) 
             "`b.bin`: not taken in, all files of a conversation may have 1 MB together, `/reset` lets go of them"
         )
         assert len(await ann.sends(("c.bin", bytes(400_000)))) == 1
-        asked = len(ann.courier.asked)
+        asked = len(ann.channel.asked)
         assert len(await ann.sends(("d.bin", b"x"))) == 2
-        assert len(ann.courier.asked) == asked
+        assert len(ann.channel.asked) == asked
         await ann.says("/reset confirm")
         assert len(await ann.sends(("b.bin", bytes(600_000)))) == 1
 
@@ -233,7 +233,7 @@ async def test_a_message_brings_so_many_files(tmp_path: Path) -> None:
     async with sending(tmp_path, configured({"files": {"per_message": 2}})) as ann:
         told, _ = await ann.sends(*((f"{number}.txt", b"x") for number in range(4)))
         assert told.count("a message may bring 2 files") == 2
-        assert len(ann.courier.asked) == 2
+        assert len(ann.channel.asked) == 2
 
 
 async def test_what_cannot_be_fetched_is_told_and_the_message_counts(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ async def test_where_a_files_name_may_not_be_said_nothing_is_told_of_it(tmp_path
 
 
 async def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    async with sending(tmp_path, configured({"files": {"seconds": 0.05}}), courier=Courier(delay=30)) as ann:
+    async with sending(tmp_path, configured({"files": {"seconds": 0.05}}), channel=FileChannel(delay=30)) as ann:
         told, _ = await ann.sends(("slow.txt", b"content"))
         assert NOT_HAD in told
 
@@ -291,21 +291,21 @@ async def test_a_reset_lets_go_of_files(tmp_path: Path) -> None:
 
 
 async def test_a_crash_while_a_file_is_fetched_heals(tmp_path: Path) -> None:
-    courier = Courier(delay=60)
-    async with sending(tmp_path, configured(FAST), serve=False, courier=courier) as ann:
+    channel = FileChannel(delay=60)
+    async with sending(tmp_path, configured(FAST), serve=False, channel=channel) as ann:
         serving = asyncio.create_task(ann.app.serve())
         await ann.says("look", ann.attachment("a.txt", b"content"), wait=False)
         async with asyncio.timeout(20):
-            while not courier.asked:  # noqa: ASYNC110 - it is no event of anything
+            while not channel.asked:  # noqa: ASYNC110 - it is no event of anything
                 await asyncio.sleep(0.01)
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
         assert await ann.files() == []
-    courier.delay = 0
-    async with sending(tmp_path, configured(FAST), courier=courier) as ann:
+    channel.delay = 0
+    async with sending(tmp_path, configured(FAST), channel=channel) as ann:
         await ann.settled()
-        assert courier.asked == ["h1", "h1"]
+        assert channel.asked == ["h1", "h1"]
         assert [file["path"] for file in await ann.files()] == ["workspace/incoming/1-1-a.txt"]
         assert await ann.kept("workspace/incoming/1-1-a.txt") == b"content"
 
@@ -339,7 +339,7 @@ async def test_a_command_under_a_file_is_a_command(tmp_path: Path) -> None:
     async with sending(tmp_path) as ann:
         (told,) = await ann.sends(("a.txt", b"content"), text="/whoami")
         assert "ann" in told
-        assert ann.courier.asked == []
+        assert ann.channel.asked == []
 
 
 async def test_descriptions_count_as_characters_of_a_message(tmp_path: Path) -> None:

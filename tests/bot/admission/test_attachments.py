@@ -12,7 +12,7 @@ from pydantic_ai.messages import BinaryContent, UserPromptPart
 from bot.app.extensions import Extensions
 from channels.messages import Address
 from channels.port import Platform
-from tests.bot.admission.courier import OGG, PNG
+from tests.bot.admission.file_channel import OGG, PNG
 from tests.bot.kit import Scripted, parts, policy
 from tests.channels.slack.kit import staged as slack_staged
 from tests.channels.telegram.kit import staged as telegram_staged

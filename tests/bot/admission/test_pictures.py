@@ -12,7 +12,7 @@ from bot.agent import pictures
 from bot.agent.models import UNUSABLE
 from bot.agent.window import estimated
 from policy.labels import parse
-from tests.bot.admission.courier import PNG, configured, sending
+from tests.bot.admission.file_channel import PNG, configured, sending
 from tests.bot.kit import Scripted, parts
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from bot.app.extensions import Extensions
 from bot.config.files import TranscriberSettings
 from bot.core.errors import ConfigError
 from policy.labels import parse
-from tests.bot.admission.courier import OGG, Sender, configured, sending
+from tests.bot.admission.file_channel import OGG, Sender, configured, sending
 from tests.bot.kit import with_secret
 from tests.sim.transcriber import Transcriber, transcriber
 

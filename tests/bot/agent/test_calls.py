@@ -359,7 +359,7 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
             folds=turn.folds,
         )
         calls = tuple(call("current_time", name=name) for name in "ab")
-        room = Room((await owner.app.mind.thinking()).chain, owner.app.gate)
-        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.offers)
+        room = Room((await owner.app.model_loader.thinking()).chain, owner.app.gate)
+        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.alternatives)
         with pytest.raises(StoreGoneError):
             await runs.run(lost, Context(), calls)

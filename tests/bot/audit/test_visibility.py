@@ -12,7 +12,7 @@ from bot.commands import table
 from bot.commands.audit import NEWEST, NOTHING
 from bot.commands.command import Reply
 from bot.core.errors import NotFoundError
-from bot.ingress.router import FAILED, UNREAD
+from bot.ingress.command_runner import FAILED, UNREAD
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Spender
 from bot.sessions.events import EventType

@@ -20,7 +20,7 @@ from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
 from bot.store.schema import slots_key
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sending import FIELDS_ONLY
-from bot.worker.worker import TOO_LATE
+from bot.worker.turn_runner import TOO_LATE
 from channels.messages import Address
 from policy.labels import PUBLIC
 from tests.bot.kit import (

@@ -238,7 +238,7 @@ async def test_an_offer_that_is_let_be_is_gone(tmp_path: Path) -> None:
         await people.say("ann", f"/deny {code}")
         await people.say("ann", f"/continue {code}")
         assert people.rooms.alone("ann")[-2:] == [f"{code} is let be", TAKEN]
-        assert await people.app.offers.buttons(code) == ()
+        assert await people.app.alternatives.buttons(code) == ()
 
 
 async def test_an_answer_that_somebody_who_joined_may_not_hear_is_offered_in_private(tmp_path: Path) -> None:
@@ -323,6 +323,6 @@ async def test_a_question_of_another_session_is_nobodys_to_ask_anew(tmp_path: Pa
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         here = standing(asked.label, principal=of_chat(TEAM), asker="ann", home=TEAM)
         call = Call("c1", "read_file", {"path": "confidential/pipeline.md"})
-        assert await people.app.offers.reading(here, call, asked) is not None
+        assert await people.app.alternatives.reading(here, call, asked) is not None
         from_session = replace(asked, body={**asked.body, "origin": {"as": "message", "session": "s2"}})
-        assert await people.app.offers.reading(here, call, from_session) is None
+        assert await people.app.alternatives.reading(here, call, from_session) is None

@@ -286,10 +286,10 @@ async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_pat
             return found
 
         await until(lambda: len(board.at("desk")) == 3)
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         assert (len(notice(first).buttons), len(notice(second).buttons), board.edits) == (3, 3, 0)
         await desk.say(ends.format(first.id))
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         await until(lambda: not notice(first).buttons)
         assert notice(first).text.endswith(f"{first.id}: {NOT_HELD}")
         assert "/held" not in notice(first).text
@@ -297,6 +297,6 @@ async def test_a_notice_loses_its_buttons_once_its_item_is_decided_about(tmp_pat
         # A reset drops them all.
         assert len(notice(second).buttons) == (0 if ends.startswith("/reset") else 3)
         edits = board.edits
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         await owner.settled()
         assert (board.edits, await owner.app.store.question_copies.copies()) == (edits, ())

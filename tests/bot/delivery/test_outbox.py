@@ -243,13 +243,13 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             channels={"pigeon": elsewhere},
             gate=app.gate,
             sender="other",
-            post=Handoff(app.store, 40),
+            handoff=Handoff(app.store, 40),
             holding=Holding(app.store, app.gate, app.clock),
-            offers=app.offers,
+            alternatives=app.alternatives,
             clock=app.clock,
             ids=app.ids,
             in_force=app.reloader.current,
-            pacing=RateLimits(app.store.rate_limits, RATES),
+            rate_limits=RateLimits(app.store.rate_limits, RATES),
             hours=24,
         )
         await other.collect(sid)

@@ -92,7 +92,7 @@ async def test_what_is_not_asked_any_more_is_edited_however_it_ended(tmp_path: P
             else:
                 await ann.say(ends)
                 line = f"{name}: cancelled by ann"
-            await owner.app.copies.sweep()
+            await owner.app.question_updates.sweep()
             await until(lambda line=line: all(copy.text.endswith(line) for copy in questions(board).values()))
             await ann.settled()
 
@@ -103,7 +103,7 @@ async def test_a_question_of_which_a_part_is_answered_stands(tmp_path: Path) -> 
         ann, boss = at_board(owner, "ann"), at_board(owner, "boss")
         name = await asked(ann, f"{TIME}\n{TIME}")
         await boss.say(f"/approve {name}-1", wait=False)
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         assert board.edits == 0
         await at_board(owner, "vice").say(f"/deny {name}-2", wait=False)
         await until(lambda: questions(board)["ann"].text.endswith(f"{name}: 1 approved by boss, 1 refused by vice"))
@@ -137,7 +137,7 @@ async def test_crash_heals_a_copy_is_edited_by_another_process(tmp_path: Path) -
     async with running(tmp_path, CONFIG, serve=False) as owner:
         await owner.app.store.approvals.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
         # A process without that channel cannot tell who reads there, and leaves it.
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         assert len(await owner.app.store.question_copies.copies()) == 3
     assert board.edits == 0
     async with running(tmp_path, CONFIG, channels=[board]) as owner:
@@ -178,7 +178,7 @@ async def test_an_edit_in_doubt_is_made_again_and_unmarked(tmp_path: Path) -> No
         async with running(tmp_path, CONFIG, channels=[board]) as other:
             name = await asked(at_board(other, "ann"))
         await store.approvals.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
-        await owner.app.copies.sweep()
+        await owner.app.question_updates.sweep()
         left = await store.outbox.take(ann.sid, "dead", ("board",))
         for one in left:
             await store.outbox.settle(one, "dead", DeliveryState.AMBIGUOUS)
@@ -238,7 +238,7 @@ async def test_a_copy_of_what_is_gone_is_forgotten(tmp_path: Path) -> None:
         assert len(await store.question_copies.copies(sid)) == 3
         assert await store.question_copies.copies("another") == ()
         assert first.receipt
-        await owner.app.copies.close(sid)
+        await owner.app.question_updates.close(sid)
         assert {copy.text.rpartition(": ")[2] for copy in questions(board).values()} == {GONE}
 
 

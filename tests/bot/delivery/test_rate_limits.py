@@ -36,13 +36,13 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         channels={"telegram": wire},
         gate=app.gate,
         sender=sender,
-        post=Handoff(app.store, 40),
+        handoff=Handoff(app.store, 40),
         holding=Holding(app.store, app.gate, app.clock),
-        offers=app.offers,
+        alternatives=app.alternatives,
         clock=app.clock,
         ids=app.ids,
         in_force=app.reloader.current,
-        pacing=RateLimits(app.store.rate_limits, rates),
+        rate_limits=RateLimits(app.store.rate_limits, rates),
         hours=24,
     )
 
@@ -130,19 +130,19 @@ async def test_a_short_wait_is_waited_and_a_long_one_holds_nobody(tmp_path: Path
 
 async def test_a_group_has_a_rate_of_its_own(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = RateLimits(app.store.rate_limits, FAST), SendSlot(str(HERE))
-        waits = [await pacing.wait(turn, shared=shared, patience=Patience(0)) for shared in (True, False, True)]
+        rate_limits, turn = RateLimits(app.store.rate_limits, FAST), SendSlot(str(HERE))
+        waits = [await rate_limits.wait(turn, shared=shared, patience=Patience(0)) for shared in (True, False, True)]
         assert waits[:2] == [0, 0]
         assert waits[2]
 
 
 async def test_where_there_are_no_rates_nothing_is_asked(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire) as app:
-        pacing, turn = RateLimits(app.store.rate_limits, RATES), SendSlot("console::ann:", "s", "k")
-        assert await pacing.wait(turn, shared=False, patience=Patience()) == 0
-        assert await pacing.busy(turn, BusyChannelError(1)) >= 1000
-        await pacing.gone(turn)
-        assert await pacing.wait(turn, shared=False, patience=Patience()) == 0
+        rate_limits, turn = RateLimits(app.store.rate_limits, RATES), SendSlot("console::ann:", "s", "k")
+        assert await rate_limits.wait(turn, shared=False, patience=Patience()) == 0
+        assert await rate_limits.busy(turn, BusyChannelError(1)) >= 1000
+        await rate_limits.gone(turn)
+        assert await rate_limits.wait(turn, shared=False, patience=Patience()) == 0
 
 
 async def test_what_is_dead_is_not_tried_until_somebody_is_heard_there(tmp_path: Path, wire: Wire) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from bot.access.pairing import NOT_YOURS, UNKNOWN_HERE
 from bot.app.app import open_app
-from bot.ingress.router import FLOODED, NOT_SERVING, Routed
+from bot.ingress.flood_limits import FLOODED
+from bot.ingress.router import NOT_SERVING, Routed
 from bot.sessions.events import EventType
 from bot.sessions.models import Title
 from channels.messages import Address, How, Inbound
@@ -299,7 +300,7 @@ async def test_a_private_chat_that_is_another_persons_begins_anew_and_the_old_se
         for command in ("/history", "/taint", "/status", "/sessions"):
             await ben.send(command)
         receipt = await ben.send("hello")
-        assert receipt.sid == owner.app.conversations.own(home, "ben") != first
+        assert receipt.sid == owner.app.session_ids.own(home, "ben") != first
 
         async def answered() -> bool:
             return "You said: hello" in ben.shown

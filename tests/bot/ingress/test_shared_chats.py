@@ -6,7 +6,8 @@ import pytest
 
 from bot.access.pairing import ASK_ALONE, NOT_YOURS
 from bot.access.principals import of_chat
-from bot.ingress.router import NOT_CLASSIFIED, Routed
+from bot.commands.classify import NOT_CLASSIFIED
+from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.worker.finish import DENIED_HERE

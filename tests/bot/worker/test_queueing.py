@@ -18,7 +18,7 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status, Turn, Write, YieldReason
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
-from bot.worker.worker import STOPPED
+from bot.worker.turn_runner import STOPPED
 from channels.messages import Address
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect

@@ -17,7 +17,7 @@ from bot.sessions.events import Event, EventType, JsonObject, NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Status, Turn, Write, YieldReason
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
-from bot.worker.worker import ATTEMPTS, STOPPED
+from bot.worker.turn_runner import ATTEMPTS, STOPPED
 from channels.messages import Address, Signal
 from policy.labels import PUBLIC, join_all, parse
 from policy.request import Effect

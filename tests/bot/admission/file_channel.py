@@ -34,7 +34,7 @@ OGG = b"OggS\x00\x02 and what is said"
 
 
 @dataclass
-class Courier:
+class FileChannel:
     """Implements the ports `Channel` and `FileSource`; `asked` are the handles it was asked for.
 
     `delay` is how long fetching takes, in seconds.
@@ -78,7 +78,7 @@ class Sender:
     """Ann, who sends files from her house."""
 
     app: App
-    courier: Courier
+    channel: FileChannel
     sent: int = 0
 
     @property
@@ -93,18 +93,18 @@ class Sender:
     def attachment(self, name: str, content: bytes, **described: object) -> Attachment:
         self.sent += 1
         handle = f"h{self.sent}"
-        self.courier.files[handle] = content
+        self.channel.files[handle] = content
         return Attachment(handle, name, **described)  # pyright: ignore[reportArgumentType] - as a test has it
 
     async def says(self, text: str, *files: Attachment, wait: bool = True) -> list[str]:
         """Say something and return what was said to her meanwhile."""
-        before = len(self.courier.said)
+        before = len(self.channel.said)
         self.sent += 1
         inbound = Inbound(HOUSE, "post:ann", text, f"n{self.sent}", files=tuple(files))
         await self.app.router.receive(inbound)
         if wait:
             await self.settled()
-        return [outbound.text for outbound in self.courier.said[before:]]
+        return [outbound.text for outbound in self.channel.said[before:]]
 
     async def settled(self) -> None:
         await Person(self.app, io.StringIO(), HOUSE, "post:ann").settled()
@@ -146,9 +146,9 @@ async def sending(
     *,
     parts: Extensions | None = None,
     serve: bool = True,
-    courier: Courier | None = None,
+    channel: FileChannel | None = None,
 ) -> AsyncGenerator[Sender]:
     """Open an application with such a channel, its worker running unless told otherwise."""
-    made = courier or Courier()
+    made = channel or FileChannel()
     async with running(folder, config or configured(), parts=parts, serve=serve, channels=[made]) as person:
         yield Sender(person.app, made)

@@ -1,0 +1,97 @@
+"""Messages as they come in: each becomes an item in the inbox of its session, or its sender is told why not."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from bot.access import labelling
+from bot.access.authorize import Caller
+from bot.access.session_ids import SessionIds
+from bot.commands.classify import NOT_CLASSIFIED
+from bot.core.errors import ForeignError, RequestError
+from bot.gate.gate import Gate
+from bot.sessions.inbox import NewItem
+from bot.sessions.ports import SessionStore
+from channels.messages import Inbound
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class InboxWriter:
+    """Writes messages into inboxes.
+
+    `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
+    message may have, with what is quoted in it and how its files are described.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        gate: Gate,
+        session_ids: SessionIds,
+        *,
+        interrupt: Callable[[str, str], None],
+        longest: int,
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._session_ids = session_ids
+        self._interrupt = interrupt
+        self._longest = longest
+
+    async def put(self, inbound: Inbound, caller: Caller, owner: str) -> tuple[str, str]:
+        """Put a message into the inbox of the session of `owner` at its address.
+
+        Returns the session's id and the sentence that its sender is told instead, empty once it is in the inbox.
+        Raises StoreError.
+        """
+        sid = self._session_ids.first(inbound.address)
+        try:
+            return sid, await self._problem(inbound, caller, sid, owner)
+        except ForeignError:
+            sid = self._session_ids.own(inbound.address, owner)
+            return sid, await self._problem(inbound, caller, sid, owner)
+
+    async def _problem(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:
+        """Put a message into the inbox of a session; return why it is not, empty if it is."""
+        described = sum(len(file.handle) + len(file.name) + len(file.media_type) for file in inbound.files)
+        if len(inbound.text) + sum(map(len, inbound.quoted)) + described > self._longest:
+            return f"a message has at most {self._longest} characters"
+        if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
+            return NOT_CLASSIFIED
+        try:
+            accepted = await self._store.accept(self._item(inbound, caller, sid, owner))
+        except ForeignError:
+            raise
+        except RequestError as error:
+            return str(error)
+        if accepted.stopping:
+            # A turn in another process learns of it when it next writes or renews its lease.
+            self._interrupt(sid, accepted.stopping)
+        return ""
+
+    def _item(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> NewItem:
+        body: dict[str, JsonValue] = {"text": inbound.text, "account": inbound.account}
+        if inbound.quoted:
+            body["quoted"] = list(inbound.quoted)
+        if inbound.opens:
+            body["opens"] = True
+        if inbound.files:
+            body["files"] = [asdict(file) for file in inbound.files]
+        label = labelling.inbound(
+            self._gate.document,
+            inbound.address,
+            caller.role,
+            authored=inbound.authored and not inbound.quoted and not inbound.files,
+            shared=not inbound.private,
+        )
+        return NewItem(
+            sid=sid,
+            dedupe=inbound.identity,
+            sender=caller.principal,
+            label=label,
+            body=body,
+            home=str(inbound.address),
+            principal=owner,
+        )

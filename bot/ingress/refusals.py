@@ -1,0 +1,49 @@
+"""What becomes of a sender who is refused: a row in the audit, and one sentence at most.
+
+What an account does a thousand times in a day is ten rows, each with its number, and as many answers: each answer is a
+row as well.
+"""
+
+from typing import TYPE_CHECKING
+
+from bot.access import labelling
+from bot.access.authorize import Refusal
+from bot.access.pairing import SAID_OFTEN, Pairing
+from bot.gate.gate import Gate
+from bot.sessions.audit import AuditRow
+from bot.sessions.ports import AuditStore
+from channels.messages import Inbound
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class Refusals:
+    """Audits refusals and knows what is told of them."""
+
+    def __init__(self, gate: Gate, audit: AuditStore, pairing: Pairing) -> None:
+        self._gate = gate
+        self._audit = audit
+        self._pairing = pairing
+
+    async def told(self, inbound: Inbound, refusal: Refusal) -> str:
+        """Count a refusal, audit it now and then, and return what its sender is told; an empty text for nothing.
+
+        Raises StoreError.
+        """
+        body: dict[str, JsonValue] = {
+            "account": refusal.account,
+            "address": str(inbound.address),
+            "ingress": refusal.ingress.value,
+            "reason": refusal.reason,
+        }
+        document = self._gate.document
+        told = (
+            "" if labelling.blocked(document, inbound.address) else await self._pairing.told(document, inbound, refusal)
+        )
+        times = await self._pairing.times(refusal)
+        if times & (times - 1) == 0:
+            await self._audit.append((AuditRow("refused", "router", {**body, "times": times}),))
+        elif told in SAID_OFTEN:
+            return ""
+        return told

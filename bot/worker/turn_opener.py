@@ -1,0 +1,81 @@
+"""How a turn begins: what was claimed and what came before become an `OpenTurn`."""
+
+from dataclasses import dataclass
+
+from bot.access import labelling
+from bot.access.authorize import role
+from bot.access.decision_context import DecisionContext
+from bot.agent.tails import Past, Tails
+from bot.core.ids import Ids
+from bot.delivery.outbox import Outbox
+from bot.gate.gate import Gate
+from bot.sessions.inbox import InboxItem
+from bot.sessions.models import Claim, Turn
+from bot.sessions.ports import SessionStore
+from bot.turn import OpenTurn
+from channels.messages import Address
+from policy.labels import PUBLIC
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A turn that begins or goes on, the message that it is still to let in, None if it did, and what came before."""
+
+    turn: OpenTurn
+    item: InboxItem | None
+    past: Past
+
+
+class TurnOpener:
+    """Opens turns of sessions that were claimed; `tails` remembers what came before."""
+
+    def __init__(self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails) -> None:
+        self._store = store
+        self._ids = ids
+        self._gate = gate
+        self._outbox = outbox
+        self._tails = tails
+
+    async def open(self, claim: Claim) -> Opened:
+        """Open a turn for the first waiting message, or go on with the one that is open.
+
+        Then there is no message, unless the attempt before ended while that was still to be let in. Raises StoreError.
+        """
+        past = await self._tails.past(claim)
+        record, item = claim.state.turn, next(iter(claim.items), None)
+        if record is not None and (item is None or item.position != record.position):
+            item = None
+        if record is None:
+            item = claim.items[0]
+            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
+        home = Address.parse(claim.state.home)
+        document, principal, asker = self._gate.document, claim.state.principal, record.sender
+        standing = DecisionContext(
+            sid=claim.sid,
+            generation=claim.state.generation,
+            turn=record.id,
+            principal=principal,
+            asker=asker,
+            role=role(document, principal, asker),
+            ceiling=labelling.ceiling(document, principal, asker) or PUBLIC,
+            home=home,
+            destination=await self._gate.readers.destination(home),
+            taint=claim.state.taint,
+            now=claim.now,
+            visibility=claim.state.visibility,
+            model=claim.state.model,
+        )
+        folds = past.folds
+        turn = OpenTurn(
+            self._store, self._ids, claim, record=record, standing=folds.of(standing), sender=self._outbox, folds=folds
+        )
+        if item is None:
+            context = past.context
+            turn.open_calls = {call.id: call for call in context.open_calls}
+            turn.begun_calls = context.decided
+        return Opened(turn, item, past)
+
+
+def _hops(item: InboxItem) -> int:
+    hops = item.body.get("hops", 0)
+    return hops if isinstance(hops, int) else 0

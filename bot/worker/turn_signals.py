@@ -1,0 +1,65 @@
+"""Signs of work beside a turn, such as a platform's typing: no answer waits for them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from bot.delivery.outbox import Outbox
+from bot.turn import OpenTurn
+from channels.messages import Signal
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+_SOON: Final = 0.5
+"""Seconds that a turn takes before it is shown that it goes on: most are over by then, and a signal is a request."""
+
+
+class TurnSignals:
+    """Shows which turns of this process go on, once they take longer than `soon` seconds."""
+
+    def __init__(self, outbox: Outbox, soon: float = _SOON) -> None:
+        self._outbox = outbox
+        self._soon = soon
+        self._lit = set[OpenTurn]()
+
+    def again(self, tasks: "TaskGroup") -> None:
+        """Show of every turn that it still goes on."""
+        for turn in self._lit:
+            tasks.start_soon(self._signal, turn, Signal.STILL)
+
+    @asynccontextmanager
+    async def shown(self, tasks: "TaskGroup", turn: OpenTurn) -> AsyncGenerator[Callable[[], None]]:
+        """Show beside a turn that it goes on, once it takes longer than a moment, and in the end that it is over.
+
+        Yields the function that tells that the turn is over: what is not shown by then is not shown any more.
+        """
+        lighting, dark = anyio.CancelScope(), anyio.Event()
+
+        async def light() -> None:
+            with lighting:
+                await asyncio.sleep(self._soon)
+            if not lighting.cancel_called:
+                await self._signal(turn, Signal.WORKING)
+                if not lighting.cancel_called:
+                    self._lit.add(turn)
+            dark.set()
+
+        tasks.start_soon(light)
+        try:
+            yield lighting.cancel
+            # A platform that takes it in after the end would show it for ever.
+            await dark.wait()
+            self._lit.discard(turn)
+            await self._signal(turn, Signal.DONE)
+        finally:
+            lighting.cancel()
+            self._lit.discard(turn)
+
+    async def _signal(self, turn: OpenTurn, signal: Signal) -> None:
+        """Show that something is going on, unless how often a session works tells what its chat may not know."""
+        if turn.shows:
+            await self._outbox.signal(turn.standing.home, signal)

@@ -1,0 +1,70 @@
+"""What is to be worked: sessions marked ready, and what the sweep finds of which no mark tells."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import anyio
+
+from bot.core.errors import StoreError
+from bot.delivery.sweep import Sweep
+from bot.policy_state import PolicyReloader
+from bot.quarantine import Quarantine
+from bot.sessions.ports import Wake
+
+_WAIT: Final = 1.0
+"""Seconds a worker waits for a hint before it looks again."""
+
+_MOMENT: Final = 0.2
+"""Seconds within which a worker takes a hint."""
+
+
+class WorkFinder:
+    """Finds sessions that have work, and marks those ready that others are to have."""
+
+    def __init__(self, wake: Wake, sweep: Sweep, policy: PolicyReloader, quarantine: Quarantine) -> None:
+        self._wake = wake
+        self._sweep = sweep
+        self._policy = policy
+        self._quarantine = quarantine
+        self._left: dict[str, float] = {}
+
+    async def ready(self) -> tuple[str, ...] | None:
+        """Wait for sessions marked ready, a second at most.
+
+        Returns None while another policy is in force: they are left to other processes. Raises StoreError.
+        """
+        if await self._policy.current():
+            ready = await self._wake.ready(wait=_WAIT)
+            if await self._policy.current():
+                return ready
+            await self._wake.again(ready)
+        return None
+
+    async def wait_for_policy(self) -> None:
+        """Wait a second, then look which policy is in force. Raises StoreError."""
+        await asyncio.sleep(_WAIT)
+        await self._policy.current_now()
+
+    async def swept(self) -> tuple[str, ...]:
+        """Return the sessions with work of which no mark tells. Raises StoreError."""
+        if not await self._policy.current():
+            return ()
+        return tuple(dict.fromkeys((*await self._sweep.find(), *self._quarantine.due())))
+
+    async def later(self, sid: str, seconds: float) -> None:
+        """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""
+        await asyncio.sleep(seconds)
+        with suppress(StoreError):
+            await self._wake.again((sid,))
+
+    async def leave(self, sid: str) -> None:
+        """Mark a session ready for a process that serves its channel.
+
+        If this process is told of it again at once, no other serves it. Raises StoreError.
+        """
+        now = anyio.current_time()
+        self._left = {one: until for one, until in self._left.items() if until > now}
+        if sid not in self._left:
+            self._left[sid] = now + _MOMENT
+            await self._wake.again((sid,))
