@@ -32,7 +32,6 @@ from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.store import Store
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, Overrides, in_force
-from policy.lint import lint
 
 Tell = Callable[[str], Awaitable[None]]
 """Show a line to whoever looks after this process."""
@@ -189,15 +188,9 @@ class PolicyReloader:
             return f"at the store it was put in force by {described(head)}"
         return f"{other(head)}, {NEXT_STEP}"
 
-    async def check(self) -> tuple[str, ...]:
-        """Return what the file says now, in lines: its problems, or its digest and what is questionable about it."""
-        try:
-            config = await self._read()
-        except ConfigError as error:
-            return (str(error),)
-        found = lint(config.policy.rules)
-        warnings = [f"{config.source}:{config.rule_lines[one.place]}: {one.kind}: {one.message}" for one in found]
-        return (*warnings, f"policy {config.policy.digest[:12]} can be put in force")
+    async def read(self) -> Config:
+        """Return what the file says now. Raises ConfigError: it cannot be put in force."""
+        return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)
 
     async def reload(self, actor: str) -> Reloaded:
         """Put the policy of the file in force at the store, for all that is decided from now on.
@@ -286,13 +279,10 @@ class PolicyReloader:
 
         Raises ConfigError: it cannot be put in force, or not without a restart.
         """
-        config = await self._read()
+        config = await self.read()
         _same_compartments(self._file, config.policy)
         document = in_force(config.policy, self._overrides)
         return config.policy, await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
-
-    async def _read(self) -> Config:
-        return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)
 
 
 def described(head: PolicyHead) -> str:

@@ -22,6 +22,9 @@ NAME: Final = "console"
 OWNER: Final = "owner"
 """The chat, and the account, of the owner of this installation."""
 
+QUIT: Final = "/quit"
+"""The one command that the console itself carries out."""
+
 REPEATED: Final = "(may have been shown before)"
 
 _INDENT: Final = "  "

@@ -40,8 +40,8 @@ def bounded(taint: Label, asked: Label) -> Label:
     return replace(taint, integrity=asked.integrity)
 
 
-def asked(document: Document, text: str) -> Label:
-    """Return the label up to which a call asks to be told: it raises the caller, whatever is found, and labels nothing.
+def named(document: Document, text: str) -> Label:
+    """Return the label that a person or a call names, which labels nothing: it bounds what is asked for.
 
     Raises LabelTextError: the text is no label, or names a compartment there is not.
     """

@@ -51,8 +51,10 @@ from bot.ingress.new_chats import NewChats
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
+from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
@@ -127,14 +129,12 @@ class App:
         tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
-        # The arguments of servers' tools are in the file that is read again.
-        arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server}
-        self.reloader = PolicyReloader(
-            self.gate, config, environment=environment, tools=arguments, store=store, process=named(store.process)
-        )
+        self.reloader = self._reloader(tools)
         self.quarantine = Quarantine(store.quarantine)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
+        self.simulator = Simulator(self.gate, store.audit)
+        self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
@@ -158,6 +158,19 @@ class App:
     def _gate(self, tools: Iterable[Tool]) -> Gate:
         config, keyring = self.config, self._secrets.keyring
         return Gate(config.policy, tools, config.model.all, self._audience, keyring=keyring, spawner=self.spawner)
+
+    def _reloader(self, tools: Iterable[Tool]) -> PolicyReloader:
+        # The arguments of servers' tools are in the file that is read again.
+        arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server}
+        process = named(self.store.process)
+        return PolicyReloader(
+            self.gate,
+            self.config,
+            environment=self._environment,
+            tools=arguments,
+            store=self.store,
+            process=process,
+        )
 
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
@@ -196,10 +209,11 @@ class App:
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
             pairing=self.pairing,
-            trail=AuditTrail(self.store, self.chains, lambda: self.gate.document.top),
+            audit=self.audit,
             budget=self._budget,
             diagnostics=self.diagnostics,
             config=self.config,
+            simulator=self.simulator,
             simulations=self._simulations,
             session_ids=self.session_ids,
         )

@@ -14,7 +14,6 @@ from typing import Final
 
 from bot.access.labelling import CONFIGURED
 from bot.audit.anchors import OUTSIDE, AnchoredChains
-from bot.audit.chain import Intact
 from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import SESSION
@@ -60,14 +59,13 @@ class VisibleRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """What may be told of whether chains hold: how many do, the names of those that do not, and the label of that.
+class VisibleChains:
+    """Sessions whose chains may be known of, and the label of that they are there.
 
-    `complete` tells that all that may be known of were checked.
+    `complete` tells that these are all that may be known of.
     """
 
-    intact: int
-    broken: tuple[str, ...]
+    names: frozenset[str]
     label: Label
     complete: bool
 
@@ -106,11 +104,8 @@ class AuditTrail:
                 return told
         return None
 
-    async def verified(self, reader: Label) -> Verified:
-        """Check the chains that may be known of, of those of sessions the `CHECKED` that changed last.
-
-        Where one does not hold is not told, as that counts its rows.
-        """
+    async def chains(self, reader: Label) -> VisibleChains:
+        """Return the sessions whose chains may be known of, the `CHECKED` that changed last. Raises StoreError."""
         lost, seen = dict.fromkeys(await self._chains.anchored(), self._top()), list[tuple[float, str, Label]]()
         async for sid, state in self._store.sessions.walk():
             lost.pop(sid, None)
@@ -118,12 +113,8 @@ class AuditTrail:
         seen += [(inf, sid, label) for sid, label in lost.items() if sid != OUTSIDE]
         visible = {sid: (at, label) for at, sid, label in seen if label.flows_to(reader)}
         newest = nlargest(CHECKED, visible, key=lambda sid: (visible[sid][0], sid))
-        broken, labels = list[str](), [visible[sid][1] for sid in newest]
-        for chain in (OUTSIDE, *sorted(newest)):
-            if not isinstance(await self._chains.verify(chain), Intact):
-                broken.append(chain)
-        intact = 1 + len(newest) - len(broken)
-        return Verified(intact, tuple(broken), join_all(labels), complete=len(newest) == len(visible))
+        label = join_all(visible[sid][1] for sid in newest)
+        return VisibleChains(frozenset(newest), label, complete=len(newest) == len(visible))
 
     async def _page(self, chain: str, after: int, upto: int) -> list[AuditRecord]:
         """Return the records of a chain from `after` up to `upto`, oldest first, without those that cannot be read."""

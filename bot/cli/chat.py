@@ -16,13 +16,12 @@ from bot.app.first_run import seed
 from bot.cli import identity
 from bot.cli.console import BadLine, ConsoleView, LineReader
 from bot.cli.run import reloading
-from bot.commands.table import QUIT
 from bot.config.model import Config
 from bot.core.logs import LogLevel
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SessionState
-from channels.console import Console
+from channels.console import QUIT, Console
 from channels.messages import Inbound
 from policy.labels import PUBLIC
 

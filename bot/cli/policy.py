@@ -1,26 +1,26 @@
 """`lockgate policy` and `lockgate simulate`: check the policy, run its cases, and tell how a call is decided."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from bot.access import labelling
 from bot.access.decision_context import DecisionContext
 from bot.cli import identity
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines
 from bot.cli.policy_cases import Case, read_cases, request_of
-from bot.commands.command import UsageError
-from bot.commands.decisions import json_object, rendered
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.gate.judge import trial
-from bot.sessions.audit import AuditRow
+from bot.operations import policy_check, simulation
+from bot.operations.simulation import CallArgumentsError
 from channels.console import OWNER
 from policy import explain
 from policy.decision import Decision
 from policy.errors import LabelTextError
-from policy.labels import Label, parse
-from policy.lint import lint
+from policy.labels import Label
 
 FAILED = 3
 """Exit code when a case is decided otherwise than its file says."""
@@ -28,8 +28,7 @@ FAILED = 3
 
 def check(config: Config, *, as_json: bool) -> None:
     """Print what is in force and every warning about its rules; what cannot be put in force never gets here."""
-    policy = config.policy
-    warnings = [(config.rule_lines[finding.place], finding.kind, finding.message) for finding in lint(policy.rules)]
+    policy, found = config.policy, policy_check.warnings(config)
     source = str(config.source or "the defaults")
     if as_json:
         print_json(
@@ -37,15 +36,15 @@ def check(config: Config, *, as_json: bool) -> None:
                 "source": source,
                 "policy": policy.digest,
                 "rules": [rule.id for rule in policy.rules],
-                "warnings": [{"line": line, "kind": kind, "message": message} for line, kind, message in warnings],
+                "warnings": [asdict(warning) for warning in found],
             }
         )
         return
     rules = f"{len(policy.rules)} rule{'' if len(policy.rules) == 1 else 's'} of your own"
     print_lines(
         [
-            *(f"{source}:{line}: {kind}: {message}" for line, kind, message in warnings),
-            f"{source}: policy {policy.digest[:12]} can be put in force, {rules}, {len(warnings)} warnings",
+            *policy_check.lines(source, found),
+            f"{source}: policy {policy.digest[:12]} can be put in force, {rules}, {len(found)} warnings",
         ]
     )
 
@@ -136,27 +135,22 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
         standing = DecisionContext.of_caller(
             caller, address, await app.gate.readers.destination(address), app.clock.wall_ms(), taint=label
         )
-        report = await app.gate.calls.simulate(standing, tool, call, standing.reader)
-        body = {"tool": tool[:128], "taint": str(label), "verdict": report["verdict"]}
-        await app.store.audit.append((AuditRow("simulate", caller.principal, body),))
+        report = await app.simulator.report(standing, tool, call)
     if as_json:
         print_json({"tool": tool, **report})
     else:
-        print_lines([rendered(report)])
+        print_lines(simulation.lines(report))
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:
     try:
-        return json_object(text)
-    except UsageError as error:
+        return simulation.call_arguments(text)
+    except CallArgumentsError as error:
         raise OperatorError(str(error), next_step='write them as \'{"path": "a.md"}\'') from None
 
 
 def _label(config: Config, text: str) -> Label:
     try:
-        label = parse(text)
+        return labelling.named(config.policy, text)
     except LabelTextError as error:
         raise OperatorError(str(error), next_step="see `--taint` in `lockgate simulate --help`") from None
-    for unknown in sorted(label.compartments.difference(config.policy.compartments)):
-        raise OperatorError(f"unknown compartment `{unknown}`", next_step="add it to `policy.compartments`")
-    return label

@@ -1,28 +1,27 @@
 """`lockgate sessions`: the sessions of the store as their owner may see them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from pydantic import JsonValue
 
+from bot.access.authorize import Caller
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import NotFoundError, OperatorError, SchemaError
-from bot.operations.diagnostics import visibility
+from bot.operations.sessions import ListedSession, SessionInspector
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
-from bot.sessions.ports import SessionIndex, SessionStore
 from bot.tools.sessions import describe
 from policy.labels import Label
 
 PAGE: Final = 50
 """Sessions that one page shows."""
 
-_WINDOW = 500
 _LONGEST = 120
-_STATUS = 3
 
 APART: Final = "quarantined"
 UNREADABLE: Final = "unreadable"
@@ -33,54 +32,15 @@ async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit
 
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
-    async with as_owner(config) as (app, caller):
-        apart = {one.sid: one for one in await app.quarantine.all()}
-        every = config.policy.top.flows_to(caller.clearance)
-        if after and not (await visibility(app.store.sessions, after, config.policy.top)).flows_to(caller.clearance):
-            raise _absent()
-        states, unread, more, last = list[SessionState](), list[str](), False, after
-        async for sid, state in _newest(app.store.index, after):
-            # What cannot be read may be of a session that read anything.
-            shown = every if state is None else state.visibility.flows_to(caller.clearance)
-            if not shown:
-                continue
-            more = len(states) + len(unread) == limit
-            if more:
-                break
-            if state is None:
-                unread.append(sid)
-            else:
-                states.append(state)
-            last = sid
+    async with _inspecting(config) as (inspector, caller):
+        page = await inspector.page(caller.clearance, after=after, limit=limit)
     if as_json:
-        read = [_record(state, caller.clearance) for state in states]
-        lost: list[dict[str, JsonValue]] = [{"id": sid, "status": UNREADABLE} for sid in unread]
-        print_json([{**one, "quarantine": _apart(apart.get(str(one["id"])))} for one in (*read, *lost)])
+        print_json([_entry(one, caller.clearance) for one in page.sessions])
         return
     heads = ("session", "principal", "channel", "status", "taint", "updated (UTC)")
-    rows = [_row(state, describe(state, caller.clearance)) for state in states]
-    rows += [(sid, "-", "-", UNREADABLE, "-", "-") for sid in unread]
-    print_lines(table([heads, *(_marked(row, apart) for row in rows)]))
-    if more:
-        print_lines([f"there are more: `lockgate sessions list --after {last}`"])
-
-
-async def _newest(index: SessionIndex, after: str) -> AsyncIterator[tuple[str, SessionState | None]]:
-    """Yield all sessions, newest first, those behind `after`. Raises OperatorError: there is no such session."""
-    while True:
-        try:
-            page = await index.recent(after=after, limit=_WINDOW)
-        except NotFoundError:
-            raise _absent() from None
-        if not page:
-            return
-        for one in page:
-            yield one
-        after = page[-1][0]
-
-
-def _absent() -> OperatorError:
-    return OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
+    print_lines(table([heads, *(_row(one, caller.clearance) for one in page.sessions)]))
+    if page.more:
+        print_lines([f"there are more: `lockgate sessions list --after {page.sessions[-1].sid}`"])
 
 
 async def release_session(config: Config, sid: str) -> None:
@@ -88,16 +48,11 @@ async def release_session(config: Config, sid: str) -> None:
 
     Raises OperatorError: none that the owner is cleared for has this id there, or its record cannot be read.
     """
-    async with as_owner(config) as (app, caller):
-        label = await visibility(app.store.sessions, sid, config.policy.top)
-        known = label.flows_to(caller.clearance) and sid in {one.sid for one in await app.quarantine.all()}
-        if known:
-            try:
-                await app.store.sessions.state(sid)
-            except SchemaError as error:
-                # Released, it would fail again, and nobody would be told of it before that.
-                raise OperatorError("its record still cannot be read", next_step=error.next_step) from None
-        released = known and await app.quarantine.release(sid, caller.principal)
+    async with _inspecting(config) as (inspector, caller):
+        try:
+            released = await inspector.release(sid, caller.clearance, caller.principal)
+        except SchemaError as error:
+            raise OperatorError("its record still cannot be read", next_step=error.next_step) from None
     if not released:
         raise OperatorError("no such session is in quarantine", next_step="`lockgate sessions list` names them")
     print_lines([f"{sid} is tried again"])
@@ -108,11 +63,8 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
 
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
-    async with as_owner(config) as (app, caller):
-        state = await app.store.sessions.state(sid)
-        if state is None or not state.visibility.flows_to(caller.clearance):
-            raise _absent()
-        events = [event for event in await _events(app.store.sessions, state) if event.label.flows_to(caller.clearance)]
+    async with _inspecting(config) as (inspector, caller):
+        state, events = await inspector.read(sid, caller.clearance)
         record = _record(state, caller.clearance)
     if as_json:
         print_json({**record, "events": [_event(event) for event in events]})
@@ -122,11 +74,17 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     print_lines(["", *table([heads, *(_line(event) for event in events)])])
 
 
-async def _events(store: SessionStore, state: SessionState) -> list[Event]:
-    events: list[Event] = []
-    while page := await store.events(state.sid, after=events[-1].seq if events else 0, limit=_WINDOW):
-        events.extend(page)
-    return events
+@asynccontextmanager
+async def _inspecting(config: Config) -> AsyncGenerator[tuple[SessionInspector, Caller]]:
+    """Look through sessions as their owner.
+
+    Raises OperatorError: there is no such session that the owner is cleared for.
+    """
+    async with as_owner(config) as (app, caller):
+        try:
+            yield SessionInspector(app.store, app.quarantine, config.policy.top), caller
+        except NotFoundError:
+            raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them") from None
 
 
 def _record(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
@@ -139,26 +97,27 @@ def _record(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
     return {**describe(state, clearance), **more}
 
 
-def _row(state: SessionState, record: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    return (
-        state.sid,
-        state.principal,
-        str(record["channel"]),
-        state.status.value,
-        str(state.taint),
-        moment(state.updated_at),
-    )
+def _entry(one: ListedSession, clearance: Label) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {"id": one.sid, "status": UNREADABLE}
+    if one.state is not None:
+        told = _record(one.state, clearance)
+    return {**told, "quarantine": _quarantine(one.quarantined)}
 
 
-def _apart(one: Quarantined | None) -> JsonValue:
+def _row(one: ListedSession, clearance: Label) -> tuple[str, ...]:
+    apart = "" if one.quarantined is None else f", {APART}"
+    if one.state is None:
+        return one.sid, "-", "-", f"{UNREADABLE}{apart}", "-", "-"
+    state = one.state
+    channel = str(describe(state, clearance)["channel"])
+    status = f"{state.status.value}{apart}"
+    return one.sid, state.principal, channel, status, str(state.taint), moment(state.updated_at)
+
+
+def _quarantine(one: Quarantined | None) -> JsonValue:
     if one is None:
         return None
     return {"since": one.since, "tries": one.tries, "doing": one.doing.value, "error": one.error, "where": one.where}
-
-
-def _marked(row: tuple[str, ...], apart: Mapping[str, Quarantined]) -> tuple[str, ...]:
-    """Return a row with its status followed by that the session is in quarantine."""
-    return tuple(f"{cell}, {APART}" if place == _STATUS and row[0] in apart else cell for place, cell in enumerate(row))
 
 
 def _event(event: Event) -> dict[str, JsonValue]:

@@ -8,10 +8,11 @@ from typing import Final
 
 from bot.audit import rendering
 from bot.audit.anchors import OUTSIDE
-from bot.audit.visibility import CHECKED, AuditTrail, VisibleRow
+from bot.audit.visibility import CHECKED, VisibleRow
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
 from bot.gate.gate import Gate
+from bot.operations.audit import AuditReader
 from bot.tools.history import shortened
 from policy.labels import join_all
 
@@ -31,7 +32,7 @@ class AuditCommands:
     """Show the rows of the audit that may be told, and check its chains."""
 
     gate: Gate
-    trail: AuditTrail
+    reader: AuditReader
 
     async def audit(self, request: CommandRequest, argument: str) -> Reply:
         """Show the newest rows of a chain, or one row, or check the chains."""
@@ -48,33 +49,27 @@ class AuditCommands:
                 raise UsageError("")
 
     async def _tail(self, request: CommandRequest, chain: str, count: int) -> Reply:
-        found = list[VisibleRow]()
-        async for told in self.trail.rows(chain, (await request.standing(None)).reader):
-            found.append(told)
-            if len(found) == count:
-                break
-        if not found:
+        rows = await self.reader.newest(chain, count, (await request.standing(None)).reader)
+        if not rows:
             return Reply(NOTHING)
-        lines = (self._line(told) for told in reversed(found))
-        return Reply("\n".join(lines), join_all(told.label for told in found))
+        return Reply("\n".join(self._line(row) for row in rows), join_all(row.label for row in rows))
 
     async def _trace(self, request: CommandRequest, name: str) -> Reply:
-        told = await self.trail.find(name, (await request.standing(None)).reader)
-        if told is None:
+        row = await self.reader.row(name, (await request.standing(None)).reader)
+        if row is None:
             raise NotFoundError
-        lines = rendering.told(told.id, told.record, self.gate.document.digest)
-        return Reply("\n".join(self._safe(line) for line in lines), told.label)
+        lines = rendering.told(row.id, row.record, self.gate.document.digest)
+        return Reply("\n".join(self._safe(line) for line in lines), row.label)
 
     async def _verify(self, request: CommandRequest) -> Reply:
-        found = await self.trail.verified((await request.standing(None)).reader)
-        broken = [f"{chain}: tampered with" for chain in found.broken]
-        more = () if found.complete else (NEWEST,)
-        lines = (*broken, f"{found.intact} of {found.intact + len(broken)} chains intact", *more, OTHERS)
-        return Reply("\n".join(lines), found.label)
+        checked = await self.reader.checked((await request.standing(None)).reader)
+        broken = [f"{chain}: tampered with" for chain in checked.broken]
+        more = () if checked.complete else (NEWEST,)
+        return Reply("\n".join((*broken, checked.summary, *more, OTHERS)), checked.label)
 
-    def _line(self, told: VisibleRow) -> str:
-        facts = ", ".join(filter(None, rendering.cells(told.record)))
-        return f"{told.id}\n- {self._safe(facts)}"
+    def _line(self, row: VisibleRow) -> str:
+        facts = ", ".join(filter(None, rendering.cells(row.record)))
+        return f"{row.id}\n- {self._safe(facts)}"
 
     def _safe(self, text: str) -> str:
         """Return a line without what looks like a secret: what a model called a tool may be any text."""

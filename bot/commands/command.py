@@ -20,7 +20,7 @@ from policy import explain
 from policy.decision import Decision, Remedy
 from policy.document.model import Document
 from policy.errors import LabelTextError
-from policy.labels import PUBLIC, Label, parse
+from policy.labels import PUBLIC, Label
 
 ASKS_NOBODY: Final = "nobody is asked to approve a command; what the agent does of its own is asked about"
 """What is said where a rule wants an approval of what a person typed as a command."""
@@ -142,13 +142,9 @@ def label_named(document: Document, text: str) -> Label:
     Raises CommandError: it is none, or names a compartment there is not.
     """
     try:
-        label = parse(text)
+        return labelling.named(document, text)
     except LabelTextError as error:
         raise CommandError(str(error)) from None
-    unknown = sorted(label.compartments.difference(document.compartments))
-    if unknown:
-        raise CommandError(f"unknown compartment `{unknown[0]}`")
-    return label
 
 
 Run = Callable[[CommandRequest, str], Awaitable[Reply]]

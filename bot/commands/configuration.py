@@ -11,8 +11,9 @@ from bot.access.labelling import CONFIGURED
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.config.model import Config
 from bot.config.shown import Shown, sections
+from bot.core.errors import ConfigError
 from bot.gate.gate import Gate
-from bot.operations import diagnostics
+from bot.operations import diagnostics, policy_check
 from bot.operations.diagnostics import Diagnostics
 from bot.policy_state import PolicyReloader
 from policy.errors import nearest
@@ -73,13 +74,22 @@ class ConfigurationCommands:
             case "" | "show":
                 return Reply("\n".join(await self._shown()), CONFIGURED)
             case "check":
-                return Reply("\n".join(await self.reloader.check()), CONFIGURED)
+                return Reply("\n".join(await self._checked()), CONFIGURED)
             case "reload":
                 reloaded = await self.reloader.reload(request.caller.principal)
                 # That it was done tells nothing of what it says.
                 return Reply(str(reloaded), CONFIGURED if reloaded.problem else PUBLIC)
             case _:
                 raise UsageError("")
+
+    async def _checked(self) -> list[str]:
+        """Return what the file says now: its problems, or its digest and what is questionable about it."""
+        try:
+            config = await self.reloader.read()
+        except ConfigError as error:
+            return [str(error)]
+        found = policy_check.lines(str(config.source), policy_check.warnings(config))
+        return [*found, f"policy {config.policy.digest[:12]} can be put in force"]
 
     async def _shown(self) -> list[str]:
         at_store = await self.reloader.shown()

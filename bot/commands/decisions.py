@@ -1,36 +1,28 @@
 """Commands about decisions: why something was refused, and what would happen if."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, cast
-
-from pydantic import JsonValue
+from typing import Final
 
 from bot.access import principals
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.errors import BusyError
 from bot.core.rate_limiter import RateLimiter
-from bot.gate.gate import Gate
 from bot.history import event_log
 from bot.history.recall import recall
-from bot.sessions.audit import AuditRow
+from bot.operations import simulation
+from bot.operations.simulation import CallArgumentsError, Simulator
 from bot.sessions.events import Event, JsonObject
 from bot.sessions.models import SessionQuery, SessionState
-from bot.sessions.ports import AuditStore, SessionIndex, SessionStore
+from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.transcript import backwards
 from channels.messages import Address
-from policy import explain
-from policy.decision import Remedy, Verdict
 from policy.labels import PUBLIC, Label
-from policy.request import Role
 
 MOST_THREADS: Final = 50
 """How many of a chat's threads are looked through, those that changed last."""
 
 NOTHING_REFUSED: Final = "nothing was refused in this conversation"
 
-_LONGEST_NAME: Final = 128
 _REFUSED: Final = frozenset({"BLOCK", "REQUIRE_APPROVAL"})
 
 
@@ -40,8 +32,7 @@ class DecisionCommands:
 
     sessions: SessionStore
     index: SessionIndex
-    audit: AuditStore
-    gate: Gate
+    simulator: Simulator
     simulations: RateLimiter
 
     async def why(self, request: CommandRequest, argument: str) -> Reply:
@@ -82,7 +73,10 @@ class DecisionCommands:
     async def simulate(self, request: CommandRequest, argument: str) -> Reply:
         """Tell what the gate would decide about a call; audited, and nothing else happens."""
         tool, _, rest = argument.partition(" ")
-        arguments = json_object(rest.strip())
+        try:
+            arguments = simulation.call_arguments(rest.strip())
+        except CallArgumentsError as error:
+            raise UsageError(str(error)) from None
         if not tool:
             raise UsageError("")
         if not self.simulations.allows(str(request.address)):
@@ -91,48 +85,8 @@ class DecisionCommands:
         standing = await request.standing(state)
         if state is not None:
             standing = (await recall(self.sessions, state)).folds.of(standing)
-        report = await self.gate.calls.simulate(standing, tool, arguments, standing.reader)
-        body: dict[str, JsonValue] = {
-            "session": request.sid,
-            "tool": tool[:_LONGEST_NAME],
-            "verdict": report["verdict"],
-        }
-        await self.audit.append((AuditRow("simulate", request.caller.principal, body),))
-        return Reply(rendered(report), standing.taint if state is None else state.visibility)
-
-
-def rendered(report: Mapping[str, JsonValue]) -> str:
-    """Return a simulation's report as lines for people: rules that simply allow are left out."""
-    lines = [f"{report['verdict']}, taint {report['taint_before']} → {report['taint_after']}"]
-    lines.extend(_rule(rule) for rule in _entries(report, "rules") if not _allows(rule))
-    approvers = tuple(Role(str(name)) for name in _entries(report, "approvers"))
-    lines.extend(f"you can: {explain.remedy(Remedy(str(name)), approvers)}" for name in _entries(report, "remedies"))
-    lines.extend(f"depends on {what}" for what in _entries(report, "depends"))
-    return "\n".join(lines)
-
-
-def _entries(body: Mapping[str, JsonValue], name: str) -> list[JsonValue]:
-    found = body.get(name)
-    return found if isinstance(found, list) else []
-
-
-def _allows(rule: JsonValue) -> bool:
-    return isinstance(rule, dict) and rule.get("verdict") == Verdict.ALLOW.name
-
-
-def json_object(text: str) -> dict[str, JsonValue]:
-    """Read a call's arguments as a person types them; nothing at all is an empty object.
-
-    Raises UsageError: the text is not JSON, or not an object.
-    """
-    try:
-        value = cast("JsonValue", json.loads(text or "{}"))
-    except (ValueError, RecursionError) as error:
-        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-        raise UsageError(f"the arguments are not JSON{place}") from None
-    if not isinstance(value, dict):
-        raise UsageError("the arguments are not a JSON object")
-    return value
+        report = await self.simulator.report(standing, tool, arguments)
+        return Reply("\n".join(simulation.lines(report)), standing.taint if state is None else state.visibility)
 
 
 def _explained(body: JsonObject) -> str:
@@ -140,11 +94,3 @@ def _explained(body: JsonObject) -> str:
     text = body.get("text")
     told = text if isinstance(text, list) else [text]
     return "\n".join(str(line) for line in told)
-
-
-def _rule(rule: JsonValue) -> str:
-    if not isinstance(rule, dict):
-        return f"- {rule}"
-    kind = "fixed rule" if rule.get("fixed") else "rule"
-    message = f": {rule['message']}" if rule.get("message") else ""
-    return f"- {kind} {rule.get('id')} says {rule.get('verdict')}{message}"

@@ -12,7 +12,6 @@ from typing import Final
 from bot.access.authorize import Caller, at_least
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
-from bot.audit.visibility import AuditTrail
 from bot.budgets import Budget
 from bot.commands.access import AccessCommands
 from bot.commands.agents import BackgroundCommands, PersonalCalls
@@ -38,8 +37,10 @@ from bot.core.ids import Ids
 from bot.core.rate_limiter import RateLimiter
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
+from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Status
 from bot.sessions.store import Store
@@ -48,9 +49,6 @@ from bot.tools.summarize import Recap
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
-
-QUIT: Final = "/quit"
-"""The one command that the console itself carries out."""
 
 OPENED: Final = "/sessions"
 """What a page that people open shows: their own conversations and what those have read."""
@@ -89,10 +87,11 @@ class CommandServices:
     deliver: Callable[[str], Awaitable[None]]
     recap: Recap
     pairing: Pairing
-    trail: AuditTrail
+    audit: AuditReader
     budget: Budget
     diagnostics: Diagnostics
     config: Config
+    simulator: Simulator
     simulations: RateLimiter
     session_ids: SessionIds
 
@@ -111,7 +110,7 @@ class CommandHandlers:
         self.approvals = ApprovalCommands(
             asked=of.store.approvals, gate=of.gate, close=of.close, alternatives=self.alternatives
         )
-        self.audit = AuditCommands(gate=of.gate, trail=of.trail)
+        self.audit = AuditCommands(gate=of.gate, reader=of.audit)
         self.configuration = ConfigurationCommands(
             gate=of.gate, reloader=of.reloader, diagnostics=of.diagnostics, config=of.config
         )
@@ -120,8 +119,7 @@ class CommandHandlers:
         self.decisions = DecisionCommands(
             sessions=of.store.sessions,
             index=of.store.index,
-            audit=of.store.audit,
-            gate=of.gate,
+            simulator=of.simulator,
             simulations=of.simulations,
         )
         self.held_messages = HeldMessageCommands(
@@ -459,7 +457,7 @@ COMMANDS: Final = (
         urgent=True,
         changes=_always,
     ),
-    Command("quit", QUIT, "leave the console", lambda made: made.conversation.leave, offered=at_console),
+    Command("quit", "/quit", "leave the console", lambda made: made.conversation.leave, offered=at_console),
 )
 
 

@@ -69,7 +69,7 @@ def _asked(up_to: str | None, context: ToolContext) -> Label | None:
     Raises RefusedCallError: it is no label of this configuration.
     """
     try:
-        return None if up_to is None else labelling.asked(context.document, up_to)
+        return None if up_to is None else labelling.named(context.document, up_to)
     except LabelTextError as error:
         raise RefusedCallError(str(error)) from None
 

@@ -6,7 +6,7 @@ whole document knows, which pydantic hands through as context.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, TypeVar, cast
+from typing import Annotated, Final, Literal, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     PlainValidator,
     StrictBool,
+    StrictInt,
     ValidationInfo,
 )
 
@@ -32,7 +33,6 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _ACTIONS: Final = MappingProxyType({name: Verdict[name] for name in ("BLOCK", "REQUIRE_APPROVAL", "REDACT")})
-_OVERSHOOT: Final = ("ask", "allow", "block")
 
 
 def _known(info: ValidationInfo) -> reading.KnownNames:
@@ -80,19 +80,18 @@ def _when(value: object, info: ValidationInfo) -> Expression | None:
     return reading_rules.when(value, _known(info), info.data.get("hook"), info.data.get("tools"))
 
 
-def _overshoot(value: object) -> Overshoot:
-    return cast("Overshoot", reading.one_of("overshoot", str(value), _OVERSHOOT))
-
-
 Frozen = Annotated[Mapping[_K, _V], AfterValidator(MappingProxyType)]
 Name = Annotated[str, AfterValidator(reading.name)]
 ChannelName = Annotated[str, AfterValidator(_channel_name)]
 ToolName = Annotated[str, AfterValidator(_tool_name)]
 _Label = Annotated[Label, PlainValidator(with_known(reading.label))]
 _Integrity = Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))]
-_Role = Annotated[Role, PlainValidator(reading.member("role", {role.value: role for role in Role}))]
-_Overshoot = Annotated[Overshoot, PlainValidator(_overshoot)]
-_Observed = Annotated[int, PlainValidator(reading.observed)]
+_Observed = Annotated[StrictInt, Field(ge=0, le=50)]
+_Approver = Literal[Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER]
+"""Roles that may be named to answer a question; below member nobody may give a command."""
+
+_Pairable = Literal[Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST]
+"""Roles that somebody may be given at run time; an owner is named in the file."""
 
 
 class Entry(BaseModel):
@@ -107,7 +106,7 @@ class Principal(Entry):
     `may_release` is the right to send what he is shown below its label; no role includes it.
     """
 
-    role: _Role
+    role: Role
     clearance: _Label
     accounts: tuple[Annotated[str, AfterValidator(with_known(reading.account))], ...]
     may_release: StrictBool = False
@@ -116,7 +115,7 @@ class Principal(Entry):
 class Paired(Entry):
     """The most that somebody may become who is let in at run time."""
 
-    role: Annotated[Role, PlainValidator(reading.member("role", reading.PAIRABLE))]
+    role: _Pairable
     clearance: _Label
 
 
@@ -129,7 +128,7 @@ class ChannelEntry(Entry):
 
     classification: _Label
     inbound: _Label = PUBLIC
-    overshoot: _Overshoot = "ask"
+    overshoot: Overshoot = "ask"
     members: _Label = PUBLIC
     observe: _Observed = 0
 
@@ -148,7 +147,7 @@ class Chat(Entry):
     workspace: str = ""
     classification: _Label
     inbound: _Label | None = None
-    overshoot: _Overshoot | None = None
+    overshoot: Overshoot | None = None
     observe: _Observed | None = None
     members_vouched: StrictBool = False
     blocked: StrictBool = False
@@ -224,7 +223,7 @@ class ToolOverride(Entry):
     clearance: _Label | None = None
     consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
     hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
-    roles: Annotated[tuple[_Role, ...], AfterValidator(reading.roles)] | None = None
+    roles: Annotated[tuple[Role, ...], AfterValidator(reading.roles)] | None = None
 
 
 class Model(Entry):
@@ -247,7 +246,7 @@ class RuleEntry(Entry):
     """
 
     id: Annotated[str, AfterValidator(with_known(reading.rule_id))]
-    hook: Annotated[Hook, PlainValidator(reading.member("hook", {hook.value: hook for hook in Hook}))]
+    hook: Hook
     action: Annotated[Verdict, PlainValidator(reading.member("action", _ACTIONS)), AfterValidator(_action)]
     tools: Annotated[tuple[str, ...], AfterValidator(_tool_globs)] = ()
     channels: Annotated[tuple[str, ...], AfterValidator(_channel_globs)] = ()
@@ -257,10 +256,7 @@ class RuleEntry(Entry):
     schedule: Annotated[Schedule | None, PlainValidator(reading_rules.schedule)] = None
     when: Annotated[Expression | None, PlainValidator(_when)] = None
     message: str = ""
-    approvers: Annotated[
-        tuple[Annotated[Role, PlainValidator(reading.member("role", reading.APPROVERS))], ...],
-        AfterValidator(_approvers),
-    ] = (Role.OWNER, Role.ADMIN, Role.APPROVER)
+    approvers: Annotated[tuple[_Approver, ...], AfterValidator(_approvers)] = (Role.OWNER, Role.ADMIN, Role.APPROVER)
     timeout: Annotated[int | None, PlainValidator(_timeout)] = None
 
     def compiled(self) -> Rule:

@@ -7,6 +7,7 @@ numbers are the loader's (`bot/config`); nothing here reads any.
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -49,12 +50,18 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "string_type": "a text",
         "invalid_key": "a text",
         "bool_type": "`true` or `false`",
+        **dict.fromkeys(
+            ("int_type", "greater_than_equal", "less_than_equal"), "a number of texts, write one from 0 to 50"
+        ),
         "tuple_type": "a list",
         "mapping_type": "a mapping",
         "dict_type": "a mapping",
         "model_type": "a mapping",
     }
 )
+
+_WORD: Final = re.compile("'([^']*)'")
+_CALLED: Final = MappingProxyType({"approver": "role"})
 
 
 def _each_once(chats: Mapping[str, Chat]) -> Mapping[str, Chat]:
@@ -284,6 +291,12 @@ def _problem(detail: ErrorDetails, recipients: object) -> Problem:
         message = f"unknown field `{path[-1]}`{nearest(str(path[-1]), fields)}"
     elif kind == "missing":
         path, message = path[:-1], f"`{path[-1]}` is missing, add it"
+    elif kind in {"enum", "literal_error"}:
+        what = next(name for name in reversed(path) if isinstance(name, str)).removesuffix("s")
+        words = _WORD.findall(str(detail.get("ctx", {})["expected"]))
+        message = (
+            f"unknown {_CALLED.get(what, what)} `{detail['input']}`{nearest(str(detail['input']), words, ranked=True)}"
+        )
     else:
         message = f"`{detail['input']}` is not {_EXPECTED.get(kind, 'valid here')}"
     return Problem(path, reading.printable(message))

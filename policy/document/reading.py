@@ -41,22 +41,12 @@ _OPERATORS: Final[Mapping[str, Callable[[Level, Level], bool]]] = MappingProxyTy
     }
 )
 _ASKING_HOOKS = frozenset({Hook.PRE_TOOL_CALL, Hook.MCP_TOOL_CALL, Hook.PRE_OUTPUT})
-APPROVERS: Final[Mapping[str, Role]] = MappingProxyType(
-    {role.value: role for role in (Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER)}
-)
-"""Roles that may be named to answer a question; below member nobody may give a command."""
-
-PAIRABLE: Final[Mapping[str, Role]] = MappingProxyType(
-    {role.value: role for role in (Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST)}
-)
-"""Roles that somebody may be given at run time; an owner is named in the file."""
 
 _DURATION = re.compile(r"([1-9][0-9]{0,6})([smhd])\Z")
 _SECONDS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _LONGEST_TIMEOUT = 7 * 86400
 _MOST_PATTERNS = 100
 _LONGEST_MESSAGE = 400
-_MOST_OBSERVED = 50
 
 
 Arguments = Mapping[str, Mapping[str, str]]
@@ -235,13 +225,6 @@ def roles(value: tuple[Role, ...]) -> tuple[Role, ...]:
     if not value:
         raise refusal("an empty list names nobody, name a role or leave the list out")
     return value
-
-
-def observed(value: object) -> int:
-    """Read how many texts of a shared chat are kept that were not said to the bot."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_OBSERVED:
-        return value
-    raise refusal(f"`{value}` is not a number of texts, write one from 0 to {_MOST_OBSERVED}")
 
 
 def pattern_name(value: str) -> str:

@@ -117,6 +117,7 @@ HAND_WRITTEN = [
     Import("policy-validators", "bot.tools.planted", "phonenumbers"),
     Import("bot-store", "bot.worker.worker", "bot.store.planted"),
     Import("bot-store", "bot.cli.chat", "bot.store"),
+    Import("bot-commands", "bot.cli.policy", "bot.commands.decisions"),
     Import("redis", "bot.app.app", "redis.asyncio"),
     Import("bot-layers", "bot.core.errors", "bot.app.app"),
     Import("bot-layers", "bot.tools.planted", "bot.gate"),

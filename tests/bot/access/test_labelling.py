@@ -198,7 +198,7 @@ def test_what_may_be_told_in_a_private_chat_is_no_more_than_its_reader_may_know(
 
 def test_what_a_call_asks_for_is_a_label_of_the_configuration() -> None:
     policy = document(compartments=["acme"])
-    assert labelling.asked(policy, "CONFIDENTIAL{acme}") == parse("CONFIDENTIAL{acme}")
+    assert labelling.named(policy, "CONFIDENTIAL{acme}") == parse("CONFIDENTIAL{acme}")
     for text in ("CONFIDENTIAL{hr}", "SECRET", ""):
         with pytest.raises(LabelTextError):
-            labelling.asked(policy, text)
+            labelling.named(policy, text)

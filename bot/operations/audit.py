@@ -1,0 +1,100 @@
+"""Reading the audit: the newest rows of a chain, one row in full, and whether the chains hold.
+
+The operator of an installation, who has its files, reads every row by its number. People in chats are readers with a
+label: they are told what flows to it, see `bot.audit.visibility`.
+"""
+
+from dataclasses import dataclass
+
+from bot.audit.anchors import OUTSIDE, AnchoredChains
+from bot.audit.chain import Broken, Intact
+from bot.audit.visibility import AuditTrail, VisibleRow
+from bot.core.errors import RequestError
+from bot.sessions.audit import AuditRecord
+from policy.labels import PUBLIC, Label
+
+
+class DecisionNameError(RequestError):
+    """What was typed as the name of a record is none."""
+
+    code = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedChain:
+    """A chain and whether it holds; for a reader with a label the result counts nothing."""
+
+    name: str
+    result: Intact | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedChains:
+    """The chains that were checked, and the label of what that tells; `complete` tells that they are all there are."""
+
+    chains: tuple[CheckedChain, ...]
+    label: Label
+    complete: bool
+
+    @property
+    def broken(self) -> dict[str, Broken]:
+        """Those that do not hold, by name."""
+        return {one.name: one.result for one in self.chains if isinstance(one.result, Broken)}
+
+    @property
+    def summary(self) -> str:
+        """How many of them hold."""
+        return f"{len(self.chains) - len(self.broken)} of {len(self.chains)} chains intact"
+
+
+class AuditReader:
+    """Reads the audit, for the operator where `reader` is None."""
+
+    def __init__(self, chains: AnchoredChains, trail: AuditTrail) -> None:
+        self._chains = chains
+        self._trail = trail
+
+    async def newest(self, chain: str, count: int, reader: Label | None) -> tuple[VisibleRow, ...]:
+        """Return the newest rows of a chain, at most `count` of them, oldest first. Raises StoreError."""
+        if reader is None:
+            return tuple(_numbered(chain, record) for record in await self._chains.newest(chain, count))
+        found = list[VisibleRow]()
+        async for row in self._trail.rows(chain, reader):
+            found.append(row)
+            if len(found) == count:
+                break
+        return tuple(reversed(found))
+
+    async def row(self, name: str, reader: Label | None) -> VisibleRow | None:
+        """Return a row by its name, None if there is none.
+
+        Raises StoreError. DecisionNameError: the operator's names are `CHAIN:N`.
+        """
+        if reader is not None:
+            return await self._trail.find(name, reader)
+        chain, _, number = name.rpartition(":")
+        if not chain or not number.isascii() or not number.isdecimal() or len(number) > len(str(2**63)):
+            raise DecisionNameError(f"`{name}` is not a decision")
+        record = await self._chains.record(chain, int(number))
+        return None if record is None else _numbered(chain, record)
+
+    async def checked(self, reader: Label | None) -> CheckedChains:
+        """Check chains: for the operator all of them. Raises StoreError."""
+        names, label, complete = sorted({OUTSIDE, *await self._chains.names()}), PUBLIC, True
+        if reader is not None:
+            visible = await self._trail.chains(reader)
+            names, label, complete = [OUTSIDE, *sorted(visible.names)], visible.label, visible.complete
+        checked = [CheckedChain(name, await self._chains.verify(name)) for name in names]
+        if reader is not None:
+            checked = [CheckedChain(one.name, _uncounted(one.result)) for one in checked]
+        return CheckedChains(tuple(checked), label, complete)
+
+
+def _numbered(chain: str, record: AuditRecord) -> VisibleRow:
+    """Return a record under its operator's name, which tells how many there are."""
+    return VisibleRow(f"{chain}:{record.n}", record, PUBLIC)
+
+
+def _uncounted(result: Intact | Broken) -> Intact | Broken:
+    """Return whether a chain holds without what counts its rows."""
+    return Intact(0, "") if isinstance(result, Intact) else Broken(0, "")

@@ -1,0 +1,84 @@
+"""Simulating a call: what the gate would decide, audited, with nothing done. For the command line and for chats."""
+
+import json
+from collections.abc import Mapping
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from bot.access.decision_context import DecisionContext
+from bot.core.errors import RequestError
+from bot.gate.gate import Gate
+from bot.sessions.audit import AuditRow
+from bot.sessions.ports import AuditStore
+from policy import explain
+from policy.decision import Remedy, Verdict
+from policy.request import Role
+
+_LONGEST_NAME: Final = 128
+
+
+class CallArgumentsError(RequestError):
+    """What was typed as a call's arguments is no JSON object."""
+
+    code = "arguments"
+
+
+class Simulator:
+    """Simulates calls and audits that."""
+
+    def __init__(self, gate: Gate, audit: AuditStore) -> None:
+        self._gate = gate
+        self._audit = audit
+
+    async def report(
+        self, standing: DecisionContext, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue]:
+        """Return the gate's report about a call, as its caller may know it. Raises StoreError."""
+        report = await self._gate.calls.simulate(standing, tool, arguments, standing.reader)
+        body: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
+        body |= {"tool": tool[:_LONGEST_NAME], "taint": str(standing.taint), "verdict": report["verdict"]}
+        await self._audit.append((AuditRow("simulate", standing.asker, body),))
+        return report
+
+
+def call_arguments(text: str) -> dict[str, JsonValue]:
+    """Read a call's arguments as a person types them; nothing at all is an empty object.
+
+    Raises CallArgumentsError: the text is not JSON, or not an object.
+    """
+    try:
+        value = cast("JsonValue", json.loads(text or "{}"))
+    except (ValueError, RecursionError) as error:
+        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        raise CallArgumentsError(f"the arguments are not JSON{place}") from None
+    if not isinstance(value, dict):
+        raise CallArgumentsError("the arguments are not a JSON object")
+    return value
+
+
+def lines(report: Mapping[str, JsonValue]) -> list[str]:
+    """Return a report as lines for people: rules that simply allow are left out."""
+    told = [f"{report['verdict']}, taint {report['taint_before']} → {report['taint_after']}"]
+    told.extend(_rule(rule) for rule in _entries(report, "rules") if not _allows(rule))
+    approvers = tuple(Role(str(name)) for name in _entries(report, "approvers"))
+    told.extend(f"you can: {explain.remedy(Remedy(str(name)), approvers)}" for name in _entries(report, "remedies"))
+    told.extend(f"depends on {what}" for what in _entries(report, "depends"))
+    return told
+
+
+def _entries(body: Mapping[str, JsonValue], name: str) -> list[JsonValue]:
+    found = body.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _allows(rule: JsonValue) -> bool:
+    return isinstance(rule, dict) and rule.get("verdict") == Verdict.ALLOW.name
+
+
+def _rule(rule: JsonValue) -> str:
+    if not isinstance(rule, dict):
+        return f"- {rule}"
+    kind = "fixed rule" if rule.get("fixed") else "rule"
+    message = f": {rule['message']}" if rule.get("message") else ""
+    return f"- {kind} {rule.get('id')} says {rule.get('verdict')}{message}"
