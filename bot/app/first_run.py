@@ -1,7 +1,10 @@
 """The first run: the data directory, and a few classified files so that the gate can be seen working."""
 
+import fcntl
 import os
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -44,7 +47,8 @@ Monday to Friday, 8:30 to 17:00. Write to hello@harbourlock.example for anything
 def seed(data_dir: Path) -> None:
     """Make the data directory (for its owner alone) and the files of a first run; nothing there is touched.
 
-    The files are written only where there is no file root yet, so that one deleted later stays deleted.
+    The files are written only where there is no file root yet, so that one deleted later stays deleted. Several
+    processes may do so at once.
 
     Raises OperatorError: the directory cannot be made or used.
     """
@@ -52,20 +56,35 @@ def seed(data_dir: Path) -> None:
         data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check(data_dir)
         (data_dir / WORKSPACES).mkdir(mode=_PRIVATE, exist_ok=True)
-        root = data_dir / FILES
-        if os.path.lexists(root):
-            return
-        fresh = data_dir / f"{FILES}.new"
-        for name, text in _SEEDED.items():
-            path = fresh / name
-            path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        fresh.rename(root)
+        with _locked(data_dir):
+            _write_files(data_dir)
     except FileExistsError:
         raise OperatorError(f"{data_dir}: not a directory", next_step="name another one with `data_dir`") from None
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise OperatorError(f"{data_dir}: cannot be used, {reason}", next_step="check its permissions") from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Wait for the other processes that make this folder's first files."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_files(data_dir: Path) -> None:
+    root, fresh = data_dir / FILES, data_dir / f"{FILES}.new"
+    if os.path.lexists(root):
+        return
+    for name, text in _SEEDED.items():
+        path = fresh / name
+        path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    fresh.rename(root)
 
 
 def _check(data_dir: Path) -> None:

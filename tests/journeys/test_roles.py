@@ -52,9 +52,10 @@ class Crew:
         for process in self._running.values():
             process.terminate()
         ended = [await asyncio.to_thread(process.communicate, timeout=30) for process in self._running.values()]
-        assert [process.returncode for process in self._running.values()] == [0] * len(ended)
+        told = "".join(err.decode() for _, err in ended)
+        assert [process.returncode for process in self._running.values()] == [0] * len(ended), told
         self._running.clear()
-        return "".join(err.decode() for _, err in ended)
+        return told
 
 
 @asynccontextmanager
