@@ -11,6 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import pytest
 from blockbuster import blockbuster_ctx
+from coverage import Coverage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.servers import SERVERS
@@ -39,6 +40,18 @@ MEASURED: Final = pytest.StashKey[set[tuple[Path, str]]]()
 def pytest_xdist_auto_num_workers() -> int:
     """Run two tests for each core: half of their time tests wait for processes, servers and moments."""
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Measure coverage once in a process of pytest-xdist.
+
+    There pytest-cov starts a measurement when it is loaded and another one now. It pauses and saves the second alone,
+    so the first would cost as much as all tests take, and tell nothing.
+    """
+    first = Coverage.current()
+    if hasattr(session.config, "workerinput") and first is not None:
+        first.stop()
 
 
 def pytest_sessionfinish() -> None:
