@@ -9,11 +9,11 @@ twice without harm.
 The `store` marks the session ready. A mark is a hint; a sweep finds what a hint missed. A `worker` claims the
 session with a lease and a fencing token, so that of two workers only one can write, and opens a turn (`turn`).
 
-Every item that enters the turn's context gets its label in `access/labelling`, from configuration and runtime facts
-and never from its content; `admission` lets a message in and fetches the files that came with it. The `gate` decides
-whether an item may enter, and the session's taint rises to the join of all that did. Then the `agent` thinks: the
-model proposes, and each tool call is decided before it runs, written down, run, and its result decided again; the
-taint rises before the model sees the result.
+Every message that enters the turn's context gets its label in `access/labelling`, and every result in its tool, from
+configuration and runtime facts and never from its content; `admission` lets a message in and fetches the files that
+came with it. The `gate` decides whether an item may enter, and the session's taint rises to the join of all that did.
+Then the `agent` thinks: the model proposes, and each tool call is decided before it runs, written down, run, and its
+result decided again; the taint rises before the model sees the result.
 
 The answer passes the gate against whoever reads at the address (`worker/finish`). Events, taint, usage and the outbox
 entry are committed at once, checked against the fence. The outbox of `delivery` decides once more, against the readers

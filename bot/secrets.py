@@ -1,7 +1,7 @@
 """Secrets by reference: what config.yaml names, with values from the environment or files, and their scrubbing.
 
 A model, the log and the audit only ever hold the reference `${secret:NAME}`. A tool that accepts one says so in
-`Declared.secrets` and asks `Scene.reveal` while it runs; the gate decides (hook SECRET_ACCESS), the decision is
+`CallFacts.secrets` and asks `ToolServices.reveal` while it runs; the gate decides (hook SECRET_ACCESS), the decision is
 audited, and only then the value is put in its place, here. Whatever comes back passes `scrub` in the gate. Nothing
 here decides; `grants` only tells what configuration says.
 """

@@ -135,7 +135,7 @@ def put_to(document: Document, decision: Decision, standing: DecisionContext) ->
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
-    """Say whether anybody at all could answer; nobody eligible means BLOCK (SPEC B, approvals).
+    """Say whether anybody at all could answer; nobody eligible means BLOCK.
 
     Nobody reads where a background session lives: its asker alone is asked, in a private chat that is cleared for it.
     """

@@ -1,4 +1,4 @@
-"""Who may do what: one function for every kind of ingress, text, command, approval and API alike.
+"""Who may do what: one function for text, commands and buttons alike.
 
 Access is denied by default. An account that belongs to no principal is a stranger and may nothing; the
 owner is looked up like anybody else.

@@ -54,7 +54,7 @@ class DecisionContext:
 
     @property
     def reader(self) -> Label:
-        """What the person asking here may know: their clearance meet that of the address that answers (law 3)."""
+        """What the person asking here may know: their clearance meet that of the address that answers."""
         return self.ceiling.meet(self.destination.clearance or PUBLIC)
 
     @staticmethod

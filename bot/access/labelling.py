@@ -15,12 +15,12 @@ from channels.messages import Address
 from channels.port import Audience, Reader, ReaderKind
 from policy.document.entries import Chat
 from policy.document.model import Document
-from policy.errors import LabelTextError, nearest
+from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
 from policy.request import Destination, Others, Role
 
 MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
-"""Roles whose own typing is TRUSTED (SPEC B, inbound label)."""
+"""Roles whose own typing is TRUSTED."""
 
 CONFIGURED = Label(Level.INTERNAL)
 """The label of what config.yaml says: it is for those who work with the installation, and no data of theirs."""
@@ -43,12 +43,14 @@ def bounded(taint: Label, asked: Label) -> Label:
 def named(document: Document, text: str) -> Label:
     """Return the label that a person or a call names, which labels nothing: it bounds what is asked for.
 
+    What compartments there are is for those who may see the configuration, so no refusal lists them.
+
     Raises LabelTextError: the text is no label, or names a compartment there is not.
     """
     label = parse(text)
     strange = sorted(label.compartments.difference(document.compartments))
     if strange:
-        raise LabelTextError(f"unknown compartment `{strange[0]}`{nearest(strange[0], document.compartments)}")
+        raise LabelTextError(f"unknown compartment `{strange[0]}`")
     return label
 
 

@@ -39,7 +39,7 @@ _TRIES: Final = 4
 
 TOO_MANY_REFUSALS: Final = "calls of this turn were refused three times, so it was ended"
 REFUSALS: Final = 3
-"""How often people may refuse before a turn is ended (SPEC B, approvals): a model must not wear them down."""
+"""How often people may refuse before a turn is ended: a model must not wear them down."""
 
 
 @dataclass(frozen=True, slots=True)

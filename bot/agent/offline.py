@@ -1,4 +1,4 @@
-"""The offline model: deterministic, without key or network, and part of the product (SPEC A).
+"""The offline model: deterministic, without key or network, and part of the product.
 
 A line that begins with `!` proposes that tool call with its JSON arguments; several such lines propose
 several calls, in order. With a line `=` after them the answer is the last line of what they gave, whatever

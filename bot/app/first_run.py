@@ -56,8 +56,9 @@ def seed(data_dir: Path) -> None:
         data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check(data_dir)
         (data_dir / WORKSPACES).mkdir(mode=_PRIVATE, exist_ok=True)
-        with _locked(data_dir):
-            _write_files(data_dir)
+        if not os.path.lexists(data_dir / FILES):
+            with _locked(data_dir):
+                _write_files(data_dir)
     except FileExistsError:
         raise OperatorError(f"{data_dir}: not a directory", next_step="name another one with `data_dir`") from None
     except OSError as error:

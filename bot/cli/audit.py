@@ -10,7 +10,7 @@ from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from bot.operations.audit import CheckedChain, DecisionNameError
+from bot.operations.audit import CheckedChain, DecisionNameError, numbered
 from bot.sessions.audit import AuditRecord
 
 EXIT_TAMPERED: Final = 3
@@ -49,16 +49,16 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
 
     Raises OperatorError: there is no such record.
     """
+    try:
+        chain, _ = numbered(decision)
+    except DecisionNameError as error:
+        raise OperatorError(str(error), next_step="write CHAIN:N, as `lockgate audit tail` shows") from None
     async with as_owner(config) as (app, _):
-        try:
-            row = await app.audit.row(decision, None)
-        except DecisionNameError as error:
-            raise OperatorError(str(error), next_step="write CHAIN:N, as `lockgate audit tail` shows") from None
+        row = await app.audit.row(decision, None)
         in_force = app.gate.document.digest
     if row is None:
         raise OperatorError(f"there is no decision `{decision}`", next_step="`lockgate audit tail` shows what there is")
     if as_json:
-        chain = decision.rpartition(":")[0]
         print_json({"chain": chain, **_document(row.record), "policy_in_force": in_force})
         return
     print_lines(rendering.told(row.id, row.record, in_force))

@@ -153,4 +153,7 @@ def _label(config: Config, text: str) -> Label:
     try:
         return labelling.named(config.policy, text)
     except LabelTextError as error:
-        raise OperatorError(str(error), next_step="see `--taint` in `lockgate simulate --help`") from None
+        raise OperatorError(
+            str(error),
+            next_step="see `--taint` in `lockgate simulate --help`; `policy.compartments` lists compartments",
+        ) from None

@@ -3,7 +3,7 @@
 Every crossing is one method of a part: `requests.admit` what enters the context, `requests.invoke` a model,
 `calls.prepare` and `run` a tool call, `results.respond` with its result, `output.speak` to an address, `requests.reset`
 a session, `calls.simulate` a call. Each takes a `DecisionContext`, the frozen facts of the session at that moment, and
-returns the decision with what follows from it. The gate writes nothing: its caller records the decision before acting
+returns the decision with what follows from it. The parts write nothing: their caller records the decision before acting
 on it (law `every_effect_has_a_decision`).
 """
 

@@ -1,7 +1,7 @@
 """What every gate shares: the policy in force, what it decides on a session's request, and what may go on of a text.
 
-The lowest layer of the gate and the only module that asks the policy engine. Only the gates of this package have a
-`Judge`; nobody outside can reach it.
+The lowest layer of the gate and the only module that has the policy engine decide. Only the gates of this package have
+a `Judge`; nobody outside can reach it.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -75,7 +75,7 @@ class OutputGate:
         *,
         buttons: tuple[Button, ...] = (),
     ) -> OutputDecision:
-        """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read (law 3).
+        """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read.
 
         A rule that asks for approvals asks about what an agent says; a person's own question needs none, or
         nobody could be shown what to approve.

@@ -16,6 +16,7 @@ from bot.gate.gate import Gate
 from bot.ingress.new_chats import HOUR_MS, admins
 from bot.sessions.ports import CountStore
 from channels.messages import Address, Inbound
+from policy.document.overrides import ChatPlace
 
 MOST: Final = 4
 """How many messages of a bot are answered in a chat in which no person writes."""
@@ -62,7 +63,7 @@ class BotLoopGuard:
         return times <= MOST
 
     async def _tell(self, place: Address, bot: str) -> None:
-        chat = ":".join(filter(None, (place.channel, place.workspace, place.chat)))
+        chat = str(ChatPlace(place.channel, place.workspace, place.chat))
         text = SILENT.format(bot=bot, chat=chat, most=MOST)
         for caller, home in admins(self._gate.document, place, self._outbox.channels):
             destination = await self._gate.readers.destination(home)

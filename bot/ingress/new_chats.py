@@ -20,6 +20,7 @@ from bot.gate.gate import Gate
 from bot.sessions.ports import CountStore
 from channels.messages import Address, Button, Membership
 from policy.document.model import Document
+from policy.document.overrides import ChatPlace
 from policy.labels import Level
 from policy.request import Role
 
@@ -120,7 +121,7 @@ def _is_new(document: Document, place: Address) -> bool:
 
 
 def _named(place: Address) -> str:
-    return ":".join(filter(None, (place.channel, place.workspace, place.chat)))
+    return str(ChatPlace(place.channel, place.workspace, place.chat))
 
 
 def _who(document: Document, account: str) -> str:

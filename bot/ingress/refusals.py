@@ -38,9 +38,8 @@ class Refusals:
             "reason": refusal.reason,
         }
         document = self._gate.document
-        told = (
-            "" if labelling.blocked(document, inbound.address) else await self._pairing.told(document, inbound, refusal)
-        )
+        silent = inbound.bot or labelling.blocked(document, inbound.address)
+        told = "" if silent else await self._pairing.told(document, inbound, refusal)
         times = await self._pairing.times(refusal)
         if times & (times - 1) == 0:
             await self._audit.append((AuditRow("refused", "router", {**body, "times": times}),))

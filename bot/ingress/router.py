@@ -1,9 +1,9 @@
 """The way in: an `Inbound` becomes an authorized command or a durable input of its session.
 
-Every kind of ingress passes `authorize()` here once. A message is in the store when `take` returns, and a command is
-done, so the platform may be acknowledged then. What is to be said of it is left to the caller: saying it may take
-long, and what comes next need not wait. Senders who are refused learn one sentence at most, and the refusal stands in
-the audit.
+What is said to this bot, or pressed, passes `authorize()` here. A message is in the store when `take` returns, and a
+command is done, so the platform may be acknowledged then. What is to be said of it is left to the caller: saying it may
+take long, and what comes next need not wait. Senders who are refused learn one sentence at most, and the refusal stands
+in the audit.
 
 What is said in a shared chat and not to this bot is nothing to it, or observed where the policy says so. What is said
 to it there belongs to the chat's own session; what commands tell goes to whoever typed them alone.

@@ -57,7 +57,7 @@ class AuditReader:
     async def newest(self, chain: str, count: int, reader: Label | None) -> tuple[VisibleRow, ...]:
         """Return the newest rows of a chain, at most `count` of them, oldest first. Raises StoreError."""
         if reader is None:
-            return tuple(_numbered(chain, record) for record in await self._chains.newest(chain, count))
+            return tuple(_row(chain, record) for record in await self._chains.newest(chain, count))
         found = list[VisibleRow]()
         async for row in self._trail.rows(chain, reader):
             found.append(row)
@@ -72,25 +72,34 @@ class AuditReader:
         """
         if reader is not None:
             return await self._trail.find(name, reader)
-        chain, _, number = name.rpartition(":")
-        if not chain or not number.isascii() or not number.isdecimal() or len(number) > len(str(2**63)):
-            raise DecisionNameError(f"`{name}` is not a decision")
-        record = await self._chains.record(chain, int(number))
-        return None if record is None else _numbered(chain, record)
+        chain, number = numbered(name)
+        record = await self._chains.record(chain, number)
+        return None if record is None else _row(chain, record)
 
     async def checked(self, reader: Label | None) -> CheckedChains:
         """Check chains: for the operator all of them. Raises StoreError."""
-        names, label, complete = sorted({OUTSIDE, *await self._chains.names()}), PUBLIC, True
-        if reader is not None:
-            visible = await self._trail.chains(reader)
-            names, label, complete = [OUTSIDE, *sorted(visible.names)], visible.label, visible.complete
-        checked = [CheckedChain(name, await self._chains.verify(name)) for name in names]
-        if reader is not None:
-            checked = [CheckedChain(one.name, _uncounted(one.result)) for one in checked]
-        return CheckedChains(tuple(checked), label, complete)
+        if reader is None:
+            names = sorted({OUTSIDE, *await self._chains.names()})
+            whole = [CheckedChain(name, await self._chains.verify(name)) for name in names]
+            return CheckedChains(tuple(whole), PUBLIC, complete=True)
+        visible = await self._trail.chains(reader)
+        names = [OUTSIDE, *sorted(visible.names)]
+        told = [CheckedChain(name, _uncounted(await self._chains.verify(name))) for name in names]
+        return CheckedChains(tuple(told), visible.label, visible.complete)
 
 
-def _numbered(chain: str, record: AuditRecord) -> VisibleRow:
+def numbered(name: str) -> tuple[str, int]:
+    """Return the chain and the number that an operator's name of a record is made of, `CHAIN:N`.
+
+    Raises DecisionNameError: it is none.
+    """
+    chain, _, number = name.rpartition(":")
+    if not chain or not number.isascii() or not number.isdecimal() or len(number) > len(str(2**63)):
+        raise DecisionNameError(f"`{name}` is not a decision")
+    return chain, int(number)
+
+
+def _row(chain: str, record: AuditRecord) -> VisibleRow:
     """Return a record under its operator's name, which tells how many there are."""
     return VisibleRow(f"{chain}:{record.n}", record, PUBLIC)
 

@@ -19,7 +19,7 @@ from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError,
 from bot.failures import Failure, Failures
 from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
-from bot.sessions.ports import SessionStore
+from bot.sessions.visibility import visibility_of
 from bot.tools.base import Tool
 from channels.port import Platform
 from policy.labels import PUBLIC, Label
@@ -235,18 +235,9 @@ def failed(failure: Failure, top: Label) -> Diagnosis:
 async def quarantined(sessions: "Store", top: Label) -> list[Diagnosis]:
     """Tell which sessions are in quarantine, each with the label of who may know of it."""
     return [
-        _quarantined(one, await visibility(sessions.sessions, one.sid, top))
+        _quarantined(one, await visibility_of(sessions.sessions, one.sid, top))
         for one in await sessions.quarantine.quarantined()
     ]
-
-
-async def visibility(sessions: SessionStore, sid: str, top: Label) -> Label:
-    """Return what a reader must be cleared for to learn of a session; of one that cannot be read, for everything."""
-    try:
-        state = await sessions.state(sid)
-    except SchemaError:
-        return top
-    return top if state is None else state.visibility
 
 
 def _quarantined(one: Quarantined, label: Label) -> Diagnosis:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.errors import NotFoundError
-from bot.operations.diagnostics import visibility
 from bot.quarantine import Quarantine
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
 from bot.sessions.store import Store
+from bot.sessions.visibility import visibility_of
 from policy.labels import Label
 
 _WINDOW: Final = 500
@@ -81,11 +81,12 @@ class SessionInspector:
         """
         if not await self._known(sid, reader) or sid not in {one.sid for one in await self._quarantine.all()}:
             return False
+        # Read for its error alone.
         await self._store.sessions.state(sid)
         return await self._quarantine.release(sid, actor)
 
     async def _known(self, sid: str, reader: Label) -> bool:
-        return (await visibility(self._store.sessions, sid, self._top)).flows_to(reader)
+        return (await visibility_of(self._store.sessions, sid, self._top)).flows_to(reader)
 
     async def _newest(self, after: str) -> AsyncIterator[tuple[str, SessionState | None]]:
         """Yield all sessions, newest first, those behind `after`. Raises NotFoundError: there is no such session."""

@@ -10,6 +10,7 @@ have risen out of sight because a page said so. That it is gone is as untrusted 
 
 from typing import Final
 
+from bot.core.errors import SchemaError
 from bot.sessions.delegation import LATE
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports import SessionStore
@@ -63,3 +64,12 @@ async def visible(store: SessionStore, sid: str, principal: str, reader: Label) 
     """Return a session's record if a person may know of it, None otherwise: for what enters no context."""
     state, _ = await look(store, sid, principal, reader)
     return state
+
+
+async def visibility_of(sessions: SessionStore, sid: str, top: Label) -> Label:
+    """Return what a reader must be cleared for to learn of a session; of one that cannot be read, for everything."""
+    try:
+        state = await sessions.state(sid)
+    except SchemaError:
+        return top
+    return top if state is None else state.visibility

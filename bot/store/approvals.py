@@ -96,7 +96,7 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
 
 
 class RedisQuestionCopies:
-    """Implements the port `CopyStore`."""
+    """Implements the port `QuestionCopyStore`."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -169,7 +169,7 @@ def _copy(stored: bytes) -> QuestionCopy:
 
 
 class RedisAlternatives:
-    """Implements the port `OfferStore`."""
+    """Implements the port `AlternativeStore`."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

@@ -106,8 +106,9 @@ class RedisAudit:
 
     async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
         """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
-        outside = await self.head(AUDIT)
-        if outside[0]:
+        ((n, digest),) = await self._shared.link.commands(("HMGET", AUDIT_HEAD, "an", "ah"))
+        outside = _readable(n, digest) if n else None
+        if outside is not None:
             yield AUDIT, outside
         async for page in self._shared.state_pages(idly=idly):
             asked = [("HMGET", key, "an", "ah") for key in page]

@@ -20,7 +20,7 @@ RESERVATION_MS: Final = 30_000
 
 
 class RedisDelegation:
-    """Implements the port `KinStore`."""
+    """Implements the port `DelegationStore`."""
 
     def __init__(self, shared: Shared, filing: Filing) -> None:
         self._shared = shared

@@ -177,7 +177,7 @@ _GRACE_MS: Final = 10_000
 
 
 class RedisRateLimits:
-    """Implements the port `PaceStore`."""
+    """Implements the port `RateLimitStore`."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

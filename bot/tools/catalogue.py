@@ -1,4 +1,4 @@
-"""The built-in tools, in the order they are offered; a new one is one line here (docs/writing-a-tool.md)."""
+"""The built-in tools, in the order they are offered (docs/writing-a-tool.md)."""
 
 from types import MappingProxyType
 from typing import Final

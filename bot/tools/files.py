@@ -119,31 +119,41 @@ class ReadFile:
         return _declared(place, arguments.up_to, context)
 
     async def run(self, arguments: ReadArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Look for the file, ask, and only then read.
-
-        Somebody may write between the look and the read. A label is on disk before its text and never falls, so
-        one that is the same afterwards is that of what was read.
-        """
+        """Read it, if this session may."""
         place = self._files.place(arguments.path, context)
-        reader, foreign = _reader(place, arguments.up_to, context), _foreign(place, context)
-        find = partial(self._files.find, place, reader, foreign=foreign)
-        after = await asyncio.to_thread(find)
-        while after is not None and services.permits(after.label):
-            found = after
-            result = await asyncio.to_thread(self._result, found)
-            after = await asyncio.to_thread(find)
-            if after == found:
-                return result
-        return Result(ABSENT, place.floor, failed=True)
+        return await read_text(self._files, place, context, services, up_to=arguments.up_to)
 
-    def _result(self, found: Found) -> Result:
-        """Return a file's text; that it is none is told under the file's label too."""
-        try:
-            return Result(self._files.read(found.place), found.label)
-        except UnusableError:
-            return Result(UNUSABLE, found.label, failed=True)
-        except AbsentError:
-            return Result(ABSENT, found.label, failed=True)
+
+async def read_text(
+    files: FileRoot, place: FileLocation, context: ToolContext, services: ToolServices, *, up_to: str | None = None
+) -> Result:
+    """Look for the file that a session may know of, ask, and only then read; return its text with its label.
+
+    Somebody may write between the look and the read. A label is on disk before its text and never falls, so one that is
+    the same afterwards is that of what was read. The result has failed where there is no such file that may be read.
+
+    Raises RefusedCallError: `up_to` is no label of this configuration.
+    """
+    reader, foreign = _reader(place, up_to, context), _foreign(place, context)
+    find = partial(files.find, place, reader, foreign=foreign)
+    after = await asyncio.to_thread(find)
+    while after is not None and services.permits(after.label):
+        found = after
+        result = await asyncio.to_thread(_read, files, found)
+        after = await asyncio.to_thread(find)
+        if after == found:
+            return result
+    return Result(ABSENT, place.floor, failed=True)
+
+
+def _read(files: FileRoot, found: Found) -> Result:
+    """Return a file's text; that it is none is told under the file's label too."""
+    try:
+        return Result(files.read(found.place), found.label)
+    except UnusableError:
+        return Result(UNUSABLE, found.label, failed=True)
+    except AbsentError:
+        return Result(ABSENT, found.label, failed=True)
 
 
 class ListFiles:

@@ -47,7 +47,7 @@ NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
 NOT_MADE: Final = "the turn ended before this call was made"
 
 DENIED_HERE: Final = "this cannot be said here, the person who asked was told more"
-"""All that a shared chat is told of a denial (SPEC B)."""
+"""All that a shared chat is told of a denial."""
 
 NOT_TOLD: Final = "What background session {run} found was not told to `{recipient}`: {why}."
 CHANGED_NAME: Final = "the name means another place or person by now, or none"

@@ -1,6 +1,6 @@
 """One turn, from the claim of its session to the delivery of its ending.
 
-`run_turn` reads as steps 4 to 8 of the way of one message.
+`run_turn` reads as the way of one message, from the opening of a turn in step 4 to step 8.
 """
 
 import logging
@@ -79,7 +79,7 @@ class TurnRunner:
             turn.interrupt(LeaseLostError(reason))
 
     async def run_turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
-        """Run one turn: steps 4 to 7 of the way of one message (DESIGN section 1).
+        """Run one turn: from its opening in step 4 of the way of one message to step 8.
 
         `since` is when its session was claimed, in seconds on the loop's clock. Raises StoreError, and LeaseLostError:
         another process has the session.

@@ -1,4 +1,4 @@
-"""The laws of DESIGN section 3 that only a whole application can keep, each a property of the same name.
+"""The laws of docs/laws.md that only a whole application can keep, each a property of the same name.
 
 A dialogue is a few messages of a fully compromised model: calls of every tool with arguments that fit, nearly fit
 and do not fit, people's commands between them. Each example runs it on an application of its own. The policy core and

@@ -1,4 +1,4 @@
-"""The laws of DESIGN section 3 that one decision can show, each a property of the same name."""
+"""The laws of docs/laws.md that one decision can show, each a property of the same name."""
 
 import random
 from dataclasses import replace
@@ -293,7 +293,7 @@ def test_reset_is_confirmed(request: Request) -> None:
 
 @given(requests(), rule_sets())
 def test_approval_never_lifts_a_block(request: Request, rules: tuple[Rule, ...]) -> None:
-    """Approvals lift law 9 and configured rules that ask for one, never a BLOCK."""
+    """Approvals lift law `untrusted_cannot_command` and configured rules that ask for one, never a BLOCK."""
     one = engine(*rules)
     refused = one.decide(replace(request, approved=False), NOW)
     approved = one.decide(replace(request, approved=True), NOW)

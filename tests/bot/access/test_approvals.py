@@ -86,7 +86,9 @@ async def pending(person: Person) -> Approval:
     [
         pytest.param(question(), "boss", True, id="an approver, a configured rule"),
         pytest.param(question(), "owner", False, id="the asker himself, a configured rule"),
-        pytest.param(question(PUBLIC, "untrusted_cannot_command"), "owner", True, id="the asker himself, law 9"),
+        pytest.param(
+            question(PUBLIC, "untrusted_cannot_command"), "owner", True, id="the asker, untrusted_cannot_command"
+        ),
         pytest.param(question(PUBLIC, "untrusted_cannot_command", "mine"), "owner", False, id="both rules"),
         pytest.param(question(), "cleric", False, id="a role too low"),
         pytest.param(question(CONFIDENTIAL), "boss", False, id="not cleared for the arguments"),

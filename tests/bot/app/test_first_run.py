@@ -1,5 +1,7 @@
 """The first run: the data directory and its files, also where several processes begin at once."""
 
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,16 @@ def test_several_processes_may_begin_at_once(tmp_path: Path) -> None:
             process.stdin.flush()
         assert [process.communicate()[1] for process in begun] == [b"", b""]
         assert sorted(path.name for path in (place / FILES).iterdir()) == ["confidential", "internal", "public"]
+
+
+def test_a_lock_on_the_folder_holds_nobody_up_later(tmp_path: Path) -> None:
+    seed(tmp_path)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        subprocess.run([sys.executable, "-c", _SEEDS.format(str(tmp_path))], check=True, input=b"x", timeout=20)
+    finally:
+        os.close(descriptor)
 
 
 def test_what_a_crash_left_is_finished(tmp_path: Path) -> None:

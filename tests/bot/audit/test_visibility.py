@@ -222,6 +222,16 @@ async def test_who_may_be_told_more_rows_than_are_looked_through_is_told_of_the_
         assert (await asked(app, f"/audit trace {oldest}")).text == str(NotFoundError())
 
 
+async def test_a_chain_whose_end_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as person:
+        app = person.app
+        await app.store.audit.append((AuditRow("access", "owner", {"what": "allow"}),))
+        await command(app.store, "HSET", AUDIT_HEAD, "an", "garbage")
+        assert (await asked(app, "/audit verify")).text.startswith(f"{AUDIT}: tampered with\n0 of 1 chains intact\n")
+        checked = await app.audit.checked(None)
+        assert checked.broken[AUDIT].reason == "what the store says of its end cannot be read"
+
+
 async def test_a_row_that_cannot_be_read_breaks_its_chain_and_hides_no_other_but_the_next(tmp_path: Path) -> None:
     """The next one's is hidden with it, as what it follows on stands in the row before."""
     async with running(tmp_path, serve=False) as person:

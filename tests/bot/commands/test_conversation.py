@@ -59,6 +59,14 @@ async def test_a_raise_is_an_admitted_event_and_never_lowers(tmp_path: Path) -> 
         assert "unknown compartment `hr`" in await person.say("/taint raise INTERNAL{hr}")
 
 
+async def test_a_compartment_there_is_not_tells_of_no_other(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(compartments=["merger", "layoffs"])) as person:
+        for wrong in ("x", "merge", "layoff"):
+            told = await person.say(f"/taint raise INTERNAL{{{wrong}}}", wait=False)
+            assert f"unknown compartment `{wrong}`" in told
+            assert not {"`merger`", "`layoffs`"}.intersection(told.split())
+
+
 async def test_six_raises_are_too_many_to_list(tmp_path: Path) -> None:
     names = ["aa", "bb", "cc", "dd", "ee", "ff"]
     async with running(tmp_path, policy(compartments=names)) as person:

@@ -37,6 +37,16 @@ async def test_a_stranger_learns_one_sentence_whatever_he_tries(tmp_path: Path, 
         assert refused.body["address"] == said.body["destination"] == "console::mallory:"
 
 
+async def test_a_bot_that_is_a_stranger_is_given_no_code(tmp_path: Path) -> None:
+    paired = policy(paired={"role": "member", "clearance": "INTERNAL"})
+    async with running(tmp_path, paired, serve=False) as owner:
+        for bot in (True, False):
+            told = Inbound(Address("console", f"m{bot}"), f"console:m{bot}", "hello", f"b{bot}", bot=bot)
+            assert (await owner.app.router.receive(told)).outcome is Routed.REFUSED
+            waiting = await owner.app.store.access.pairings()
+            assert [one.account for one in waiting] == ([] if bot else ["console:mFalse"])
+
+
 async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         for number in range(1, 21):

@@ -124,7 +124,7 @@ def test_a_fence_with_nothing_in_it_says_what_stands_behind_its_ticks() -> None:
     assert letters(shown(render("~~~a", links=False))) == ["a"]
 
 
-# What reading costs is counted in tests/channels/test_markdown.py; here is what makes many or long leaves of it.
+# What reading costs is counted in tests/channels/test_rich_text.py; here is what makes many or long leaves of it.
 @pytest.mark.parametrize(
     "bit", ["[a](http://b.c) ", "http://a.b ", "**a*", "- a\n", "&", "``", "a\n\n", "😀", "x", "#\n"]
 )
