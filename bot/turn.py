@@ -20,6 +20,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.core.errors import LeaseLostError, StoreGoneError, WithdrawnError
 from bot.core.ids import Ids
 from bot.history.folds import Folds
+from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import EventType, JsonObject, NewEvent
@@ -150,6 +151,11 @@ class OpenTurn:
     def note(self, event: NewEvent) -> None:
         """Keep an event to be written first in the next write: it costs no round trip of its own."""
         self._noted.append(event)
+
+    async def audit(self, row: AuditRow) -> None:
+        """Write an audit row and nothing else. Raises as `write`."""
+        async with self.lock:
+            await self.write(Change(audit=(row,)))
 
     async def write(self, change: Change) -> tuple[Delivery, ...]:
         """Write in the middle of the turn; `lock` is held by whoever decided what to write.

@@ -73,7 +73,7 @@ class Admission:
         brought: tuple[ReceivedFile, ...] = ()
         if decision.verdict in MAY_GO_ON and attachments(item.body):
             await _begin(turn, row)
-            brought = await self._files.bring(turn.standing, item, turn.folds.file_bytes, partial(_record, turn))
+            brought = await self._files.bring(turn.standing, item, turn.folds.file_bytes, turn.audit)
             found = (text for file in brought for text in (file.name, file.text or ""))
             decision, row = self._decided(turn, item, (*said, *found))
         if decision.verdict not in MAY_GO_ON:
@@ -184,11 +184,6 @@ async def _begin(turn: OpenTurn, row: AuditRow) -> None:
     """Open the turn before its files are looked at, so that one that takes its worker down counts as an attempt."""
     async with turn.lock:
         await turn.write(Change(audit=(row,), turn=turn.record, status=Status.RUNNING))
-
-
-async def _record(turn: OpenTurn, row: AuditRow) -> None:
-    async with turn.lock:
-        await turn.write(Change(audit=(row,)))
 
 
 def _cause(item: InboxItem, taint: Label) -> str:

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -201,7 +200,7 @@ class Agent:
                 turn.standing,
                 context.messages,
                 self._room.parameters(turn.standing),
-                record=partial(_record, turn),
+                record=turn.audit,
                 show=preview.show,
             )
         except ModelError as error:
@@ -283,7 +282,7 @@ class Agent:
         if not upto:
             raise self._room.full(turn.standing)
         try:
-            summary, usage = await self._recap.write(turn.standing, log, upto, topic="", record=partial(_record, turn))
+            summary, usage = await self._recap.write(turn.standing, log, upto, topic="", record=turn.audit)
         except ModelError as error:
             turn.usage = before.plus(error.usage)
             raise
@@ -321,11 +320,6 @@ def _unanswered(error: ModelError) -> GivenUp:
     if isinstance(error, OverBudgetError):
         return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told)
     return GivenUp(YieldReason.ERROR, error.told, error=error.detail, mend=error.mend)
-
-
-async def _record(turn: OpenTurn, row: AuditRow) -> None:
-    async with turn.lock:
-        await turn.write(Change(audit=(row,)))
 
 
 def _named(response: ModelResponse, prefix: str) -> ModelResponse:

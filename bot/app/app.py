@@ -41,6 +41,7 @@ from bot.delivery.relay import Relay
 from bot.delivery.sweep import Sweep
 from bot.failures import Failures
 from bot.gate.gate import Gate
+from bot.ingress.admin_notices import AdminNotices
 from bot.ingress.bot_loop_guard import BotLoopGuard
 from bot.ingress.command_runner import CommandRunner
 from bot.ingress.direct_answers import DirectAnswers
@@ -138,7 +139,8 @@ class App:
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
-        self.new_chats = NewChats(store.counts, self.gate, self.outbox, clock)
+        self._notices = AdminNotices(self.gate, self.outbox, clock)
+        self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.diagnostics = self._diagnostics()
@@ -306,7 +308,7 @@ class App:
 
     def _router(self) -> Router:
         limits, channels, audit = self.config.limits, self.config.channels, self.store.audit
-        bots = BotLoopGuard(self.store.counts, self.gate, self.outbox, clock=self.clock, bots=channels.bots)
+        bots = BotLoopGuard(self.store.counts, self._notices, channels.bots)
         return Router(
             gate=self.gate,
             reloader=self.reloader,

@@ -9,14 +9,9 @@ does not read itself is its adapter's matter.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from bot.access.decision_context import DecisionContext
-from bot.core.clock import Clock
-from bot.delivery.outbox import Outbox
-from bot.gate.gate import Gate
-from bot.ingress.new_chats import HOUR_MS, admins
+from bot.ingress.admin_notices import HOUR_MS, AdminNotices, chat_name
 from bot.sessions.ports import CountStore
 from channels.messages import Address, Inbound
-from policy.document.overrides import ChatPlace
 
 MOST: Final = 4
 """How many messages of a bot are answered in a chat in which no person writes."""
@@ -32,13 +27,9 @@ _DAY_MS: Final = 24 * HOUR_MS
 class BotLoopGuard:
     """Guards against loops of bots. `bots` are the accounts of those that are read, by channel."""
 
-    def __init__(
-        self, store: CountStore, gate: Gate, outbox: Outbox, *, clock: Clock, bots: Mapping[str, Collection[str]]
-    ) -> None:
+    def __init__(self, store: CountStore, notices: AdminNotices, bots: Mapping[str, Collection[str]]) -> None:
         self._store = store
-        self._gate = gate
-        self._outbox = outbox
-        self._clock = clock
+        self._notices = notices
         self._bots = bots
 
     async def heard(self, inbound: Inbound) -> None:
@@ -59,17 +50,10 @@ class BotLoopGuard:
         if times == MOST + 1:
             await self._store.keep(name, HOUR_MS)
             if await self._store.count(f"told/{name}", _DAY_MS) == 1:
-                await self._tell(inbound.address.place, inbound.account)
+                place = inbound.address.place
+                text = SILENT.format(bot=inbound.account, chat=chat_name(place), most=MOST)
+                await self._notices.tell(place, text)
         return times <= MOST
-
-    async def _tell(self, place: Address, bot: str) -> None:
-        chat = str(ChatPlace(place.channel, place.workspace, place.chat))
-        text = SILENT.format(bot=bot, chat=chat, most=MOST)
-        for caller, home in admins(self._gate.document, place, self._outbox.channels):
-            destination = await self._gate.readers.destination(home)
-            if not destination.shared:
-                standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())
-                await self._outbox.tell(standing, text, ())
 
 
 def _name(address: Address, bot: str) -> str:

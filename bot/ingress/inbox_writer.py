@@ -48,12 +48,12 @@ class InboxWriter:
         """
         sid = self._session_ids.first(inbound.address)
         try:
-            return sid, await self._problem(inbound, caller, sid, owner)
+            return sid, await self._accept(inbound, caller, sid, owner)
         except ForeignError:
             sid = self._session_ids.own(inbound.address, owner)
-            return sid, await self._problem(inbound, caller, sid, owner)
+            return sid, await self._accept(inbound, caller, sid, owner)
 
-    async def _problem(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:
+    async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:
         """Put a message into the inbox of a session; return why it is not, empty if it is."""
         described = sum(len(file.handle) + len(file.name) + len(file.media_type) for file in inbound.files)
         if len(inbound.text) + sum(map(len, inbound.quoted)) + described > self._longest:

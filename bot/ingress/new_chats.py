@@ -7,22 +7,16 @@ channel; one that was left out is told of when somebody speaks to the bot there 
 told: others chose it. Nothing here decides anything, the buttons are commands like any others.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from bot.access import labelling
-from bot.access.authorize import Caller, Ingress, at_least
-from bot.access.decision_context import DecisionContext
-from bot.core.clock import Clock
-from bot.delivery.alternatives import private_chats
-from bot.delivery.outbox import Outbox
+from bot.access.authorize import Caller
 from bot.gate.gate import Gate
+from bot.ingress.admin_notices import HOUR_MS, AdminNotices, chat_name
 from bot.sessions.ports import CountStore
 from channels.messages import Address, Button, Membership
 from policy.document.model import Document
-from policy.document.overrides import ChatPlace
 from policy.labels import Level
-from policy.request import Role
 
 ADDED: Final = "{who} added me to a chat that nobody classified: {chat}"
 SPOKEN_TO: Final = "{who} speaks to me in a chat that nobody classified: {chat}"
@@ -35,7 +29,6 @@ STEPS: Final = (
 MOST: Final = 10
 """Of how many chats of one channel admins are told in an hour."""
 
-HOUR_MS: Final = 60 * 60 * 1000
 WEEK_MS: Final = 7 * 24 * HOUR_MS
 """After a week a chat that is still not classified is told of again, when somebody speaks to the bot there."""
 
@@ -45,11 +38,10 @@ _TELLING_MS: Final = 5 * 60 * 1000
 class NewChats:
     """Tells admins of new chats."""
 
-    def __init__(self, store: CountStore, gate: Gate, outbox: Outbox, clock: Clock) -> None:
+    def __init__(self, store: CountStore, gate: Gate, notices: AdminNotices) -> None:
         self._store = store
         self._gate = gate
-        self._outbox = outbox
-        self._clock = clock
+        self._notices = notices
 
     async def added(self, event: Membership) -> None:
         """Take note that this bot was added to a shared chat. Raises StoreError.
@@ -79,49 +71,22 @@ class NewChats:
 
     async def unvouched(self, address: Address, account: str) -> None:
         """Tell that nobody vouches for the members of a chat any more, since an account joined it."""
-        chat = _named(address.place)
+        chat = chat_name(address.place)
         text = UNVOUCHED.format(who=_who(self._gate.document, account), chat=chat)
         again = (Button("Vouch for its members", f"/classify {chat} vouch"),)
-        await self._tell(address.place, text, lambda _: again)
+        await self._notices.tell(address.place, text, lambda _: again)
 
     async def _told(self, place: Address, account: str, *, added: bool) -> bool:
         """Tell the admins of a new chat; return whether anybody was."""
-        document, chat = self._gate.document, _named(place)
+        document, chat = self._gate.document, chat_name(place)
         text = f"{(ADDED if added else SPOKEN_TO).format(who=_who(document, account), chat=chat)}\n"
         steps = text + STEPS.format(chat=chat)
-        return await self._tell(place, steps, lambda caller: _buttons(document, place, caller, chat))
-
-    async def _tell(self, place: Address, text: str, buttons: Callable[[Caller], tuple[Button, ...]]) -> bool:
-        """Tell the admins something of a chat, each in private; return whether anybody was told."""
-        told = False
-        for caller, home in admins(self._gate.document, place, self._outbox.channels):
-            destination = await self._gate.readers.destination(home)
-            if destination.shared:
-                continue
-            standing = DecisionContext.of_caller(caller, home, destination, self._clock.wall_ms())
-            told |= await self._outbox.tell(standing, text, buttons(caller))
-        return told
-
-
-def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[tuple[Caller, Address]]:
-    """Return everybody who may classify a chat, each with one private chat: of its channel, or of another served."""
-    found = list[tuple[Caller, Address]]()
-    for name, person in document.principals.items():
-        if not at_least(person.role, Role.ADMIN):
-            continue
-        homes = [home for home in private_chats(document, name, place) if home.channel in served]
-        caller = Caller(name, person.role, person.clearance, Ingress.COMMAND)
-        found += [(caller, home) for home in homes[:1]]
-    return found
+        return await self._notices.tell(place, steps, lambda caller: _buttons(document, place, caller, chat))
 
 
 def _is_new(document: Document, place: Address) -> bool:
     known = document.chat(place.channel, place.workspace, place.chat)
     return known is None and place.channel in document.channels and labelling.classification(document, place) is None
-
-
-def _named(place: Address) -> str:
-    return str(ChatPlace(place.channel, place.workspace, place.chat))
 
 
 def _who(document: Document, account: str) -> str:

@@ -106,7 +106,7 @@ class Worker:
                 self._again.discard(sid)
                 try:
                     with bound(session=sid):
-                        await self._look(tasks, sid)
+                        await self._claim_and_run(tasks, sid)
                 except UnsettledError as error:
                     # No slot is held meanwhile.
                     tasks.start_soon(self._finder.later, sid, error.seconds)
@@ -135,7 +135,7 @@ class Worker:
         with suppress(StoreError):
             await self._quarantine.put(sid, Doing.WORK, error)
 
-    async def _look(self, tasks: "TaskGroup", sid: str) -> None:
+    async def _claim_and_run(self, tasks: "TaskGroup", sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
         try:
             taken = await self._claimer.take(sid)

@@ -319,14 +319,14 @@ class Stage:
                 state = await self.app.store.sessions.state(sid)
                 found.append((self._rank(state), sid))
             for order, sid in sorted(found):
-                self._start(sid, Actor(order, sid), self._look(sid))
+                self._start(sid, Actor(order, sid), self._claim_and_run(sid))
                 await self._rest()
 
-    async def _look(self, sid: str) -> None:
+    async def _claim_and_run(self, sid: str) -> None:
         assert self.worker is not None
         for _ in range(20):
             try:
-                await self.worker._look(self._tasks, sid)
+                await self.worker._claim_and_run(self._tasks, sid)
             except UnsettledError:
                 continue
             return

@@ -388,7 +388,7 @@ class Stage:
                 await self._tick()
                 if state is not None:
                     async with anyio.create_task_group() as tasks:
-                        await self.worker._look(tasks, sid)
+                        await self.worker._claim_and_run(tasks, sid)
 
     async def _tick(self) -> None:
         """Let a millisecond pass, so that what is sorted by time is sorted by turns."""

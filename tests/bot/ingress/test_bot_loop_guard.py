@@ -12,7 +12,8 @@ import pytest
 from bot.app.app import App
 from bot.config.load import load_config
 from bot.core.errors import ConfigError
-from bot.ingress.bot_loop_guard import HOUR_MS, MOST
+from bot.ingress.admin_notices import HOUR_MS
+from bot.ingress.bot_loop_guard import MOST
 from bot.ingress.router import Routed
 from bot.sessions.events import EventType
 from channels.messages import Address, Inbound

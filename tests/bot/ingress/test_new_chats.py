@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.commands import table
-from bot.ingress.new_chats import MOST, admins
+from bot.ingress.admin_notices import admins
+from bot.ingress.new_chats import MOST
 from channels.messages import Address, How, Inbound, Membership, Outbound
 from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from tests.bot.board import Board
