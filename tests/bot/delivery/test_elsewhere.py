@@ -9,7 +9,7 @@ from bot.core.errors import ElsewhereError
 from bot.sessions.deliveries import RISEN, Delivery
 from channels.messages import Address
 from channels.port import Audience
-from policy.labels import Label
+from policy.labels import Label, Level
 from tests.bot.kit import INTERNAL, bang, document, eventually, gate, policy
 from tests.bot.rooms import Rooms
 from tests.harness import Person, running
@@ -60,7 +60,13 @@ async def test_a_process_without_the_channel_leaves_what_it_says_to_one_that_has
 
         await eventually(told)
         await owner.settled()
-        await owner.say("/taint raise INTERNAL")
+
+        async def raised() -> bool:
+            # It is refused while a turn is open, as one is when something of the other comes.
+            await owner.say("/taint raise INTERNAL")
+            return (await owner.state()).taint.level is Level.INTERNAL
+
+        await eventually(raised)
         await owner.say(bang("message", channel="telegram", recipient="team", text="hello there"))
         # The result of the other may come while this waits for an answer.
         await owner.say(bang("current_time"), wait=False)
