@@ -103,7 +103,10 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool,
 
 def blocked(document: Document, address: Address) -> bool:
     """Say whether an admin shut a chat out: nothing is said there, not even that."""
-    chat = document.chat(address.channel, address.workspace, address.chat)
+    return _is_blocked(document.chat(address.channel, address.workspace, address.chat))
+
+
+def _is_blocked(chat: Chat | None) -> bool:
     return chat is not None and chat.blocked
 
 
@@ -119,7 +122,7 @@ def classification(document: Document, address: Address, *, shared: bool = True)
         return _of_principal(document, address.workspace)
     place = (address.channel, address.workspace, address.chat)
     chat = document.chat(*place)
-    if blocked(document, address):
+    if _is_blocked(chat):
         return None
     clearances = [
         recipient.clearance
@@ -227,7 +230,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
         address.channel,
         clearance if clearance is None else clearance.meet(known),
         shared=audience.shared,
-        readers=PUBLIC if blocked(document, address) else known,
+        readers=PUBLIC if _is_blocked(chat) else known,
         vouched=vouched,
         raised=raised,
     )

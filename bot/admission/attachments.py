@@ -4,8 +4,8 @@ Until then there is only their description, in the inbox. What is fetched is bou
 that cannot be had is told in a sentence, and the message counts without it. Fetching one again after a crash ends with
 the same file at the same place.
 
-A file is UNTRUSTED whoever sends it: its label is the message's, which says so. What is said in one is written
-down by a transcriber that is cleared for that label, or not at all (law `no_write_down`).
+Every file is UNTRUSTED, like the message that brings it, and has the label of that message. Only a transcriber that is
+cleared for that label writes down a recording (law `no_write_down`).
 """
 
 import asyncio

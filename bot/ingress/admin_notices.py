@@ -17,7 +17,7 @@ from policy.request import Role
 HOUR_MS: Final = 60 * 60 * 1000
 
 
-def no_buttons(_caller: Caller) -> tuple[Button, ...]:
+def _no_buttons(_caller: Caller) -> tuple[Button, ...]:
     """Return that there is nothing to press."""
     return ()
 
@@ -31,7 +31,7 @@ class AdminNotices:
         self._clock = clock
 
     async def tell(
-        self, place: Address, text: str, buttons: Callable[[Caller], tuple[Button, ...]] = no_buttons
+        self, place: Address, text: str, buttons: Callable[[Caller], tuple[Button, ...]] = _no_buttons
     ) -> bool:
         """Tell the admins something of a chat, each in private; return whether anybody was told. Raises StoreError."""
         told = False

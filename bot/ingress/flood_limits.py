@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FLOODED: Final = "you say more than is taken in within a minute, what you say now is not taken in, wait a minute"
-"""What a person is told, once in a minute, of whom no more is taken in."""
+"""The answer, once in a minute, to a person whose messages exceed the limit."""
 
 
 class FloodLimits:

@@ -46,9 +46,9 @@ class RefusedCallError(Exception):
 class ToolCaller:
     """Who asks for a call.
 
-    `principal` is whom the session acts for, `asker` the person who set this going, `role` theirs. `ceiling` is the
-    most that may be read for both. `reader` is what the maker of the call may know of: the session's taint alone, or
-    for a person's command what may be told where they typed it.
+    `principal` owns the session, `asker` is the person who began the turn, and `role` is the asker's. `ceiling` is the
+    highest label that both may read. `reader` is the highest label that the maker of the call may know of: the taint of
+    the session, or for a person's command the label that may be told where they typed it.
     """
 
     principal: str
@@ -86,7 +86,7 @@ class ToolSession:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Whom a call is for and where: facts of the running turn, never of the arguments.
+    """The caller, session and time of a call: facts of the running turn, never of the arguments.
 
     `key` is the idempotency key of the call, the same when it is repeated after a crash. `now` is milliseconds on the
     store's clock. `document` is the policy in force.

@@ -75,7 +75,7 @@ async def test_a_change_made_in_one_process_counts_in_the_other_before_its_next_
         said = one.shown + two.shown
         assert not [result for result in results(await ben_of(one).events()) if result == "ok"]
         assert "more than may be told here" in said or "may not" in said or "would know more" in said
-        # Whoever did not take it has looked by its next command.
+        # The process that did not run the turn looks at its next command.
         await one.say("/status", wait=False)
         assert one.app.gate.document == two.app.gate.document
         assert not one.told

@@ -12,5 +12,5 @@ async def test_a_stranger_at_the_console_learns_one_sentence(tmp_path: Path) -> 
     async with running(tmp_path, serve=False) as typist:
         typist.account = "console:user-eve"
         told = [(await typist.say(text)).strip() for text in ("hello", "/status", "/taint", "hello?")]
-        # The more often he tries, the more seldom he is answered.
+        # Each further attempt is answered less often.
         assert told == ["you are not known here", "you are not known here", "", "you are not known here"]

@@ -1,4 +1,4 @@
-"""Commands about a conversation, against a real store: what each tells, to whom, and what it changes."""
+"""Commands about a conversation, against a real store: their answers, their readers and their effects."""
 
 from dataclasses import replace
 from pathlib import Path
