@@ -37,7 +37,7 @@ class RedisApprovals:
         async def run(rows: list[Arg]) -> list[Reply]:
             names = [keys.state, keys.approvals, keys.audit]
             ids = [len(approvals), *map(raw, approvals)]
-            return await self._shared.link.script(Script.RESOLVE, names, [state.value, raw(actor), *ids, *rows])
+            return await self._shared.connection.script(Script.RESOLVE, names, [state.value, raw(actor), *ids, *rows])
 
         reply = await self._shared.chaining(sid, audit, run)
         if reply[0] == b"none":
@@ -51,7 +51,7 @@ class RedisApprovals:
     async def of(self, sid: str) -> tuple[Approval, ...]:
         """Return the approvals of this generation; one past its time reads as EXPIRED."""
         keys = session_keys(sid)
-        generation, flat, clock = await self._shared.link.commands(
+        generation, flat, clock = await self._shared.connection.commands(
             ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
         )
         return approvals_of(sid, flat, codec.clock_ms(clock), int(generation or 0))
@@ -61,7 +61,7 @@ class RedisApprovals:
         found = list[tuple[SessionState, Approval]]()
         cursor = b"0"
         while True:
-            ((cursor, members), clock) = await self._shared.link.commands(
+            ((cursor, members), clock) = await self._shared.connection.commands(
                 ("SSCAN", OPEN, cursor, "COUNT", _PAGE), ("TIME",)
             )
             found += await self._pending([text(member) for member in members], codec.clock_ms(clock))
@@ -72,7 +72,7 @@ class RedisApprovals:
     async def _pending(self, sids: Sequence[str], now: int) -> list[tuple[SessionState, Approval]]:
         keys = [session_keys(sid) for sid in sids]
         reads = [("HGETALL", key) for one in keys for key in (one.state, one.approvals)]
-        replies = await self._shared.link.commands(*reads) if reads else []
+        replies = await self._shared.connection.commands(*reads) if reads else []
         found = list[tuple[SessionState, Approval]]()
         for sid, flat, asked in zip(sids, replies[::2], replies[1::2], strict=True):
             if not flat or not asked:
@@ -106,7 +106,7 @@ class RedisQuestionCopies:
         found, cursor = dict[QuestionCopy, None](), b"0"
         while True:
             scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
-            ((cursor, members),) = await self._shared.link.commands(scan)
+            ((cursor, members),) = await self._shared.connection.commands(scan)
             found |= dict.fromkeys(map(_copy, members))
             if cursor == b"0":
                 break
@@ -118,7 +118,7 @@ class RedisQuestionCopies:
         """Return the notices about items that are not held any more."""
         if not told:
             return []
-        held = await self._shared.link.commands(
+        held = await self._shared.connection.commands(
             *(("HEXISTS", session_keys(copy.holder).held, raw(copy.asked)) for copy in told)
         )
         return [copy for copy, there in zip(told, held, strict=True) if not there]
@@ -128,7 +128,7 @@ class RedisQuestionCopies:
         sids = list(dict.fromkeys(copy.sid for copy in found))
         if not sids:
             return []
-        *records, clock = await self._shared.link.commands(
+        *records, clock = await self._shared.connection.commands(
             *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
         )
         now = clock_ms(clock)
@@ -144,7 +144,7 @@ class RedisQuestionCopies:
     async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
         """Return what was said there, and what became of what was asked."""
         keys = session_keys(copy.sid)
-        record, flat, clock = await self._shared.link.commands(
+        record, flat, clock = await self._shared.connection.commands(
             ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
         )
         every = approvals_of(copy.sid, flat, clock_ms(clock))
@@ -156,7 +156,7 @@ class RedisQuestionCopies:
 
     async def uncopied(self, copy: QuestionCopy) -> None:
         """Forget a copy."""
-        await self._shared.link.commands(("SREM", COPIES, copy_member(copy)))
+        await self._shared.connection.commands(("SREM", COPIES, copy_member(copy)))
 
 
 def copy_member(copy: QuestionCopy) -> str:
@@ -176,11 +176,13 @@ class RedisAlternatives:
 
     async def make_offer(self, offer: Alternative, life: int) -> None:
         """Keep an offer for `life` milliseconds."""
-        await self._shared.link.script(Script.OFFER, [offer_key(offer.code)], ["make", _written(offer), life])
+        await self._shared.connection.script(Script.OFFER, [offer_key(offer.code)], ["make", _written(offer), life])
 
     async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
         """Return an offer and the way it was taken, None if there is no such offer."""
-        ((version, record, way),) = await self._shared.link.commands(("HMGET", offer_key(code), "v", "record", "way"))
+        ((version, record, way),) = await self._shared.connection.commands(
+            ("HMGET", offer_key(code), "v", "record", "way")
+        )
         if version is None:
             return None
         codec.check_version(version)
@@ -188,7 +190,7 @@ class RedisAlternatives:
 
     async def take_offer(self, code: str, way: Way) -> Way | None:
         """Take an offer in a way, unless it was taken before; return the way it was taken first."""
-        reply = await self._shared.link.script(Script.OFFER, [offer_key(code)], ["take", way.value])
+        reply = await self._shared.connection.script(Script.OFFER, [offer_key(code)], ["take", way.value])
         return None if reply[0] == b"none" else Way(text(reply[1]))
 
 

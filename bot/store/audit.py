@@ -68,7 +68,7 @@ class RedisAudit:
         names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
 
         async def run(audit: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(Script.AUDIT_APPEND, names, audit)
+            return await self._shared.connection.script(Script.AUDIT_APPEND, names, audit)
 
         # The writer that is cancelled here may be writing for others.
         with anyio.CancelScope(shield=True):
@@ -87,13 +87,13 @@ class RedisAudit:
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
         key = AUDIT_CHAIN if chain == AUDIT else session_keys(chain).audit
         # The record before the first is read too: its hash is what the first follows on.
-        (found,) = await self._shared.link.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
+        (found,) = await self._shared.connection.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
         return codec.reading(lambda: codec.audit_records(found, genesis(chain), after))
 
     async def head(self, chain: str) -> Head:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         key = AUDIT_HEAD if chain == AUDIT else session_keys(chain).state
-        ((n, digest),) = await self._shared.link.commands(("HMGET", key, "an", "ah"))
+        ((n, digest),) = await self._shared.connection.commands(("HMGET", key, "an", "ah"))
         return _head(n, digest)
 
     def moved(self) -> Mapping[str, Head]:
@@ -106,13 +106,13 @@ class RedisAudit:
 
     async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
         """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
-        ((n, digest),) = await self._shared.link.commands(("HMGET", AUDIT_HEAD, "an", "ah"))
+        ((n, digest),) = await self._shared.connection.commands(("HMGET", AUDIT_HEAD, "an", "ah"))
         outside = _readable(n, digest) if n else None
         if outside is not None:
             yield AUDIT, outside
         async for page in self._shared.state_pages(idly=idly):
             asked = [("HMGET", key, "an", "ah") for key in page]
-            for key, (n, digest) in zip(page, await self._shared.link.commands(*asked), strict=True):
+            for key, (n, digest) in zip(page, await self._shared.connection.commands(*asked), strict=True):
                 head = _readable(n, digest) if n else None
                 if head is not None:
                     yield sid_of(key), head

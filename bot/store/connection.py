@@ -87,7 +87,7 @@ _REFUSALS: Final = MappingProxyType(
 )
 
 
-class Link:
+class Connection:
     """A pool of connections to one store, and the scripts registered there."""
 
     def __init__(

@@ -84,7 +84,7 @@ class RedisWake:
             # In slices, so that a server that vanished is noticed; 0 would mean for ever.
             slice_ = min(max(deadline - loop.time(), 0.001), _BLOCK_SECONDS)
             command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", _MOST)
-            reply, policy = await self._shared.link.commands(command, POLICY_ASKED, block=slice_)
+            reply, policy = await self._shared.connection.commands(command, POLICY_ASKED, block=slice_)
             self._shared.saw_policy(policy)
             if reply is not None:
                 return tuple(text(member) for member, _ in reply[1])
@@ -94,7 +94,7 @@ class RedisWake:
     async def again(self, sids: tuple[str, ...]) -> None:
         """Mark sessions ready that `ready` returned and that this process leaves to another."""
         if sids:
-            await self._shared.link.commands(*map(self._shared.ready_hint, sids))
+            await self._shared.connection.commands(*map(self._shared.ready_hint, sids))
 
     async def others(self) -> bool:
         """Say whether another process has the store open; one that cannot be asked is believed to be there."""
@@ -113,7 +113,7 @@ class RedisWake:
         gone = await self._gone()
         cursor = b"0"
         while True:
-            ((cursor, members),) = await self._shared.link.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
+            ((cursor, members),) = await self._shared.connection.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
             found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
             if cursor == b"0":
                 break
@@ -121,7 +121,7 @@ class RedisWake:
         until = loop.time() + self._shared.options.walk_seconds
         for _ in range(0, self._shared.options.sweep_keys, _PAGE):
             walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
-            ((self._sweep_cursor, states),) = await self._shared.link.commands(walk)
+            ((self._sweep_cursor, states),) = await self._shared.connection.commands(walk)
             walked = [sid_of(key) for key in states]
             found |= dict.fromkeys(await self._look(walked, gone, served))
             await self._filing.refile(walked)
@@ -150,7 +150,7 @@ class RedisWake:
 
     async def _alive(self) -> set[str]:
         """Return the names of all who are connected to the store."""
-        (listing,) = await self._shared.link.commands(("CLIENT", "LIST"))
+        (listing,) = await self._shared.connection.commands(("CLIENT", "LIST"))
         return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
     async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
@@ -158,7 +158,7 @@ class RedisWake:
         ready, idle = await self._probed(sids, gone, served)
         if idle:
             # Only what has nothing is taken out: who looks for questions meanwhile finds the others.
-            taken = await self._shared.link.commands(*(("SREM", OPEN, raw(sid)) for sid in idle))
+            taken = await self._shared.connection.commands(*(("SREM", OPEN, raw(sid)) for sid in idle))
             # What was accepted between look and removal would be in no hint.
             again, _ = await self._probed([sid for sid, out in zip(idle, taken, strict=True) if out], gone, served)
             ready += again
@@ -175,7 +175,7 @@ class RedisWake:
             return [], []
         calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
         still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
-        for sid, reply in zip(sids, await self._shared.link.scripts(Script.PROBE, calls), strict=True):
+        for sid, reply in zip(sids, await self._shared.connection.scripts(Script.PROBE, calls), strict=True):
             if reply is None:
                 # It stays where it is looked for; who works on it meets what is wrong.
                 still_open.append(sid)
@@ -193,14 +193,16 @@ class RedisWake:
         if dead:
             hints.append(("SADD", LETTERS, *map(raw, dead)))
         if hints:
-            await self._shared.link.commands(*hints)
+            await self._shared.connection.commands(*hints)
         return ready, idle
 
     async def _take_from(self, sid: str, holder: str) -> bool:
         """Free what a process that is gone holds of a session; return whether there is something to do now."""
         keys = session_keys(sid)
         names = [keys.state, keys.approvals, keys.outbox]
-        (reply,) = await self._shared.link.scripts(Script.RECLAIM_PROCESS, [(names, [raw(holder.partition(".")[0])])])
+        (reply,) = await self._shared.connection.scripts(
+            Script.RECLAIM_PROCESS, [(names, [raw(holder.partition(".")[0])])]
+        )
         return reply is not None and bool(reply[1])
 
 
@@ -252,7 +254,7 @@ class RedisRights:
                     await self._held(name, owner, 0)
 
     async def _held(self, name: str, owner: str, life: int) -> bool:
-        reply = await self._shared.link.script(Script.HOLD, [right_key(name)], [owner, life])
+        reply = await self._shared.connection.script(Script.HOLD, [right_key(name)], [owner, life])
         return reply[0] == b"ok"
 
 
@@ -264,7 +266,7 @@ class RedisCounts:
 
     async def count(self, name: str, life: int) -> int:
         """Count one more."""
-        reply = await self._shared.link.script(
+        reply = await self._shared.connection.script(
             Script.COUNT, [count_op(name, self._shared.ids.op()), count_key(name)], [life]
         )
         return int(reply[1])
@@ -272,7 +274,7 @@ class RedisCounts:
     async def keep(self, name: str, life: int) -> None:
         """Let a count go on, or forget it."""
         key = count_key(name)
-        await self._shared.link.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
+        await self._shared.connection.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
 
 
 _ACCOUNTS: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
@@ -293,17 +295,19 @@ class RedisBudgets:
         """Set tokens aside, unless a budget does not suffice."""
         most = ("" if limit is None else limit for limit in (budgets.person, budgets.chat, budgets.all))
         args: list[Arg] = ["reserve", raw(reservation), life, tokens, *_accounts(spender), *most]
-        reply = await self._shared.link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
+        reply = await self._shared.connection.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
         return None if reply[0] == b"ok" else Shortage(Whose(text(reply[1])), Lack(text(reply[2])))
 
     async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
         """Count what was used in the place of what was set aside."""
         args: list[Arg] = ["settle", raw(reservation), tokens, int(complete), *_accounts(spender)]
-        await self._shared.link.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
+        await self._shared.connection.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
 
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today, with what came back today and is not noted yet."""
-        flat, open_, clock = await self._shared.link.commands(("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",))
+        flat, open_, clock = await self._shared.connection.commands(
+            ("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",)
+        )
         fields, now, found = codec.pairs(flat), codec.clock_ms(clock), dict[bytes, bytes]()
         if fields:
             codec.check_version(fields[b"v"])
@@ -359,7 +363,7 @@ class RedisQuarantine:
         before: list[Arg] = [field, raw(error), raw(where), FIRST_MS, LONGEST_MS]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(Script.QUARANTINE, names, [*before, *rows])
+            return await self._shared.connection.script(Script.QUARANTINE, names, [*before, *rows])
 
         _, new, record, now, n, digest = await self._shared.chaining(AUDIT, audit, run)
         self._shared.saw_head(AUDIT, (int(n), text(digest)))
@@ -367,7 +371,7 @@ class RedisQuarantine:
 
     async def quarantined(self) -> tuple[Quarantined, ...]:
         """Return all that are in quarantine; what another program put there and this one cannot read is left out."""
-        flat, clock = await self._shared.link.commands(("HGETALL", QUARANTINE), ("TIME",))
+        flat, clock = await self._shared.connection.commands(("HGETALL", QUARANTINE), ("TIME",))
         found, now = list[Quarantined](), codec.clock_ms(clock)
         for field, record in codec.pairs(flat).items():
             try:
@@ -381,14 +385,14 @@ class RedisQuarantine:
         names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(Script.UNQUARANTINE, names, [_field(sid, doing), *rows])
+            return await self._shared.connection.script(Script.UNQUARANTINE, names, [_field(sid, doing), *rows])
 
         reply = await self._shared.chaining(AUDIT, audit, run)
         if reply[0] == b"none":
             return False
         self._shared.saw_head(AUDIT, (int(reply[1]), text(reply[2])))
         if doing is Doing.WORK:
-            await self._shared.link.commands(self._shared.ready_hint(sid))
+            await self._shared.connection.commands(self._shared.ready_hint(sid))
         return True
 
 

@@ -30,14 +30,14 @@ class RedisDelegation:
         """Reserve a slot."""
         args: list[Arg] = [new.run, encode(new.sid), encode(new.parent), str(new.pool.secrecy), new.life, new.deadline]
         args += [RESERVATION_MS, self._shared.options.keep_ms, caps.children, caps.live]
-        reply = await self._shared.link.script(Script.RESERVE, [slots_key(principal)], args)
+        reply = await self._shared.connection.script(Script.RESERVE, [slots_key(principal)], args)
         if reply[0] == b"full":
             raise BusyError
         return Reservation(*map(int, reply[1:]))
 
     async def slots(self, principal: str) -> tuple[Slot, ...]:
         """Return the principal's slots."""
-        flat, clock = await self._shared.link.commands(("HGETALL", slots_key(principal)), ("TIME",))
+        flat, clock = await self._shared.connection.commands(("HGETALL", slots_key(principal)), ("TIME",))
         now = codec.clock_ms(clock)
         return codec.reading(lambda: tuple(_slot(run, record, now) for run, record in codec.pairs(flat).items()))
 
@@ -45,7 +45,9 @@ class RedisDelegation:
         """Free slots that are still as they were seen."""
         if slots:
             seen: list[Arg] = [part for slot in slots for part in (slot.run, slot.record)]
-            await self._shared.link.script(Script.FREE, [slots_key(principal)], [self._shared.options.keep_ms, *seen])
+            await self._shared.connection.script(
+                Script.FREE, [slots_key(principal)], [self._shared.options.keep_ms, *seen]
+            )
 
     async def endorse(self, charge: Charge) -> bool:
         """Charge what an answer may endorse."""
@@ -57,7 +59,7 @@ class RedisDelegation:
             charge.until,
             charge.most,
         ]
-        reply = await self._shared.link.script(Script.ENDORSE, [session_keys(charge.sid).state], args)
+        reply = await self._shared.connection.script(Script.ENDORSE, [session_keys(charge.sid).state], args)
         return bool(reply[1])
 
     async def receive(self, parcel: Parcel) -> Arrival:
@@ -69,7 +71,7 @@ class RedisDelegation:
         args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit, parcel.run, int(parcel.hold)]
         args.append(str(parcel.told))
         large = [keys.body(text(ref)) for ref in bodies.large]
-        reply = await self._shared.link.script(
+        reply = await self._shared.connection.script(
             Script.RECEIVE,
             [keys.state, keys.inbox, keys.idem, keys.held, keys.held_ids, *large],
             [*args, *bodies.large.values()],
@@ -80,16 +82,16 @@ class RedisDelegation:
         arrival = Arrival(text(reply[1])) if text(reply[1]) in set(Arrival) else Arrival.WAITING
         if arrival in {Arrival.HELD, Arrival.UNTOLD}:
             # No hint of the session itself: it would be looked at and filed anew, which its readers could tell.
-            await self._shared.link.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
+            await self._shared.connection.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
         if arrival is Arrival.WAITING:
-            await self._shared.link.commands(self._shared.ready_hint(parcel.sid), ("SADD", OPEN, raw(parcel.sid)))
+            await self._shared.connection.commands(self._shared.ready_hint(parcel.sid), ("SADD", OPEN, raw(parcel.sid)))
             await self._filing.refile([parcel.sid])
         return arrival
 
     async def held(self, sid: str) -> tuple[PendingMessage, ...]:
         """Return what a session holds, oldest first."""
         keys = session_keys(sid)
-        (flat,) = await self._shared.link.commands(("HGETALL", keys.held))
+        (flat,) = await self._shared.connection.commands(("HGETALL", keys.held))
         records = codec.reading(lambda: {name: _parts(record) for name, record in codec.pairs(flat).items()})
         fetched = await self._shared.fetch(keys, [body for *_, body in records.values()])
         found = (
@@ -100,7 +102,7 @@ class RedisDelegation:
 
     async def holding(self, principal: str) -> tuple[str, ...]:
         """Return the principal's sessions that may hold something."""
-        (members,) = await self._shared.link.commands(("SMEMBERS", held_key(principal)))
+        (members,) = await self._shared.connection.commands(("SMEMBERS", held_key(principal)))
         return tuple(sorted(text(member) for member in members))
 
     async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
@@ -110,7 +112,7 @@ class RedisDelegation:
         args: list[Arg] = [raw(held), int(accept), self._shared.ids.op(), limits.keep_ms, limits.inbox_limit]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(Script.DECIDE_HELD, names, [*args, *rows])
+            return await self._shared.connection.script(Script.DECIDE_HELD, names, [*args, *rows])
 
         reply = await self._shared.chaining(sid, audit, run)
         if reply[0] == b"none":

@@ -51,13 +51,13 @@ async def open_store(
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
     scripts = loaded.result()
-    from bot.store.connection import Link, make_pool
+    from bot.store.connection import Connection, make_pool
     from bot.store.redis_store import RedisStore
 
     address = supervisor.url if supervisor else url
     ids = ids or Ids()
     process = f"{PROCESS}{ids.owner()}"
-    link = Link(
+    connection = Connection(
         make_pool(address, connections=options.connections, timeout=options.timeout, name=process),
         scripts,
         timeout=options.timeout,
@@ -65,7 +65,7 @@ async def open_store(
         address="the embedded store" if supervisor else place(url) or "a socket",
         revive=supervisor.attach if supervisor else None,
     )
-    store = RedisStore(link, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
+    store = RedisStore(connection, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
     if not supervisor:
         await _checked(store)
     return store

@@ -35,7 +35,7 @@ class RedisOutbox:
         args.append(codec.delivery_tail(new, bodies.put(dump(new.text))))
         large = [keys.body(text(ref)) for ref in bodies.large]
         hints = (self._shared.ready_hint(sid), ("SADD", OPEN, raw(sid)))
-        reply = await self._shared.link.script(
+        reply = await self._shared.connection.script(
             Script.PUT, [keys.state, keys.outbox, *large], [*args, *bodies.large.values()], *hints
         )
         if reply[0] == b"none":
@@ -45,14 +45,14 @@ class RedisOutbox:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
         keys = session_keys(sid)
         args = [raw(sender), op or self._shared.ids.op(), self._shared.options.send_lease_ms, *map(encode, channels)]
-        reply, policy = await self._shared.link.script_asking(
+        reply, policy = await self._shared.connection.script_asking(
             Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED
         )
         self._shared.saw_policy(policy)
         taken = await self._read(sid, reply[1:])
         if any(one.state is DeliveryState.AMBIGUOUS for one in taken):
             # Found even if whoever looks into it now vanishes too.
-            await self._shared.link.commands(("SADD", LETTERS, raw(sid)))
+            await self._shared.connection.commands(("SADD", LETTERS, raw(sid)))
         return taken
 
     async def settle(  # noqa: PLR0913 - as the port
@@ -93,7 +93,7 @@ class RedisOutbox:
             hints.append(("SADD", COPIES, copy_member(QuestionCopy(delivery.sid, delivery.asked, delivery.key))))
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(
+            return await self._shared.connection.script(
                 Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints
             )
 
@@ -103,7 +103,7 @@ class RedisOutbox:
 
     async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
         """Return all entries kept for the session, any state, oldest first."""
-        (flat,) = await self._shared.link.commands(("HGETALL", session_keys(sid).outbox))
+        (flat,) = await self._shared.connection.commands(("HGETALL", session_keys(sid).outbox))
         return await self._read(sid, flat)
 
     async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
@@ -111,7 +111,7 @@ class RedisOutbox:
         found = list[tuple[SessionState, Delivery]]()
         cursor = b"0"
         while True:
-            ((cursor, members),) = await self._shared.link.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
+            ((cursor, members),) = await self._shared.connection.commands(("SSCAN", LETTERS, cursor, "COUNT", _PAGE))
             for member in members:
                 # A record that this program cannot read must not hide the letters of other sessions.
                 with suppress(SchemaError):
@@ -126,13 +126,15 @@ class RedisOutbox:
             return found
         # Taken out before looking again: what becomes a dead letter after this look puts the session in again.
         if found := await self._unsaid(sid, ("SREM", LETTERS, raw(sid))):
-            await self._shared.link.commands(("SADD", LETTERS, raw(sid)))
+            await self._shared.connection.commands(("SADD", LETTERS, raw(sid)))
         return found
 
     async def _unsaid(self, sid: str, *before: Command) -> list[tuple[SessionState, Delivery]]:
         """Return what was not said of a session, as it is after these commands."""
         keys = session_keys(sid)
-        *_, record, flat = await self._shared.link.commands(*before, ("HGETALL", keys.state), ("HGETALL", keys.outbox))
+        *_, record, flat = await self._shared.connection.commands(
+            *before, ("HGETALL", keys.state), ("HGETALL", keys.outbox)
+        )
         if not record:
             return []
         state = codec.reading(lambda: codec.state(sid, record))
@@ -156,7 +158,7 @@ class RedisOutbox:
             ]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
+            return await self._shared.connection.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
 
         reply = await self._shared.chaining(delivery.sid, audit, run)
         if reply[0] == b"none":
@@ -195,7 +197,7 @@ class RedisRateLimits:
         args.append(len(rates))
         for rate in rates:
             args += [rate.name, rate.every, rate.burst]
-        reply = await self._shared.link.script(Script.PACE, [keys.channel, keys.place, keys.gone], args)
+        reply = await self._shared.connection.script(Script.PACE, [keys.channel, keys.place, keys.gone], args)
         if reply[0] == b"gone":
             return None
         return int(reply[1]) if reply[0] == b"wait" else 0
@@ -204,11 +206,11 @@ class RedisRateLimits:
         """Note that nothing can be said for `wait` milliseconds."""
         keys = pace_keys(turn.address)
         args: list[Arg] = [_field(turn), what.value, raw(turn.address), wait]
-        await self._shared.link.script(Script.PAUSE_DELIVERY, [keys.channel, keys.place, keys.gone], args)
+        await self._shared.connection.script(Script.PAUSE_DELIVERY, [keys.channel, keys.place, keys.gone], args)
 
     async def heard(self, address: str) -> None:
         """Note that something came in from an address: what is dead in its place is not any more."""
-        await self._shared.link.commands(("UNLINK", pace_keys(address).gone))
+        await self._shared.connection.commands(("UNLINK", pace_keys(address).gone))
 
 
 def _field(turn: SendSlot) -> str:

@@ -35,7 +35,7 @@ class RedisPolicy:
 
     async def read_policy(self) -> PolicyHead | None:
         """Read it now."""
-        (reply,) = await self._shared.link.commands(POLICY_ASKED)
+        (reply,) = await self._shared.connection.commands(POLICY_ASKED)
         self._shared.saw_policy(reply)
         return self._shared.policy
 
@@ -46,7 +46,7 @@ class RedisPolicy:
         names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op()), POLICY, OVERRIDES]
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(
+            return await self._shared.connection.script(
                 Script.PUT_POLICY, names, [digest, raw(process), int(only_if_none), *rows]
             )
 
@@ -64,7 +64,7 @@ class RedisAccess:
 
     async def overrides(self) -> tuple[int, Overrides]:
         """Read what was changed, and how many changes there were."""
-        (flat,) = await self._shared.link.commands(("HGETALL", OVERRIDES))
+        (flat,) = await self._shared.connection.commands(("HGETALL", OVERRIDES))
         return codec.reading(lambda: read_overrides(flat))
 
     async def override(
@@ -79,7 +79,7 @@ class RedisAccess:
             args: list[Arg] = [known, *who, len(fields)]
             for name, value in fields:
                 args += [name, value]
-            return await self._shared.link.script(Script.OVERRIDE, names, [*args, *rows])
+            return await self._shared.connection.script(Script.OVERRIDE, names, [*args, *rows])
 
         reply = await self._shared.chaining(AUDIT, audit, run)
         if reply[0] == b"gone":
@@ -107,13 +107,13 @@ class RedisAccess:
 
     async def pairings(self) -> tuple[PairingRequest, ...]:
         """Return the strangers who wait for an answer, the first who asked first."""
-        flat, (seconds, micros) = await self._shared.link.commands(("HGETALL", PAIRINGS), ("TIME",))
+        flat, (seconds, micros) = await self._shared.connection.commands(("HGETALL", PAIRINGS), ("TIME",))
         now = int(seconds) * 1000 + int(micros) // 1000
         found = codec.reading(lambda: read_pairings(flat))
         return tuple(one for one in found if one.expires_at > now)
 
     async def _pair(self, args: list[Arg]) -> list[Reply]:
-        return await self._shared.link.script(Script.PAIR, [audit_op(self._shared.ids.op()), PAIRINGS], args)
+        return await self._shared.connection.script(Script.PAIR, [audit_op(self._shared.ids.op()), PAIRINGS], args)
 
 
 _OURS: Final = frozenset({b"v", b"n"})

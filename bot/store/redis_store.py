@@ -8,7 +8,7 @@ from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
-from bot.store.connection import Link
+from bot.store.connection import Connection
 from bot.store.coordination import RedisBudgets, RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
 from bot.store.embedded_server import Supervisor
@@ -33,7 +33,7 @@ class RedisStore:
 
     def __init__(
         self,
-        link: Link,
+        connection: Connection,
         *,
         options: StoreOptions,
         audit_key: bytes,
@@ -41,8 +41,8 @@ class RedisStore:
         ids: Ids,
         server: Supervisor | None = None,
     ) -> None:
-        """Take a link; `server` is the embedded server to leave on closing."""
-        shared = Shared(link, options=options, audit_key=audit_key, clock=clock, ids=ids)
+        """Take a connection; `server` is the embedded server to leave on closing."""
+        shared = Shared(connection, options=options, audit_key=audit_key, clock=clock, ids=ids)
         filing = Filing(shared)
         self._shared = shared
         self._server = server
@@ -79,7 +79,7 @@ class RedisStore:
         """Return what adapters keep, under these keys, the newest first; only who has adapters loads the library."""
         from bot.store.vault import Vault
 
-        return Vault(self._shared.link, self._shared.ids, keys)
+        return Vault(self._shared.connection, self._shared.ids, keys)
 
     async def renew_vault(self, keys: Sequence[bytes]) -> None:
         """Write what adapters keep anew under the first of these keys.
@@ -94,20 +94,20 @@ class RedisStore:
 
     async def complaints(self) -> list[StoreRefusedError]:
         """Return what makes the server unfit, and what keeps it from writing now, see `fitness`; doctor shows them."""
-        return [*await complaints(self._shared.link), *await proof(self._shared.link)]
+        return [*await complaints(self._shared.connection), *await proof(self._shared.connection)]
 
     async def check(self) -> None:
         """Refuse a server that is unfit.
 
         Raises StoreRefusedError: the first of its complaints. StoreGoneError: it does not answer.
         """
-        found = await complaints(self._shared.link)
+        found = await complaints(self._shared.connection)
         if found:
             raise found[0]
 
     async def close(self) -> None:
         """Close the connections and leave the embedded server; the last to leave stops it."""
-        await self._shared.link.close()
+        await self._shared.connection.close()
         if self._server is not None:
             await self._server.detach()
 
@@ -118,13 +118,13 @@ _OLDEST_REDIS: Final = (7, 4)
 _OLDEST_VALKEY: Final = (9, 0)
 
 
-async def complaints(link: Link) -> list[StoreRefusedError]:
+async def complaints(connection: Connection) -> list[StoreRefusedError]:
     """Return what makes a server unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
 
     A server that does not let us ask (`CONFIG` forbidden, as hosted ones do) is given the benefit of the doubt.
     Raises StoreGoneError: it does not answer.
     """
-    (info,) = await link.commands(("INFO",))
+    (info,) = await connection.commands(("INFO",))
     facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
     found: list[StoreRefusedError] = []
     valkey = facts.get("valkey_version", "")
@@ -153,14 +153,14 @@ async def complaints(link: Link) -> list[StoreRefusedError]:
     return found
 
 
-async def proof(link: Link) -> list[StoreRefusedError]:
+async def proof(connection: Connection) -> list[StoreRefusedError]:
     """Return what keeps a server from running a script that writes, nothing if it does. It leaves nothing there.
 
     Raises StoreGoneError: it does not answer.
     """
     try:
-        await link.script(Script.HOLD, [right_key("proof")], [link.name, 1000])
-        await link.script(Script.HOLD, [right_key("proof")], [link.name, 0])
+        await connection.script(Script.HOLD, [right_key("proof")], [connection.name, 1000])
+        await connection.script(Script.HOLD, [right_key("proof")], [connection.name, 0])
     except StoreRefusedError as refusal:
         return [refusal]
     return []

@@ -64,7 +64,7 @@ class Filing:
         """File sessions where they belong, and nowhere else, whatever the hints say."""
         fields = ("v", "who", "status", "moved", "taint", "made", "typed", "turned")
         names = list(dict.fromkeys(sids))
-        found = await self._shared.link.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
+        found = await self._shared.connection.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
         commands, recent = list[Command](), list[bytes | str]()
         for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
@@ -84,10 +84,10 @@ class Filing:
                 commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
         if not recent:
             return
-        known = await self._shared.link.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
+        known = await self._shared.connection.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
         for (who, places), labels in zip(rightly.items(), known, strict=True):
             commands += _put_right(who, places, {text(label) for label in labels})
-        await self._shared.link.commands(*commands, ("ZADD", RECENT, *recent))
+        await self._shared.connection.commands(*commands, ("ZADD", RECENT, *recent))
 
 
 def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
@@ -196,16 +196,16 @@ class RedisSessionIndex:
         """
         first = 0
         if after:
-            (place,) = await self._shared.link.commands(("ZREVRANK", RECENT, raw(after)))
+            (place,) = await self._shared.connection.commands(("ZREVRANK", RECENT, raw(after)))
             if place is None:
                 raise NotFoundError
             first = place + 1
         while True:
-            (found,) = await self._shared.link.commands(("ZREVRANGE", RECENT, first, first + limit - 1))
+            (found,) = await self._shared.connection.commands(("ZREVRANGE", RECENT, first, first + limit - 1))
             if not found:
                 return ()
             sids = list(map(text, found))
-            flats = await self._shared.link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+            flats = await self._shared.connection.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
             there = tuple((sid, _state(sid, flat)) for sid, flat in zip(sids, flats, strict=True) if flat)
             if there:
                 return there
@@ -219,19 +219,19 @@ class RedisSessionIndex:
         left = [label for label in {codec.label(raw(line.label)) for line in lines} if label.untrusted]
         while left:
             keys = [turned_key(asked.principal, str(label)) for label in left]
-            noted = await self._shared.link.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
+            noted = await self._shared.connection.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
             for label, key, sids in zip(list(left), keys, noted, strict=True):
                 over = await self._over(sids, label) if sids else []
                 if len(over) < len(sids):
                     return label
                 if over:
-                    await self._shared.link.commands(("ZREM", key, *over))
+                    await self._shared.connection.commands(("ZREM", key, *over))
                 else:
                     left.remove(label)
         return PUBLIC
 
     async def _lines(self, asked: SessionQuery, after: _Hit | None) -> list[_Line]:
-        (labels,) = await self._shared.link.commands(("SMEMBERS", labels_key(asked.principal)))
+        (labels,) = await self._shared.connection.commands(("SMEMBERS", labels_key(asked.principal)))
         top = "+inf" if after is None else after[0]
         known = [text(label) for label in labels if _may_see(label, asked.reader)]
         lines = [_Line(label, False, list_key(asked.principal, label), top) for label in known]  # noqa: FBT003 - a field
@@ -247,7 +247,9 @@ class RedisSessionIndex:
             empty = [line for line in lines if line.more and not line.hits]
             if empty:
                 stretch = asked.limit + 1
-                replies = await self._shared.link.commands(*(line.command(asked.since, stretch) for line in empty))
+                replies = await self._shared.connection.commands(
+                    *(line.command(asked.since, stretch) for line in empty)
+                )
                 for line, flat in zip(empty, replies, strict=True):
                     line.read(flat, stretch, after)
                 continue
@@ -259,13 +261,13 @@ class RedisSessionIndex:
 
     async def _looked_up(self, hits: Sequence[tuple[_Line, _Hit]]) -> list[SessionState | None]:
         sids = [text(sid) for _, (_, sid) in hits]
-        found = await self._shared.link.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
+        found = await self._shared.connection.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
         return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
 
     async def _over(self, sids: Sequence[bytes], seen: Label) -> list[bytes]:
         """Return those sessions of which nothing UNTRUSTED chooses any more if they are listed at a label."""
         moment = self._shared.clock.wall_ms() + self._shared.ahead
-        flats = await self._shared.link.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
+        flats = await self._shared.connection.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
         states = [_state(text(sid), flat) for sid, flat in zip(sids, flats, strict=True)]
         return [
             sid
@@ -277,7 +279,7 @@ class RedisSessionIndex:
     async def _put_away(self, strays: Sequence[tuple[_Line, bytes]]) -> None:
         """Take hits from where they do not belong, and file their sessions where they do."""
         if strays:
-            await self._shared.link.commands(*(("ZREM", line.key, sid) for line, sid in strays))
+            await self._shared.connection.commands(*(("ZREM", line.key, sid) for line, sid in strays))
             await self._filing.refile(text(sid) for _, sid in strays)
 
     # Cursors ----------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class RedisSessions:
         args += [codec.lineage(item.lineage) if item.lineage else "", item.reserved]
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
-        reply = await self._shared.link.script(
+        reply = await self._shared.connection.script(
             Script.ACCEPT,
             [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, *_body_keys(keys, bodies)],
             [*args, *bodies.large.values()],
@@ -102,7 +102,7 @@ class RedisSessions:
             place = (text(reply[5]), codec.reading(lambda: join_all(map(codec.label, reply[6:]))))
             if place != likely:
                 # It was not known here before: once a process and session, the hint takes an exchange of its own.
-                await self._shared.link.commands(*self._filing.file(item.sid, place))
+                await self._shared.connection.commands(*self._filing.file(item.sid, place))
         return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]), text(reply[4]))
 
     async def claim(
@@ -122,7 +122,7 @@ class RedisSessions:
         args += [limits.debounce_ms, most]
         args += map(encode, channels)
         names = [keys.state, keys.log, keys.inbox, keys.approvals]
-        reply, policy = await self._shared.link.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
+        reply, policy = await self._shared.connection.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
         self._shared.saw_policy(policy)
         if reply[0] == b"none":
             return None
@@ -176,9 +176,9 @@ class RedisSessions:
         async def run(audit: list[Arg]) -> list[Reply]:
             args = [*before, *audit, *after]
             if not write.deliver:
-                return await self._shared.link.script(script, names, args, *hints)
+                return await self._shared.connection.script(script, names, args, *hints)
             # What is said next is said by this policy or not at all.
-            said, policy = await self._shared.link.script_asking(script, names, args, POLICY_ASKED, *hints)
+            said, policy = await self._shared.connection.script_asking(script, names, args, POLICY_ASKED, *hints)
             self._shared.saw_policy(policy)
             return said
 
@@ -213,7 +213,7 @@ class RedisSessions:
     async def renew(self, claim: Claim) -> bool:
         """Prolong the lease; return whether a stop was asked for."""
         args = [*claim_args(claim), self._shared.options.lease_ms]
-        reply = await self._shared.link.script(Script.RENEW, [session_keys(claim.sid).state], args)
+        reply = await self._shared.connection.script(Script.RENEW, [session_keys(claim.sid).state], args)
         if reply[0] != b"ok":
             _refuse(reply)
         return bool(reply[1])
@@ -221,7 +221,7 @@ class RedisSessions:
     async def release(self, claim: Claim) -> None:
         """Give the lease back without writing; a stale one is ignored."""
         keys = session_keys(claim.sid)
-        reply = await self._shared.link.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
+        reply = await self._shared.connection.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
         await self._shared.mark_ready(claim.sid, reply[1])
 
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
@@ -229,7 +229,9 @@ class RedisSessions:
         keys = session_keys(sid)
         names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._shared.ids.op()), keys.outbox]
         told = "" if reader is None else str(reader)
-        reply = await self._shared.link.script(Script.STOP, names, [raw(actor), self._shared.options.keep_ms, told])
+        reply = await self._shared.connection.script(
+            Script.STOP, names, [raw(actor), self._shared.options.keep_ms, told]
+        )
         _, running, cancelled, ready, *unanswered = reply
         await self._shared.mark_ready(sid, ready)
         return Stopped(bool(running), int(cancelled), tuple(map(int, unanswered)))
@@ -242,7 +244,7 @@ class RedisSessions:
 
         async def run(rows: list[Arg]) -> list[Reply]:
             keep = (self._shared.options.keep_ms, self._shared.options.keep_dead_ms)
-            return await self._shared.link.script(Script.RESET, names, [raw(actor), *keep, *rows])
+            return await self._shared.connection.script(Script.RESET, names, [raw(actor), *keep, *rows])
 
         reply = await self._shared.chaining(sid, audit, run)
         if reply[0] == b"none":
@@ -251,46 +253,46 @@ class RedisSessions:
             raise _illegal(reply)
         self._shared.saw_head(sid, codec.audit_head(reply[1]))
         state = codec.reading(lambda: codec.state(sid, reply[1]))
-        await self._shared.link.commands(*self._filing.file(sid, place_of(state), state.updated_at))
+        await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
 
     async def name(self, sid: str, title: Title | None) -> None:
         """Give a session a title, or take it away."""
         written = b"" if title is None else codec.title(title)
-        reply = await self._shared.link.script(Script.NAME, [session_keys(sid).state], [written])
+        reply = await self._shared.connection.script(Script.NAME, [session_keys(sid).state], [written])
         if reply[0] == b"none":
             raise NotFoundError
 
     async def waiting(self, sid: str) -> tuple[InboxItem, ...]:
         """Return the inputs that wait, oldest first."""
         keys = session_keys(sid)
-        (items,) = await self._shared.link.commands(("LRANGE", keys.inbox, 0, -1))
+        (items,) = await self._shared.connection.commands(("LRANGE", keys.inbox, 0, -1))
         return await self._read_items(keys, items)
 
     async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
         keys, key = session_keys(sid), raw(dedupe)
-        known, held = await self._shared.link.commands(("HGET", keys.idem, key), ("HEXISTS", keys.held_ids, key))
+        known, held = await self._shared.connection.commands(("HGET", keys.idem, key), ("HEXISTS", keys.held_ids, key))
         if held:
             return ItemOutcome(ItemStatus.HELD)
         return None if known is None else codec.reading(lambda: codec.outcome(known))
 
     async def state(self, sid: str) -> SessionState | None:
         """Return the session's record, None if there is none."""
-        (flat,) = await self._shared.link.commands(("HGETALL", session_keys(sid).state))
+        (flat,) = await self._shared.connection.commands(("HGETALL", session_keys(sid).state))
         return codec.reading(lambda: codec.state(sid, flat)) if flat else None
 
     async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
         """Return events with seq > `after`, oldest first."""
         keys = session_keys(sid)
-        (entries,) = await self._shared.link.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
+        (entries,) = await self._shared.connection.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
         return await self._read_events(keys, entries)
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
         keys = session_keys(sid)
         asked = [("XRANGE", keys.log, f"{seq}-0", f"{seq}-0") for seq in seqs]
-        found = await self._shared.link.commands(*asked)
+        found = await self._shared.connection.commands(*asked)
         return await self._read_events(keys, [entry for entries in found for entry in entries])
 
     async def states(self) -> AsyncIterator[SessionState]:
@@ -311,7 +313,7 @@ class RedisSessions:
     async def _states(self) -> AsyncIterator[tuple[bytes, Sequence[bytes]]]:
         async for page in self._shared.state_pages():
             for key, flat in zip(
-                page, await self._shared.link.commands(*(("HGETALL", key) for key in page)), strict=True
+                page, await self._shared.connection.commands(*(("HGETALL", key) for key in page)), strict=True
             ):
                 if flat:
                     yield key, flat
@@ -397,7 +399,7 @@ class RedisQueue:
         op = session_keys(sid).op(self._shared.ids.op())
 
         async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.link.script(script, [*names, op], [*args, *rows])
+            return await self._shared.connection.script(script, [*names, op], [*args, *rows])
 
         reply = await self._shared.chaining(sid, audit, run)
         if reply[0] == b"none":
@@ -474,14 +476,14 @@ class RedisObserved:
         keys = session_keys(sid)
         said = [raw(new.dedupe), raw(new.account), str(new.label), raw(new.text), raw(new.opens)]
         bounds = [most, LIFE_MS, _REMEMBERED]
-        await self._shared.link.script(Script.OBSERVE, [keys.observed, keys.observed_ids], [*said, *bounds])
+        await self._shared.connection.script(Script.OBSERVE, [keys.observed, keys.observed_ids], [*said, *bounds])
 
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept."""
         oldest = now - LIFE_MS
         first = f"({after}" if after and _time(after) >= oldest else str(oldest)
         key = session_keys(sid).observed
-        (entries,) = await self._shared.link.commands(("XREVRANGE", key, str(until), first, "COUNT", most))
+        (entries,) = await self._shared.connection.commands(("XREVRANGE", key, str(until), first, "COUNT", most))
         return codec.reading(lambda: tuple(map(_observed, reversed(entries))))
 
 

@@ -1,4 +1,4 @@
-"""What the parts of the store share: the link, the options, and how audit rows are chained before a script runs."""
+"""What the parts of the store share: the connection, the options, and how audit rows are chained before a script runs."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
 from bot.store.codec import Fetched, dump, raw, refs, text
-from bot.store.connection import Arg, Command, Link, Reply
+from bot.store.connection import Arg, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.schema import AUDIT, POLICY, READY, STATES, SessionKeys
 from policy.labels import Label
@@ -49,8 +49,10 @@ class Shared:
     `audit`.
     """
 
-    def __init__(self, link: Link, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids) -> None:
-        self.link = link
+    def __init__(
+        self, connection: Connection, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids
+    ) -> None:
+        self.connection = connection
         self.options = options
         self.audit_key = audit_key
         self.clock = clock
@@ -65,7 +67,7 @@ class Shared:
     @property
     def process(self) -> str:
         """This process's name at the store."""
-        return self.link.name
+        return self.connection.name
 
     def saw_head(self, chain: str, head: Head) -> None:
         """Keep the head of a chain, as a write is made to follow it."""
@@ -121,7 +123,7 @@ class Shared:
         wanted = refs(bodies)
         if not wanted:
             return {}
-        (found,) = await self.link.commands(("MGET", *(keys.body(text(ref)) for ref in wanted)))
+        (found,) = await self.connection.commands(("MGET", *(keys.body(text(ref)) for ref in wanted)))
         return {ref: body for ref, body in zip(wanted, found, strict=True) if body is not None}
 
     async def state_pages(self, *, idly: bool = False) -> AsyncIterator[list[bytes]]:
@@ -132,7 +134,7 @@ class Shared:
         cursor, loop = b"", asyncio.get_running_loop()
         while cursor != b"0":
             begin, most = loop.time(), _PAGE // 5 if idly else _PAGE
-            ((cursor, found),) = await self.link.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", most))
+            ((cursor, found),) = await self.connection.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", most))
             if found:
                 yield found
             if idly:
@@ -145,4 +147,4 @@ class Shared:
     async def mark_ready(self, sid: str, ready: int) -> None:
         """Mark a session ready if a script said that it is."""
         if ready:
-            await self.link.commands(self.ready_hint(sid))
+            await self.connection.commands(self.ready_hint(sid))

@@ -15,7 +15,7 @@ from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.models import SCHEMA
 from bot.store import codec
-from bot.store.connection import Link
+from bot.store.connection import Connection
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts import Script
 from channels.port import VaultError
@@ -28,8 +28,8 @@ _AS_BEFORE: Final = -1
 class Vault:
     """Implements the port `ChannelVault` of `channels.port`. `keys` have 32 bytes each; the first is the newest."""
 
-    def __init__(self, link: Link, ids: Ids, keys: Sequence[bytes]) -> None:
-        self._link = link
+    def __init__(self, connection: Connection, ids: Ids, keys: Sequence[bytes]) -> None:
+        self._connection = connection
         self._ids = ids
         made = [Fernet(urlsafe_b64encode(key)) for key in keys]
         self._newest, self._keys = made[0], MultiFernet(made)
@@ -63,7 +63,7 @@ class Vault:
         while cursor != b"0":
             page = ("HSCAN", VAULT, cursor or 0, "MATCH", pattern, "COUNT", _PAGE, "NOVALUES")
             with _told():
-                ((cursor, fields),) = await self._link.commands(page)
+                ((cursor, fields),) = await self._connection.commands(page)
             found.update(fields)
         return tuple(sorted(decode(field.decode("ascii")) for field in found))
 
@@ -81,14 +81,14 @@ class Vault:
 
     async def _stored(self, name: str) -> bytes | None:
         with _told():
-            (stored,) = await self._link.commands(("HGET", VAULT, encode(name)))
+            (stored,) = await self._connection.commands(("HGET", VAULT, encode(name)))
         return stored
 
     async def _write(self, name: str, seen: bytes | None, value: bytes, life: int) -> bool:
         """Write, if what is there is what was `seen`, or in any case if that is None; say whether it was."""
         keys = [vault_op(self._ids.op()), VAULT]
         with _told():
-            reply = await self._link.script(
+            reply = await self._connection.script(
                 Script.SWAP, keys, [encode(name), int(seen is not None), seen or b"", value, life]
             )
         return reply[0] == b"ok"

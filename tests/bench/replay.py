@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from bot.store.connection import Arg, Command, Link, Reply
+from bot.store.connection import Arg, Command, Connection, Reply
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts import Script, load_scripts
@@ -19,30 +19,30 @@ Work = Callable[[str], Coroutine[Any, Any, None]]
 
 @dataclass
 class _Recorder:
-    """Stands before a store's link and notes every script's call."""
+    """Stands before a store's connection and notes every script's call."""
 
-    link: Link
+    connection: Connection
     calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         self.calls.append((script, keys, args, hints))
-        return await self.link.script(script, keys, args, *hints)
+        return await self.connection.script(script, keys, args, *hints)
 
     async def script_asking(
         self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
     ) -> tuple[Reply, Reply]:
         # The read behind it is not the work's own.
         self.calls.append((script, keys, args, hints))
-        return await self.link.script_asking(script, keys, args, asked, *hints)
+        return await self.connection.script_asking(script, keys, args, asked, *hints)
 
 
 async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitable[object]]) -> Work:  # noqa: ANN401 - redis-py leaves its signatures untyped
     """Return work by bare scripts, with the arguments of the same work that the store does once before."""
     sid, inside = "recorded", cast("Any", store)._shared
-    recorder = _Recorder(inside.link)
-    inside.link = recorder
+    recorder = _Recorder(inside.connection)
+    inside.connection = recorder
     await work(sid)
-    inside.link = recorder.link
+    inside.connection = recorder.connection
     scripts = load_scripts()
     for script in {call[0] for call in recorder.calls}:
         await client.script_load(scripts[script].text)

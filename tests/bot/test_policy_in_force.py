@@ -85,7 +85,7 @@ def write(folder: Path, name: str, config: str) -> Path:
 
 
 async def drop_head(store: RedisStore) -> None:
-    await store._shared.link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - the key is lost by harm alone
+    await store._shared.connection.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - the key is lost by harm alone
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ def owner_cleared_for(clearance: str) -> str:
 async def put(owner: Person, field: str, value: str, home: Address = SIDE) -> str:
     """Write something into a session's record; return which session that is."""
     sid = owner.app.session_id(home)
-    await owner.app.store._shared.link.commands(("HSET", session_keys(sid).state, field, value))
+    await owner.app.store._shared.connection.commands(("HSET", session_keys(sid).state, field, value))
     return sid
 
 
@@ -130,7 +130,7 @@ async def test_it_goes_on_when_the_record_can_be_read_and_is_let_out(tmp_path: P
         sid = await damaged(owner)
         await eventually(lambda: _is(owner, 1))
         await put(owner, "taint", "PUBLIC")
-        await owner.app.store._shared.link.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+        await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
         assert await owner.app.quarantine.release(sid, "owner")
         await eventually(lambda: _is(owner, 0))
         side = Person(owner.app, owner.output, SIDE)
@@ -144,7 +144,7 @@ async def test_it_is_let_out_by_itself_when_it_was_worked(tmp_path: Path) -> Non
         sid = await damaged(owner)
         await eventually(lambda: _is(owner, 1))
         await put(owner, "taint", "PUBLIC")
-        await owner.app.store._shared.link.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+        await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
         await eventually(lambda: _is(owner, 0))
         assert [row.actor for row in await told(owner, "released")] == ["work"]
         assert "You said: hello" in owner.shown
@@ -168,7 +168,7 @@ async def test_a_session_that_ends_its_worker_three_times_is_put_apart(tmp_path:
             # A worker that took it, and was ended before it wrote anything.
             claim = await owner.app.store.sessions.claim(sid, f"w{number}", most=3)
             assert claim is not None
-            await owner.app.store._shared.link.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+            await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
         serving = asyncio.create_task(owner.app.serve())
         await eventually(lambda: _is(owner, 1))
         (one,) = await apart(owner)
@@ -186,9 +186,9 @@ async def test_a_newer_program_need_not_wait_for_what_an_older_one_could_not_rea
         quarantine = owner.app.quarantine
         await quarantine.put("s", Doing.WORK, SchemaError("x"))
         assert quarantine.rests("s")
-        name, record = (await owner.app.store._shared.link.commands(("HGETALL", "lg:{audit}:quarantine")))[0]
+        name, record = (await owner.app.store._shared.connection.commands(("HGETALL", "lg:{audit}:quarantine")))[0]
         older = json.dumps({**json.loads(record), "schema": 0})
-        await owner.app.store._shared.link.commands(("HSET", "lg:{audit}:quarantine", name, older))
+        await owner.app.store._shared.connection.commands(("HSET", "lg:{audit}:quarantine", name, older))
         await quarantine.refresh()
         assert not quarantine.rests("s")
         assert quarantine.due() == ("s",)
@@ -217,13 +217,13 @@ async def test_a_relay_goes_on_beside_a_session_that_cannot_be_worked(tmp_path: 
             sid = owner.app.session_id(home)
             await owner.app.store.outbox.put(sid, NewDelivery("k", str(home), "the tide turns", PUBLIC, "notice", ""))
         bad = owner.app.session_id(SIDE)
-        await owner.app.store._shared.link.commands(("HSET", session_keys(bad).outbox, "broken", "x"))
+        await owner.app.store._shared.connection.commands(("HSET", session_keys(bad).outbox, "broken", "x"))
         app = owner.app
         sweep = Sweep(app.store.wake, app.outbox, app.question_updates, app.quarantine)
         relay = Relay(app.outbox, sweep, app.reloader, app.quarantine, interval=0.05)
         await app.reloader.start(_nobody)
         serving = asyncio.create_task(relay.serve())
-        await app.store._shared.link.commands(("ZADD", "lg:ready", 1, bad))
+        await app.store._shared.connection.commands(("ZADD", "lg:ready", 1, bad))
 
         async def said() -> bool:
             return "the tide turns" in owner.shown
@@ -329,8 +329,8 @@ async def test_sessions_are_listed_in_pages(tmp_path: Path, capsys: pytest.Captu
         threads = [replace(owner, address=replace(owner.address, thread=str(number))) for number in range(5)]
         for one in threads:
             await one.send("hello")
-        link = owner.app.store._shared.link  # pyright: ignore[reportPrivateUsage]
-        await link.commands(*(("ZADD", RECENT, place, one.sid) for place, one in enumerate(threads)))
+        connection = owner.app.store._shared.connection  # pyright: ignore[reportPrivateUsage]
+        await connection.commands(*(("ZADD", RECENT, place, one.sid) for place, one in enumerate(threads)))
     newest_first = [one.sid for one in reversed(threads)]
     config = await loaded(tmp_path)
     found, after = list[str](), ""

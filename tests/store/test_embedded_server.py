@@ -361,7 +361,7 @@ async def test_a_server_that_hangs_is_one_sentence(data: Path) -> None:
         leaver = Supervisor(data, clock=Hurried())
         leaver._files, leaver._membership = store.server and store.server.files, os.open(data, os.O_RDONLY)
         assert store.server is not None
-        await store._shared.link.close()
+        await store._shared.connection.close()
         with pytest.raises(StoreGoneError, match="does not stop"):
             await asyncio.to_thread(leaver._shut_down, store.server.files)
         await leaver.detach()

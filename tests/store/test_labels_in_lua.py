@@ -41,7 +41,9 @@ def test_join_in_lua_is_join_in_python(
     prelude = load_scripts()[Script.PROBE].text.partition("-- Say what a session needs")[0]
     every = "local out = {} for i = 1, #ARGV, 2 do out[#out + 1] = join(ARGV[i], ARGV[i + 1]) end return out"
     texts = [str(label) for pair in pairs for label in pair]
-    (joined,) = loop.run(store._shared.link.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts)))
+    (joined,) = loop.run(
+        store._shared.connection.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts))
+    )
     assert [parse(text.decode()) for text in joined] == [one.join(two) for one, two in pairs]
     assert [text.decode() for text in joined] == [str(one.join(two)) for one, two in pairs]
 
@@ -56,5 +58,7 @@ def test_flows_in_lua_is_flows_to_in_python(
     every = f"local out = {{}} for i = 1, #ARGV, 2 do {each} end return out"
     pairs = [*pairs, *((one, one.join(two)) for one, two in pairs)]
     texts = [str(label) for pair in pairs for label in pair]
-    (flowing,) = loop.run(store._shared.link.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts)))
+    (flowing,) = loop.run(
+        store._shared.connection.commands(("EVAL", prelude + every, 1, session_keys("x").state, *texts))
+    )
     assert [bool(flag) for flag in flowing] == [one.flows_to(two) for one, two in pairs]

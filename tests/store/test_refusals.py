@@ -61,10 +61,10 @@ async def test_a_store_that_is_gone(own: RedisStore, guest: RedisStore) -> None:
 
 
 async def test_a_store_that_hangs(own: RedisStore, guest: RedisStore) -> None:
-    await own._shared.link.commands(("CLIENT", "PAUSE", 2000, "WRITE"))
+    await own._shared.connection.commands(("CLIENT", "PAUSE", 2000, "WRITE"))
     with pytest.raises(StoreGoneError):
         await guest.sessions.accept(item(fresh()))
-    await own._shared.link.commands(("CLIENT", "UNPAUSE"))
+    await own._shared.connection.commands(("CLIENT", "UNPAUSE"))
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_servers_that_are_too_old(tmp_path: Path, info: str, fit: bool) ->
 
 
 async def test_a_cancelled_call_leaves_no_reply_behind(own: RedisStore) -> None:
-    await own._shared.link.commands(("CLIENT", "PAUSE", 300, "WRITE"))
+    await own._shared.connection.commands(("CLIENT", "PAUSE", 300, "WRITE"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await own.sessions.accept(item("cancelled"))

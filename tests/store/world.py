@@ -176,7 +176,7 @@ async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Appr
 
 async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
     """Say something to the server directly."""
-    (reply,) = await store._shared.link.commands(words)
+    (reply,) = await store._shared.connection.commands(words)
     return reply
 
 

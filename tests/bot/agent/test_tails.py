@@ -94,12 +94,14 @@ async def test_a_log_that_lost_its_newest_events_is_read_anew(tmp_path: Path) ->
     async with running(tmp_path) as owner:
         store, remembering = owner.app.store, Tails(owner.app.store.sessions)
         await owner.say("one")
-        link, keys = store._shared.link, session_keys(owner.sid)  # pyright: ignore[reportPrivateUsage]
+        connection, keys = store._shared.connection, session_keys(owner.sid)  # pyright: ignore[reportPrivateUsage]
         kept = (keys.log, keys.state)
-        copies = await link.commands(*(("DUMP", key) for key in kept))
+        copies = await connection.commands(*(("DUMP", key) for key in kept))
         await owner.say("https://example.com/lost")
         await same(store.sessions, owner.sid, remembering)
-        await link.commands(*(("RESTORE", key, 0, copy, "REPLACE") for key, copy in zip(kept, copies, strict=True)))
+        await connection.commands(
+            *(("RESTORE", key, 0, copy, "REPLACE") for key, copy in zip(kept, copies, strict=True))
+        )
         for text in ("a", "b", "c"):
             await write(owner, event_log.error(HERE, "r1", text))
         past = await same(store.sessions, owner.sid, remembering)

@@ -122,7 +122,7 @@ async def test_who_does_not_serve_decides_by_it_too(tmp_path: Path) -> None:
 async def test_a_head_that_was_lost_takes_no_change_with_it(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", BEN) as one:
         await change(one, BLOCKED)
-        await one.app.store._shared.link.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - harm
+        await one.app.store._shared.connection.commands(("DEL", POLICY))  # pyright: ignore[reportPrivateUsage] - harm
 
         async def there() -> bool:
             head = await one.app.store.policy.read_policy()
@@ -223,7 +223,7 @@ async def test_a_session_above_a_clearance_that_was_lowered_freezes(tmp_path: Pa
 async def test_changes_that_cannot_be_read_put_nothing_in_force(tmp_path: Path) -> None:
     async with running(tmp_path, BEN, serve=False) as owner:
         before = owner.app.gate.document
-        await owner.app.store._shared.link.commands(("HSET", OVERRIDES, "v", 99, "n", 4))  # pyright: ignore[reportPrivateUsage]
+        await owner.app.store._shared.connection.commands(("HSET", OVERRIDES, "v", 99, "n", 4))  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Exception, match="version"):
             await owner.app.reloader.open()
         assert owner.app.gate.document is before

@@ -320,7 +320,7 @@ async def break_chain(app: App, sid: str) -> None:
 
 async def cut(app: App, sid: str) -> None:
     """Take the newest record of a session's chain away, as somebody who writes the store can."""
-    await app.store._shared.link.commands(("RPOP", session_keys(sid).audit))  # pyright: ignore[reportPrivateUsage] - harm
+    await app.store._shared.connection.commands(("RPOP", session_keys(sid).audit))  # pyright: ignore[reportPrivateUsage] - harm
 
 
 async def test_a_record_that_cannot_be_read_keeps_nobody_out(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ async def damage(app: App, home: Address, field: str, value: str) -> None:
     """Write something into a record that no program wrote, once nothing of its session is on its way."""
     if value != "1":
         await Person(app, io.StringIO(), home).settled()
-    await app.store._shared.link.commands(("HSET", session_keys(app.session_id(home)).state, field, value))
+    await app.store._shared.connection.commands(("HSET", session_keys(app.session_id(home)).state, field, value))
 
 
 @asynccontextmanager
