@@ -17,8 +17,8 @@ from bot.sessions.events import Event, NewEvent
 from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
 from policy.labels import PUBLIC, Label
 
-SCHEMA: Final = 1
-"""Version of every stored record; a store holding a newer one is refused."""
+SCHEMA: Final = 2
+"""Version of every stored record; one of another version is refused."""
 
 
 class Status(StrEnum):

@@ -12,11 +12,12 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState
 from bot.store import codec
+from bot.store.calls import call
 from bot.store.codec import clock_ms, dump, raw, reading, text
-from bot.store.connection import Arg, Reply
+from bot.store.records import ALTERNATIVE, DELIVERY, Values, unpack
 from bot.store.schema import COPIES, OPEN, decode, encode, offer_key, session_keys
 from bot.store.scripts import Script
-from bot.store.shared import Shared
+from bot.store.shared import SessionChange, Shared
 from policy.labels import parse
 
 _PAGE = 500
@@ -32,27 +33,19 @@ class RedisApprovals:
         self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
     ) -> tuple[Approval, ...]:
         """Answer pending approvals once, all in one step, and mark the session ready when none is left."""
-        keys = session_keys(sid)
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            names = [keys.state, keys.approvals, keys.audit]
-            ids = [len(approvals), *map(raw, approvals)]
-            return await self._shared.connection.script(Script.RESOLVE, names, [state.value, raw(actor), *ids, *rows])
-
-        reply = await self._shared.chaining(sid, audit, run)
-        if reply[0] == b"none":
+        args = {"state": state.value, "actor": actor, "ids": list(approvals)}
+        got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
+        if got.word == "none":
             raise NotFoundError
-        _, ready, n, digest, *records = reply
-        self._shared.saw_head(sid, (int(n), text(digest)))
-        await self._shared.mark_ready(sid, ready)
-        named = list(zip(approvals, records, strict=True))
+        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        named = list(zip(approvals, got.list("records"), strict=True))
         return codec.reading(lambda: tuple(codec.approval(sid, raw(name), record, 0) for name, record in named))
 
     async def of(self, sid: str) -> tuple[Approval, ...]:
         """Return the approvals of this generation; one past its time reads as EXPIRED."""
         keys = session_keys(sid)
         generation, flat, clock = await self._shared.connection.commands(
-            ("HGET", keys.state, "gen"), ("HGETALL", keys.approvals), ("TIME",)
+            ("HGET", keys.state, *codec.stored_fields("generation")), ("HGETALL", keys.approvals), ("TIME",)
         )
         return approvals_of(sid, flat, codec.clock_ms(clock), int(generation or 0))
 
@@ -151,8 +144,9 @@ class RedisQuestionCopies:
         asked = tuple(sorted((one for one in every if one.asked_in == copy.asked), key=lambda one: one.id))
         if record is None:
             return None, asked
-        fetched = await self._shared.fetch(keys, [codec.delivery_body(record)])
-        return reading(lambda: codec.delivery(copy.sid, raw(copy.key), record, fetched)[1]), asked
+        got = reading(lambda: unpack(DELIVERY, record))
+        fetched = await self._shared.fetch(keys, [got["body"]])
+        return reading(lambda: codec.delivery(copy.sid, raw(copy.key), got, fetched)), asked
 
     async def uncopied(self, copy: QuestionCopy) -> None:
         """Forget a copy."""
@@ -176,44 +170,51 @@ class RedisAlternatives:
 
     async def make_offer(self, offer: Alternative, life: int) -> None:
         """Keep an offer for `life` milliseconds."""
-        await self._shared.connection.script(Script.OFFER, [offer_key(offer.code)], ["make", _written(offer), life])
+        args = {"offer": _written(offer), "life": life}
+        await self._shared.run(call(Script.MAKE_OFFER, {"offer": offer_key(offer.code)}, args))
 
     async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
         """Return an offer and the way it was taken, None if there is no such offer."""
-        ((version, record, way),) = await self._shared.connection.commands(
-            ("HMGET", offer_key(code), "v", "record", "way")
-        )
-        if version is None:
+        ((record, way),) = await self._shared.connection.commands(("HMGET", offer_key(code), "offer", "way"))
+        if record is None:
             return None
-        codec.check_version(version)
         return codec.reading(lambda: (_read(code, record), None if way is None else Way(text(way))))
 
     async def take_offer(self, code: str, way: Way) -> Way | None:
         """Take an offer in a way, unless it was taken before; return the way it was taken first."""
-        reply = await self._shared.connection.script(Script.OFFER, [offer_key(code)], ["take", way.value])
-        return None if reply[0] == b"none" else Way(text(reply[1]))
+        got = await self._shared.run(call(Script.TAKE_OFFER, {"offer": offer_key(code)}, {"way": way.value}))
+        return None if got.word == "none" else Way(got.text("way"))
 
 
-def _written(offer: Alternative) -> bytes:
-    bound = [offer.wanted.value, offer.sid, offer.generation, offer.turn, offer.principal, offer.binding]
-    return dump([*bound, str(offer.label), str(offer.told), offer.private, offer.parent, list(offer.recipients)])
+def _written(offer: Alternative) -> Values:
+    return {
+        "wanted": offer.wanted.value,
+        "session": offer.sid,
+        "generation": offer.generation,
+        "turn": offer.turn,
+        "principal": offer.principal,
+        "binding": offer.binding,
+        "label": str(offer.label),
+        "told": str(offer.told),
+        "private": offer.private,
+        "parent": offer.parent,
+        "recipients": dump(list(offer.recipients)),
+    }
 
 
 def _read(code: str, record: bytes) -> Alternative:
-    wanted, sid, generation, turn, principal, binding, label, told, private, parent, recipients = cast(
-        "tuple[str, str, int, str, str, str, str, str, str, str, list[tuple[str, str]]]", json.loads(text(record))
-    )
+    got = unpack(ALTERNATIVE, record)
     return Alternative(
         code=code,
-        wanted=Wanted(wanted),
-        sid=sid,
-        generation=generation,
-        turn=turn,
-        principal=principal,
-        binding=binding,
-        label=parse(label),
-        told=parse(told),
-        private=private,
-        parent=parent,
-        recipients=tuple((alias, meant) for alias, meant in recipients),
+        wanted=Wanted(got["wanted"]),
+        sid=got["session"],
+        generation=got["generation"],
+        turn=got["turn"],
+        principal=got["principal"],
+        binding=got["binding"],
+        label=parse(got["label"]),
+        told=parse(got["told"]),
+        private=got["private"],
+        parent=got["parent"],
+        recipients=tuple((alias, meant) for alias, meant in cast("list[list[str]]", json.loads(got["recipients"]))),
     )

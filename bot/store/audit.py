@@ -11,11 +11,11 @@ from bot.audit.chain import Head, genesis
 from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRecord, AuditRow
 from bot.store import codec
-from bot.store.codec import text
-from bot.store.connection import Arg, Reply
-from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of
+from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.shared import Shared
+
+_HEAD: Final = codec.stored_fields("audit_seq", "audit_hash")
 
 _TOGETHER: Final = 200
 """Rows that one script appends at most: it holds up the store meanwhile."""
@@ -65,18 +65,11 @@ class RedisAudit:
             together.append(self._entries.pop(0))
         if not together:
             return
-        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
-
-        async def run(audit: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(Script.AUDIT_APPEND, names, audit)
-
+        rows = tuple(row for one in together for row in one.rows)
         # The writer that is cancelled here may be writing for others.
         with anyio.CancelScope(shield=True):
             try:
-                _, n, digest = await self._shared.chaining(
-                    AUDIT, tuple(row for one in together for row in one.rows), run
-                )
-                self._shared.saw_head(AUDIT, (int(n), text(digest)))
+                await self._shared.change_outside(Script.AUDIT_APPEND, {}, {}, rows)
             except Exception as error:  # noqa: BLE001 - each whose rows they are raises it
                 for one in together:
                     one.error = error
@@ -93,7 +86,7 @@ class RedisAudit:
     async def head(self, chain: str) -> Head:
         """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
         key = AUDIT_HEAD if chain == AUDIT else session_keys(chain).state
-        ((n, digest),) = await self._shared.connection.commands(("HMGET", key, "an", "ah"))
+        ((n, digest),) = await self._shared.connection.commands(("HMGET", key, *_HEAD))
         return _head(n, digest)
 
     def moved(self) -> Mapping[str, Head]:
@@ -106,12 +99,12 @@ class RedisAudit:
 
     async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
         """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
-        ((n, digest),) = await self._shared.connection.commands(("HMGET", AUDIT_HEAD, "an", "ah"))
+        ((n, digest),) = await self._shared.connection.commands(("HMGET", AUDIT_HEAD, *_HEAD))
         outside = _readable(n, digest) if n else None
         if outside is not None:
             yield AUDIT, outside
         async for page in self._shared.state_pages(idly=idly):
-            asked = [("HMGET", key, "an", "ah") for key in page]
+            asked = [("HMGET", key, *_HEAD) for key in page]
             for key, (n, digest) in zip(page, await self._shared.connection.commands(*asked), strict=True):
                 head = _readable(n, digest) if n else None
                 if head is not None:
@@ -131,4 +124,4 @@ def _rows(entries: Sequence[_Entry]) -> int:
 
 
 def _head(n: bytes | None, digest: bytes | None) -> Head:
-    return codec.reading(lambda: (int(n or 0), text(digest or b"")))
+    return codec.reading(lambda: codec.head(n, digest))

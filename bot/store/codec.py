@@ -1,8 +1,9 @@
-"""Stored bytes to frozen values and back: the one place that knows how a record is written.
+"""Stored bytes to frozen values and back: the one place that knows which record holds what.
 
-Text is any Python text: UTF-8 with lone surrogates passed through, so it comes back as it went. Bodies are JSON
-in the same encoding; one over `INLINE` bytes is stored under a key of its own and `@<id>` stands in its place.
-No I/O here. A record of a newer version, or one that cannot be read, raises SchemaError.
+`records` has the form of a record and its fields; here they become the values of `bot.sessions`. Text is any Python
+text: UTF-8 with lone surrogates passed through, so it comes back as it went. Bodies are JSON in the same encoding; one
+over `INLINE` bytes is stored under a key of its own and `@<id>` stands in its place. No I/O here. A record of another
+version, or one that cannot be read, raises SchemaError.
 """
 
 import hashlib
@@ -10,27 +11,26 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from bot.core.errors import UNREADABLE, SchemaError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, Endorsed, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.events import Event, EventType, JsonObject, NewEvent, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
-from bot.sessions.models import SCHEMA, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
-from bot.store.schema import decode
+from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
+from bot.store import records
+from bot.store.records import NAMES, Values
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
-if TYPE_CHECKING:
-    _Answer = tuple[str, str, str, int]
-    _Facts = tuple[str, str, str, str, list[str], int, int, str, str, str, list[str], list[_Answer]]
-
-
 INLINE: Final = 32 * 1024
 """Longest body, in bytes, that stays in its record."""
+
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a record by name, as `records.unpack` gives them."""
 
 
 _T = TypeVar("_T")
@@ -46,52 +46,61 @@ def text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogatepass")
 
 
-def dump(value: object, *, sort: bool = False) -> bytes:
-    """Encode a JSON value; with `sort`, equal objects give equal bytes."""
-    return raw(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort))
+def dump(value: object, *, sort: bool = False) -> str:
+    """Write a JSON value; with `sort`, equal objects give equal texts."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
+
+
+def digest(body: str) -> str:
+    """Return what tells whether two bodies are the same."""
+    return hashlib.sha256(raw(body)).hexdigest()[:32]
 
 
 @dataclass(slots=True)
 class Bodies:
     """Collects the large bodies of one script call: their ids in order, and what they hold."""
 
-    large: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    large: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
-    def put(self, body: bytes) -> bytes:
+    def put(self, body: str) -> str:
         """Return what stands for the body in its record."""
-        if len(body) <= INLINE:
+        # Most are so short that nobody has to count their bytes.
+        if len(body) <= INLINE // 4:
             return body
-        ref = hashlib.sha256(body).hexdigest()[:32].encode("ascii")
-        self.large[ref] = body
-        return b"@" + ref
+        written = raw(body)
+        if len(written) <= INLINE:
+            return body
+        ref = hashlib.sha256(written).hexdigest()[:32]
+        self.large[ref] = written
+        return f"@{ref}"
 
 
-Fetched = Mapping[bytes, bytes]
+Fetched: TypeAlias = Mapping[str, str]
 """Large bodies by id, as read back."""
 
 
-def refs(bodies: Iterable[bytes]) -> list[bytes]:
+def referred(bodies: Iterable[str]) -> list[str]:
     """Return the ids of the large bodies that these stand for."""
-    return [body[1:] for body in bodies if body[:1] == b"@"]
+    return [body[1:] for body in bodies if body[:1] == "@"]
 
 
-def whole(body: bytes, fetched: Fetched) -> bytes:
+def whole(body: str, fetched: Fetched) -> str:
     """Return a body as it was put, from what stands for it.
 
     Raises SchemaError: it is not there.
     """
-    if body[:1] != b"@":
+    if body[:1] != "@":
         return body
     found = fetched.get(body[1:])
     if found is None:
-        raise SchemaError(f"the store lost the body `{text(body[1:])}`", next_step="restore the store from a backup")
+        raise SchemaError(f"the store lost the body `{body[1:]}`", next_step="restore the store from a backup")
     return found
 
 
 @lru_cache(maxsize=4096)
-def label(stored: bytes) -> Label:
+def label(stored: str) -> Label:
     """Read a label's text form."""
-    return parse(stored.decode("ascii"))
+    return parse(stored)
 
 
 def clock_ms(reply: list[bytes]) -> int:
@@ -107,30 +116,13 @@ def reading(read: Callable[[], _T]) -> _T:
     """
     try:
         return read()
-    except (ValueError, KeyError, IndexError, TypeError, LabelTextError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, LabelTextError) as error:
         raise unreadable() from error
 
 
 def unreadable() -> SchemaError:
     """Return the error for a record that this program cannot read."""
     return SchemaError("the store holds records that this program cannot read", next_step=UNREADABLE)
-
-
-def check_version(stored: bytes) -> None:
-    """Refuse a record of a newer version.
-
-    Raises SchemaError: if it is one.
-    """
-    if int(stored) > SCHEMA:
-        raise newer(text(stored))
-
-
-def newer(version: str) -> SchemaError:
-    """Return the error for a record of another version."""
-    return SchemaError(
-        f"the store holds records of version `{version}`, this program reads version `{SCHEMA}`",
-        next_step="upgrade lockgate",
-    )
 
 
 def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -140,88 +132,119 @@ def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
 
 # State ----------------------------------------------------------------------------------------------------
 
+_STORED: Final = {name: stored.encode() for name, stored in NAMES.items()}
+
+
+def stored_fields(*names: str) -> list[bytes]:
+    """Return the stored names of fields of a session's record."""
+    return [_STORED[name] for name in names]
+
 
 def state(sid: str, flat: Sequence[bytes]) -> SessionState:
     """Read a session's record from its hash."""
     got = pairs(flat)
-    check_version(got[b"v"])
+    records.check_version(got[_STORED["version"]])
 
-    def number(name: bytes) -> int:
-        return int(got.get(name, b"0"))
+    def number(name: str) -> int:
+        return int(got.get(_STORED[name], b"0"))
 
-    def labelled(name: bytes) -> Label:
-        return label(got.get(name, b"PUBLIC"))
+    def word(name: str) -> str:
+        return text(got.get(_STORED[name], b""))
 
+    def labelled(name: str) -> Label:
+        return label(word(name) or "PUBLIC")
+
+    def part(kind: records.RecordType, name: str) -> Fields | None:
+        found = got.get(_STORED[name])
+        return None if found is None else records.unpack(kind, found)
+
+    turn, last, used = part(records.TURN, "turn"), part(records.LAST_TURN, "last_turn"), part(records.USAGE, "usage")
+    lineage, title = part(records.LINEAGE, "lineage"), part(records.TITLE, "title")
     return SessionState(
         sid=sid,
-        generation=number(b"gen"),
-        generation_seq=number(b"gseq"),
-        seq=number(b"seq"),
-        status=Status(text(got[b"status"])),
-        taint=labelled(b"taint"),
-        creation=labelled(b"made"),
-        inbox_label=labelled(b"typed"),
-        home=text(got[b"home"]),
-        principal=text(got[b"who"]),
-        created_at=number(b"born"),
-        updated_at=number(b"moved"),
-        waiting_items=number(b"wait"),
-        turn=_turn(got[b"turn"]) if b"turn" in got else None,
-        last_turn=_last_turn(got[b"last"]) if b"last" in got else None,
-        usage=_usage(got[b"usage"].split()) if b"usage" in got else Usage(),
-        undelivered=number(b"out"),
-        stopping=b"stop" in got,
-        lineage=_lineage(got[b"kin"]) if b"kin" in got else None,
-        ended_at=number(b"done"),
-        given_title=_title(got[b"title"]) if b"title" in got else None,
-        model=text(got.get(b"model", b"")),
-        mode=mode(got.get(b"mode", b"")),
-        turned=labelled(b"turned") if b"turned" in got else None,
-        unsaid=b"dead" in got,
-        context_seq=max(number(b"cut"), number(b"gseq")),
+        generation=number("generation"),
+        generation_seq=number("generation_seq"),
+        seq=number("seq"),
+        status=Status(word("status")),
+        taint=labelled("taint"),
+        creation=labelled("creation"),
+        inbox_label=labelled("inbox_label"),
+        home=text(got[_STORED["home"]]),
+        principal=text(got[_STORED["principal"]]),
+        created_at=number("created"),
+        updated_at=number("updated"),
+        waiting_items=number("waiting"),
+        turn=None if turn is None else _turn(turn),
+        last_turn=None if last is None else _last_turn(last),
+        usage=Usage() if used is None else _usage(used),
+        undelivered=number("undelivered"),
+        stopping=_STORED["stop"] in got,
+        lineage=None if lineage is None else _lineage(lineage),
+        ended_at=number("ended"),
+        given_title=None if title is None else Title(title["text"], label(title["label"])),
+        model=word("model"),
+        mode=mode(word("queue_mode")),
+        turned=labelled("turned") if _STORED["turned"] in got else None,
+        unsaid=_STORED["dead_until"] in got,
+        context_seq=max(number("context_seq"), number("generation_seq")),
     )
 
 
-def mode(stored: bytes) -> QueueMode:
+def mode(stored: str) -> QueueMode:
     """Read how a session takes what comes while a turn runs."""
-    return QueueMode(text(stored)) if stored else QueueMode.COLLECT
+    return QueueMode(stored) if stored else QueueMode.COLLECT
 
 
-def title(value: Title) -> bytes:
+def title(value: Title) -> Values:
     """Write a title."""
-    return f"{value.label} ".encode("ascii") + raw(value.text)
+    return {"text": value.text, "label": str(value.label)}
 
 
-def _title(stored: bytes) -> Title:
-    labelled, _, rest = stored.partition(b" ")
-    return Title(text(rest), label(labelled))
+def head(n: bytes | int | None, digest: bytes | None) -> tuple[int, str]:
+    """Read the head of an audit chain from its two fields."""
+    return int(n or 0), text(digest or b"")
 
 
 def audit_head(flat: Sequence[bytes]) -> tuple[int, str]:
-    """Read the audit head out of a session's record."""
+    """Read the head of its audit chain out of a session's record."""
     got = pairs(flat)
-    return int(got.get(b"an", b"0")), text(got.get(b"ah", b""))
+    return head(got.get(_STORED["audit_seq"]), got.get(_STORED["audit_hash"]))
 
 
 def fence(flat: Sequence[bytes]) -> int:
     """Read the fence out of a session's record."""
-    return int(pairs(flat)[b"fence"])
+    return int(pairs(flat)[_STORED["fence"]])
 
 
-def turn(value: Turn) -> bytes:
+def turn(value: Turn) -> Values:
     """Write an open turn."""
-    numbers = (value.attempt, int(value.suspended), value.position, value.started_at, *usage(value.usage))
-    rest = [value.id, value.dedupe, value.sender, value.hops, list(value.joined)]
-    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump(rest)
+    return {
+        "id": value.id,
+        "position": value.position,
+        "dedupe": value.dedupe,
+        "sender": value.sender,
+        "started_at": value.started_at,
+        "attempt": value.attempt,
+        "suspended": value.suspended,
+        "hops": value.hops,
+        "joined": _list(value.joined),
+        **usage(value.usage),
+    }
 
 
-def _turn(stored: bytes) -> Turn:
-    head, _, rest = stored.partition(b"\n")
-    words = head.split()
-    attempt, suspended, position, started_at = map(int, words[:4])
-    name, dedupe, sender, hops, joined = cast("tuple[str, str, str, int, list[int]]", json.loads(text(rest)))
-    usage = _usage(words[4:])
-    return Turn(name, position, dedupe, sender, started_at, attempt, bool(suspended), usage, hops, tuple(joined))
+def _turn(got: Fields) -> Turn:
+    return Turn(
+        id=got["id"],
+        position=got["position"],
+        dedupe=got["dedupe"],
+        sender=got["sender"],
+        started_at=got["started_at"],
+        attempt=got["attempt"],
+        suspended=got["suspended"],
+        usage=_usage(got),
+        hops=got["hops"],
+        joined=tuple(cast("list[int]", _listed(got["joined"]))),
+    )
 
 
 _KIN: Final = (
@@ -231,121 +254,141 @@ _KIN: Final = (
 """The parts of a lineage that are written as they are."""
 
 
-def lineage(value: Lineage) -> bytes:
+def lineage(value: Lineage) -> Values:
     """Write where a background session comes from."""
     returns = [
         [field.name, field.kind.value, list(field.members), field.least, field.most, field.step]
         for field in value.returns
     ]
-    return dump({**{name: getattr(value, name) for name in _KIN}, "returns": returns, "known": str(value.known)})
+    return {**{name: getattr(value, name) for name in _KIN}, "returns": _list(returns), "known": str(value.known)}
 
 
-def _lineage(stored: bytes) -> Lineage:
-    written = json.loads(text(stored))
+def _lineage(got: Fields) -> Lineage:
     returns = tuple(
         [
             ResultField(name, FieldKind(kind), tuple(members), *within)
-            for name, kind, members, *within in written["returns"]
+            for name, kind, members, *within in cast("list[Any]", _listed(got["returns"]))
         ]
     )
-    return Lineage(**{name: written[name] for name in _KIN}, returns=returns, known=parse(written["known"]))
+    return Lineage(**{name: got[name] for name in _KIN}, returns=returns, known=label(got["known"]))
 
 
-def last_turn(value: LastTurn) -> bytes:
+def last_turn(value: LastTurn) -> Values:
     """Write how the last turn ended."""
-    numbers = (value.started_at, value.completed_at, value.attempt, value.result_seq, *usage(value.usage))
-    return " ".join(map(str, numbers)).encode("ascii") + b"\n" + dump([value.id, value.reason.value, value.error])
+    return {
+        "id": value.id,
+        "reason": value.reason.value,
+        "started_at": value.started_at,
+        "completed_at": value.completed_at,
+        "attempt": value.attempt,
+        "result_seq": value.result_seq,
+        "error": value.error,
+        **usage(value.usage),
+    }
 
 
-def _last_turn(stored: bytes) -> LastTurn:
-    head, _, rest = stored.partition(b"\n")
-    words = head.split()
-    started_at, completed_at, attempt, result_seq = map(int, words[:4])
-    name, reason, error = _strings(rest)
-    return LastTurn(name, YieldReason(reason), started_at, completed_at, attempt, result_seq, error, _usage(words[4:]))
+def _last_turn(got: Fields) -> LastTurn:
+    return LastTurn(
+        id=got["id"],
+        reason=YieldReason(got["reason"]),
+        started_at=got["started_at"],
+        completed_at=got["completed_at"],
+        attempt=got["attempt"],
+        result_seq=got["result_seq"],
+        error=got["error"],
+        usage=_usage(got),
+    )
 
 
-def usage(value: Usage) -> tuple[int, int, int, int, int, int]:
-    """Write what models were asked, as six numbers."""
-    tokens = value.requests, value.input_tokens, value.output_tokens
-    return *tokens, int(value.complete), value.cost, int(value.priced)
+def usage(value: Usage) -> Values:
+    """Write what models were asked; what was not used is left out."""
+    counts = {"requests": value.requests, "input_tokens": value.input_tokens, "output_tokens": value.output_tokens}
+    written: dict[str, int] = {name: count for name, count in {**counts, "cost": value.cost}.items() if count}
+    if not value.complete:
+        written["incomplete"] = True
+    if not value.priced:
+        written["unpriced"] = True
+    return written
 
 
-def _usage(words: Sequence[bytes]) -> Usage:
-    requests, tokens_in, tokens_out, complete, cost, priced = map(int, words)
-    return Usage(requests, tokens_in, tokens_out, bool(complete), cost, bool(priced))
+def _usage(got: Fields) -> Usage:
+    counts = got["requests"], got["input_tokens"], got["output_tokens"]
+    return Usage(*counts, not got["incomplete"], got["cost"], not got["unpriced"])
 
 
 # Events ---------------------------------------------------------------------------------------------------
 
-StreamEntry = tuple[bytes, Sequence[bytes]]
+StreamEntry: TypeAlias = tuple[bytes, Sequence[bytes]]
 
 
-_PLAIN: Final = 20
-"""Names and values of an entry that carries nothing."""
+def entry(kind: records.RecordType, stored: StreamEntry) -> tuple[str, Fields]:
+    """Read the record of a stream's entry, and the entry's id."""
+    return text(stored[0]), records.unpack(kind, pairs(stored[1])[b"e"])
 
 
-def event_bodies(entry: StreamEntry) -> Sequence[bytes]:
-    """Return an entry's body as stored, and what it carries if it carries anything."""
-    return entry[1][19::2]
+def new_event(value: NewEvent, bodies: Bodies) -> Values:
+    """Write an event, as a script takes it."""
+    written: dict[str, str | bool] = {
+        "type": value.type.value,
+        "actor": value.actor,
+        "label": str(value.label),
+        "admitted": value.admitted,
+        "turn": value.turn,
+        "body": bodies.put(dump(value.body)),
+    }
+    if value.visibility is not Visibility.INTERNAL:
+        written["visibility"] = value.visibility.value
+    if value.carried is not None:
+        written["carried"] = bodies.put(dump(value.carried))
+    return written
 
 
-def event(entry: StreamEntry, fetched: Fetched) -> Event:
-    """Read an event from its stream entry, whose fields stand in the order the scripts write them."""
-    name, fields = entry
-    check_version(fields[1])
+def event_bodies(got: Fields) -> tuple[str, str]:
+    """Return an event's body as stored, and what it carries."""
+    return got["body"], got["carried"]
+
+
+def event(name: str, got: Fields, fetched: Fetched) -> Event:
+    """Read an event from its record and its entry's id."""
     return Event(
-        seq=int(name.partition(b"-")[0]),
-        ts=int(fields[3]),
-        generation=int(fields[5]),
-        type=EventType(text(fields[7])),
-        actor=text(fields[9]),
-        label=label(fields[11]),
-        visibility=Visibility(text(fields[13])),
-        admitted=fields[15] == b"1",
-        turn=text(fields[17]),
-        body=_object(whole(fields[19], fetched)),
-        carried=_object(whole(fields[21], fetched)) if len(fields) > _PLAIN else None,
+        seq=int(name.partition("-")[0]),
+        ts=got["time"],
+        generation=got["generation"],
+        type=EventType(got["type"]),
+        actor=got["actor"],
+        label=label(got["label"]),
+        visibility=Visibility(got["visibility"]),
+        admitted=got["admitted"],
+        turn=got["turn"],
+        body=body(got["body"], fetched),
+        carried=body(got["carried"], fetched) if got["carried"] else None,
     )
 
 
 # Inbox ----------------------------------------------------------------------------------------------------
 
 
-def item_body(stored: bytes) -> bytes:
-    """Return an item's body as stored."""
-    head, _, rest = stored.partition(b"\n")
-    return rest[sum(map(int, head.split()[4:6])) :]
-
-
-def item(stored: bytes, fetched: Fetched) -> InboxItem:
+def item(got: Fields, fetched: Fetched) -> InboxItem:
     """Read a waiting item."""
-    head, _, rest = stored.partition(b"\n")
-    version, position, at, labelled, *lengths = head.split()
-    check_version(version)
-    first, second, _ = map(int, lengths)
     return InboxItem(
-        position=int(position),
-        dedupe=text(rest[:first]),
-        sender=text(rest[first : first + second]),
-        label=label(labelled),
-        body=_object(whole(rest[first + second :], fetched)),
-        accepted_at=int(at),
+        position=got["position"],
+        dedupe=got["dedupe"],
+        sender=got["sender"],
+        label=label(got["label"]),
+        body=body(got["body"], fetched),
+        accepted_at=got["accepted_at"],
     )
 
 
 def outcome(stored: bytes) -> ItemOutcome:
     """Read what became of an input from its dedupe record."""
-    version, _, status, _, _, *noted = stored.split()
-    check_version(version)
-    if noted == [b"-"]:
-        return ItemOutcome(ItemStatus.HELD)
-    return ItemOutcome(ItemStatus(text(status)), int(noted[0]) if noted else 0)
+    got = records.unpack(records.INPUT, stored)
+    return ItemOutcome(ItemStatus.HELD) if got["held"] else ItemOutcome(ItemStatus(got["status"]), got["seq"])
 
 
-def body(stored: bytes, fetched: Fetched) -> JsonObject:
+def body(stored: str, fetched: Fetched) -> JsonObject:
     """Read a body that stands in a record, or what stands for it."""
-    return _object(whole(stored, fetched))
+    return cast("JsonObject", json.loads(whole(stored, fetched)))
 
 
 # Audit chain ----------------------------------------------------------------------------------------------
@@ -356,110 +399,113 @@ def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[Aud
 
     Each follows on the hash of the record before it, the first on `genesis`.
     """
-    previous, records = genesis, list[AuditRecord]()
+    previous, found = genesis, list[AuditRecord]()
     for n, stored in enumerate(chain, after or 1):
-        head, _, rest = stored.partition(b"\n")
-        version, ts, digest, *lengths = head.split()
-        check_version(version)
-        first, second = map(int, lengths)
+        got = records.unpack(records.AUDIT_ROW, stored)
         if n > after:
-            kind, actor = text(rest[:first]), text(rest[first : first + second])
-            body = _object(rest[first + second :])
-            records.append(AuditRecord(n, int(ts), kind, actor, body, previous, text(digest)))
-        previous = text(digest)
-    return tuple(records)
+            told = cast("JsonObject", json.loads(got["body"]))
+            found.append(AuditRecord(n, got["time"], got["kind"], got["actor"], told, previous, got["hash"]))
+        previous = got["hash"]
+    return tuple(found)
 
 
-def _object(stored: bytes) -> JsonObject:
-    return cast("JsonObject", json.loads(text(stored)))
+# Approvals and deliveries ---------------------------------------------------------------------------------
 
 
-def _strings(stored: bytes) -> list[str]:
-    return cast("list[str]", json.loads(text(stored)))
-
-
-def approval_tail(value: Approval) -> bytes:
-    """Write what never changes of an approval."""
-    bound = [value.turn, value.call, value.tool, value.binding, str(value.label), value.principal]
-    return dump([bound, list(value.rules), value.question, value.alone])
+def new_approval(value: Approval) -> Values:
+    """Write an approval that is asked for, as a script takes it."""
+    return {
+        "expires": value.expires_at,
+        "turn": value.turn,
+        "call": value.call,
+        "tool": value.tool,
+        "binding": value.binding,
+        "label": str(value.label),
+        "principal": value.principal,
+        "rules": _list(value.rules),
+        "question": dump(value.question),
+        "alone": value.alone,
+    }
 
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
     """Read an approval; one past its time, pending or approved, reads as EXPIRED."""
-    head, _, rest = stored.partition(b"\n")
-    version, word, generation, expires, length = head.split()
-    check_version(version)
-    found, expires_at, by = ApprovalState(text(word)), int(expires), int(length)
-    if expires_at <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
+    got = records.unpack(records.APPROVAL, stored)
+    found = ApprovalState(got["state"])
+    if got["expires"] <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
         found = ApprovalState.EXPIRED
-    bound, rules, question, alone = cast("tuple[list[str], list[str], JsonObject, bool]", json.loads(text(rest[by:])))
-    turn_id, call, tool, binding, labelled, principal = bound
     return Approval(
         id=text(name),
         sid=sid,
-        generation=int(generation),
-        turn=turn_id,
-        call=call,
-        tool=tool,
-        binding=binding,
-        label=parse(labelled),
-        principal=principal,
-        question=question,
-        rules=tuple(rules),
-        expires_at=expires_at,
+        generation=got["generation"],
+        turn=got["turn"],
+        call=got["call"],
+        tool=got["tool"],
+        binding=got["binding"],
+        label=label(got["label"]),
+        principal=got["principal"],
+        question=cast("JsonObject", json.loads(got["question"])),
+        rules=tuple(cast("list[str]", _listed(got["rules"]))),
+        expires_at=got["expires"],
         state=found,
-        resolved_by=text(rest[:by]),
-        alone=alone,
+        resolved_by=got["resolved_by"],
+        alone=got["alone"],
     )
 
 
-def delivery_tail(new: NewDelivery, body: bytes) -> bytes:
-    """Write what never changes of a delivery; `body` is its text as JSON, or what stands for it."""
-    rest = [list(new.approved), new.hops, new.release]
+def new_delivery(new: NewDelivery, channel: str, bodies: Bodies) -> Values:
+    """Write something to be said, as a script takes it; `channel` is that of its address, encoded."""
     endorsed = [[one.session, one.text, one.run, one.millibits] for one in new.endorsed]
-    last: list[object] = [new.asker, new.replaces, new.meant_for, list(new.authors), endorsed]
-    while last and not last[-1]:
-        last.pop()
-    return dump([new.address, str(new.label), new.kind, new.turn, *rest, *last]) + b"\n" + body
+    return {
+        "channel": channel,
+        "address": new.address,
+        "label": str(new.label),
+        "kind": new.kind,
+        "turn": new.turn,
+        "approved": _list(new.approved),
+        "hops": new.hops,
+        "release": new.release,
+        "asker": new.asker,
+        "replaces": new.replaces,
+        "meant_for": new.meant_for,
+        "authors": _list(new.authors),
+        "endorsed": _list(endorsed),
+        "body": bodies.put(dump(new.text)),
+    }
 
 
-def delivery_body(stored: bytes) -> bytes:
-    """Return a delivery's text as stored."""
-    return stored.rpartition(b"\n")[2]
-
-
-def delivery(sid: str, name: bytes, stored: bytes, fetched: Fetched) -> tuple[int, Delivery]:
-    """Read a delivery and its number in the order of the outbox."""
-    head, _, rest = stored.partition(b"\n")
-    version, word, number, generation, created_at, attempt, _, _, _, length, *more = head.split()
-    check_version(version)
-    facts, _, body = rest[int(length) :].partition(b"\n")
-    found = cast("list[object]", json.loads(text(facts)))
-    written = (*found, *("", "", "", list[str](), list[object]())[len(found) - 7 :])
-    read = cast("_Facts", written)
-    address, labelled, kind, turn_id, approved, hops, release, asker, replaces, meant_for, authors, endorsed = read
-    return int(number), Delivery(
+def delivery(sid: str, name: bytes, got: Fields, fetched: Fetched) -> Delivery:
+    """Read a delivery from its record."""
+    return Delivery(
         sid=sid,
         key=text(name),
-        address=address,
-        text=cast("str", json.loads(text(whole(body, fetched)))),
-        label=parse(labelled),
-        kind=kind,
-        turn=turn_id,
-        state=DeliveryState(text(word)),
-        created_at=int(created_at),
-        attempt=int(attempt),
-        generation=int(generation),
-        approved=tuple(approved),
-        hops=hops,
-        release=release,
-        asker=asker,
-        replaces=replaces,
-        meant_for=meant_for,
-        authors=tuple(authors),
-        endorsed=tuple([Endorsed(*one) for one in endorsed]),
-        arrival=next((Arrival(text(word)) for word in more if word.isalpha()), None),
-        failures=next((int(word) for word in more if word.isdigit()), 0),
-        doubtful=b"!" in more,
-        receipt=next((decode(text(word[1:])) for word in more if word.startswith(b"=")), ""),
+        address=got["address"],
+        text=cast("str", json.loads(whole(got["body"], fetched))),
+        label=label(got["label"]),
+        kind=got["kind"],
+        turn=got["turn"],
+        state=DeliveryState(got["state"]),
+        created_at=got["created"],
+        attempt=got["attempt"],
+        generation=got["generation"],
+        approved=tuple(cast("list[str]", _listed(got["approved"]))),
+        hops=got["hops"],
+        release=got["release"],
+        asker=got["asker"],
+        replaces=got["replaces"],
+        meant_for=got["meant_for"],
+        authors=tuple(cast("list[str]", _listed(got["authors"]))),
+        endorsed=tuple([Endorsed(*one) for one in cast("list[Any]", _listed(got["endorsed"]))]),
+        arrival=Arrival(got["arrival"]) if got["arrival"] else None,
+        failures=got["failures"],
+        doubtful=got["doubtful"],
+        receipt=got["receipt"],
     )
+
+
+def _list(values: Sequence[object]) -> str:
+    return dump(list(values)) if values else ""
+
+
+def _listed(stored: str) -> list[object]:
+    return cast("list[object]", json.loads(stored)) if stored else []

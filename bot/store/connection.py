@@ -31,7 +31,8 @@ from redis.exceptions import (
 )
 
 from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
-from bot.store.codec import newer, unreadable
+from bot.store.codec import unreadable
+from bot.store.records import other_version
 from bot.store.scripts import Script, ScriptText
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ def _refused(error: RedisError) -> StoreError:
     message = str(error)
     code = error.status_code or message.partition(" ")[0]
     if code == "LGSCHEMA":
-        return newer(message.removeprefix("LGSCHEMA ").partition(" script:")[0])
+        return other_version(int(message.split()[1]))
+    if code == "LGRECORD":
+        return unreadable()
     if code == "NOPERM" or _DENIED_IN_SCRIPT in message:
         command = _COMMAND.search(message)
         denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"

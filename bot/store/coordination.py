@@ -7,9 +7,8 @@ that walk sessions are also filed where listings look for them. Sessions that ma
 """
 
 import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Final
@@ -21,12 +20,12 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.models import Doing, Quarantined
 from bot.store import codec
+from bot.store.calls import Arguments, call, session_call
 from bot.store.codec import raw, text
-from bot.store.connection import Arg, Command, Reply
+from bot.store.connection import Command
+from bot.store.records import QUARANTINED, RESERVATION, check_version, unpack
+from bot.store.records import SPENT as SPENT_TODAY
 from bot.store.schema import (
-    AUDIT,
-    AUDIT_CHAIN,
-    AUDIT_HEAD,
     LETTERS,
     OPEN,
     PROCESS,
@@ -35,7 +34,6 @@ from bot.store.schema import (
     SPENDING,
     SPENT,
     STATES,
-    audit_op,
     count_key,
     count_op,
     decode,
@@ -58,10 +56,8 @@ _PAGE: Final = 500
 _BLOCK_SECONDS: Final = 5.0
 
 
-_NOTHING: Final = 0
-
-
-_NEEDS_SOMEBODY: Final = 2
+_WORK: Final = "work"
+"""What a probe says of a session that has something to do for who serves its channel."""
 
 
 _NAME: Final = re.compile(r" name=(\S+)")
@@ -173,19 +169,20 @@ class RedisWake:
         """
         if not sids:
             return [], []
-        calls = [((keys.state, keys.approvals, keys.outbox), served) for keys in map(session_keys, sids)]
+        args = {"channels": list(served)}
+        replies = await self._shared.run_all([session_call(Script.PROBE, session_keys(sid), args) for sid in sids])
         still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
-        for sid, reply in zip(sids, await self._shared.connection.scripts(Script.PROBE, calls), strict=True):
-            if reply is None:
+        for sid, got in zip(sids, replies, strict=True):
+            if got is None:
                 # It stays where it is looked for; who works on it meets what is wrong.
                 still_open.append(sid)
                 continue
-            need = int(reply[2])
-            freed = [await self._take_from(sid, holder) for holder in map(text, reply[3:]) if gone(holder)]
-            if int(reply[1]):
+            need = got.text("need")
+            freed = [await self._take_from(sid, one) for one in map(text, got.list("holders")) if gone(one)]
+            if got.flag("dead"):
                 dead.append(sid)
-            (idle if need == _NOTHING else still_open).append(sid)
-            if need == _NEEDS_SOMEBODY or any(freed):
+            (still_open if need else idle).append(sid)
+            if need == _WORK or any(freed):
                 ready.append(sid)
         hints = list[Command]()
         if still_open:
@@ -198,12 +195,9 @@ class RedisWake:
 
     async def _take_from(self, sid: str, holder: str) -> bool:
         """Free what a process that is gone holds of a session; return whether there is something to do now."""
-        keys = session_keys(sid)
-        names = [keys.state, keys.approvals, keys.outbox]
-        (reply,) = await self._shared.connection.scripts(
-            Script.RECLAIM_PROCESS, [(names, [raw(holder.partition(".")[0])])]
-        )
-        return reply is not None and bool(reply[1])
+        args = {"process": holder.partition(".")[0]}
+        (got,) = await self._shared.run_all([session_call(Script.RECLAIM_PROCESS, session_keys(sid), args)])
+        return got is not None and got.flag("ready")
 
 
 _RENEWALS: Final = 3
@@ -254,8 +248,8 @@ class RedisRights:
                     await self._held(name, owner, 0)
 
     async def _held(self, name: str, owner: str, life: int) -> bool:
-        reply = await self._shared.connection.script(Script.HOLD, [right_key(name)], [owner, life])
-        return reply[0] == b"ok"
+        asked = call(Script.HOLD, {"right": right_key(name)}, {"owner": owner, "life": life})
+        return (await self._shared.run(asked)).word == "ok"
 
 
 class RedisCounts:
@@ -266,10 +260,8 @@ class RedisCounts:
 
     async def count(self, name: str, life: int) -> int:
         """Count one more."""
-        reply = await self._shared.connection.script(
-            Script.COUNT, [count_op(name, self._shared.ids.op()), count_key(name)], [life]
-        )
-        return int(reply[1])
+        keys = {"count": count_key(name), "op": count_op(name, self._shared.ids.op())}
+        return (await self._shared.run(call(Script.COUNT, keys, {"life": life}))).number("count")
 
     async def keep(self, name: str, life: int) -> None:
         """Let a count go on, or forget it."""
@@ -278,9 +270,6 @@ class RedisCounts:
 
 
 _ACCOUNTS: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
-
-
-_NOBODY: Final = "-"
 
 
 class RedisBudgets:
@@ -293,52 +282,57 @@ class RedisBudgets:
         self, reservation: str, spender: Spender, tokens: int, *, budgets: Budgets, life: int
     ) -> Shortage | None:
         """Set tokens aside, unless a budget does not suffice."""
-        most = ("" if limit is None else limit for limit in (budgets.person, budgets.chat, budgets.all))
-        args: list[Arg] = ["reserve", raw(reservation), life, tokens, *_accounts(spender), *most]
-        reply = await self._shared.connection.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
-        return None if reply[0] == b"ok" else Shortage(Whose(text(reply[1])), Lack(text(reply[2])))
+        most = {"person": budgets.person, "chat": budgets.chat, "all": budgets.all}
+        args = {"id": reservation, "life": life, "tokens": tokens, "most": most, **_accounts(spender)}
+        keys = {"spent": SPENT, "spending": SPENDING}
+        got = await self._shared.run(call(Script.RESERVE_TOKENS, keys, args))
+        return None if got.word == "ok" else Shortage(Whose(got.text("whose")), Lack(got.text("lack")))
 
     async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
         """Count what was used in the place of what was set aside."""
-        args: list[Arg] = ["settle", raw(reservation), tokens, int(complete), *_accounts(spender)]
-        await self._shared.connection.script(Script.BUDGET, [SPENT, SPENDING, spending_op(reservation)], args)
+        args = {"id": reservation, "tokens": tokens, "complete": complete, **_accounts(spender)}
+        keys = {"spent": SPENT, "spending": SPENDING, "op": spending_op(reservation)}
+        await self._shared.run(call(Script.SETTLE_TOKENS, keys, args))
 
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today, with what came back today and is not noted yet."""
         flat, open_, clock = await self._shared.connection.commands(
             ("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",)
         )
-        fields, now, found = codec.pairs(flat), codec.clock_ms(clock), dict[bytes, bytes]()
-        if fields:
-            codec.check_version(fields[b"v"])
-            if int(fields[b"day"]) >= now // DAY_MS:
-                found = {name: value for name, value in fields.items() if b" " in name}
-        for name in codec.reading(
-            lambda: [one for record in codec.pairs(open_).values() for one in _lapsed(record, now)]
-        ):
-            tokens, *_ = found.get(name, b"0").split()
-            found[name] = tokens + b" 0"
-        return codec.reading(lambda: tuple(_spent(name, value) for name, value in found.items()))
+        fields, now = codec.pairs(flat), codec.clock_ms(clock)
+        return codec.reading(lambda: _spent_by(fields, codec.pairs(open_).values(), now))
 
 
-def _lapsed(record: bytes, now: int) -> Iterator[bytes]:
+def _spent_by(fields: Mapping[bytes, bytes], reservations: Iterable[bytes], now: int) -> tuple[Spent, ...]:
+    found = dict[str, tuple[int, bool]]()
+    if fields:
+        check_version(fields[b"version"])
+        if int(fields[b"day"]) >= now // DAY_MS:
+            for name, stored in fields.items():
+                if b" " in name:
+                    got = unpack(SPENT_TODAY, stored)
+                    found[text(name)] = got["tokens"], not got["incomplete"]
+    for stored in reservations:
+        for name in _lapsed(unpack(RESERVATION, stored), now):
+            found[name] = found.get(name, (0, False))[0], False
+    return tuple(_spent(name, *used) for name, used in found.items())
+
+
+def _lapsed(got: codec.Fields, now: int) -> Iterator[str]:
     """Yield the fields of the day that a reservation counts in which came back today, unsettled."""
-    version, until, _, *accounts, pool = record.split()
-    codec.check_version(version)
-    if int(until) < now and int(until) // DAY_MS == now // DAY_MS:
-        yield from (account + b" " + pool for account in accounts if account != _NOBODY.encode())
+    if got["lapses"] < now and got["lapses"] // DAY_MS == now // DAY_MS:
+        yield from (f"{account} {got['pool']}" for account in (got["person"], got["chat"]) if account)
 
 
-def _accounts(spender: Spender) -> tuple[str, str, str]:
-    chat = f"c/{encode(spender.chat)}" if spender.chat else _NOBODY
-    return f"p/{encode(spender.person)}", chat, str(spender.label.secrecy)
+def _accounts(spender: Spender) -> Arguments:
+    chat = f"c/{encode(spender.chat)}" if spender.chat else None
+    return {"person": f"p/{encode(spender.person)}", "chat": chat, "pool": str(spender.label.secrecy)}
 
 
-def _spent(name: bytes, value: bytes) -> Spent:
-    account, label = name.split(b" ")
-    kind, _, who = text(account).partition("/")
-    tokens, complete = value.split()
-    return Spent(_ACCOUNTS[kind], decode(who), codec.label(label), int(tokens), complete == b"1")
+def _spent(name: str, tokens: int, complete: bool) -> Spent:  # noqa: FBT001 - a field
+    account, label = name.split(" ")
+    kind, _, who = account.partition("/")
+    return Spent(_ACCOUNTS[kind], decode(who), codec.label(label), tokens, complete)
 
 
 FIRST_MS: Final = 2_000
@@ -358,16 +352,10 @@ class RedisQuarantine:
         self, sid: str, doing: Doing, *, error: str, where: str, audit: tuple[AuditRow, ...]
     ) -> tuple[Quarantined, bool]:
         """Put a session in quarantine, or keep it there."""
-        names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
         field = _field(sid, doing)
-        before: list[Arg] = [field, raw(error), raw(where), FIRST_MS, LONGEST_MS]
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(Script.QUARANTINE, names, [*before, *rows])
-
-        _, new, record, now, n, digest = await self._shared.chaining(AUDIT, audit, run)
-        self._shared.saw_head(AUDIT, (int(n), text(digest)))
-        return _decoded(field.encode(), record, int(now)), bool(new)
+        args = {"field": field, "error": error, "where": where, "pause": FIRST_MS, "longest": LONGEST_MS}
+        got = await self._shared.change_outside(Script.QUARANTINE, {"quarantine": QUARANTINE}, args, audit)
+        return _decoded(field.encode(), got.value("record"), got.number("now")), got.flag("new")
 
     async def quarantined(self) -> tuple[Quarantined, ...]:
         """Return all that are in quarantine; what another program put there and this one cannot read is left out."""
@@ -382,15 +370,10 @@ class RedisQuarantine:
 
     async def unquarantine(self, sid: str, doing: Doing, audit: tuple[AuditRow, ...]) -> bool:
         """Let a session out."""
-        names = [QUARANTINE, AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op())]
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(Script.UNQUARANTINE, names, [_field(sid, doing), *rows])
-
-        reply = await self._shared.chaining(AUDIT, audit, run)
-        if reply[0] == b"none":
+        args = {"field": _field(sid, doing)}
+        got = await self._shared.change_outside(Script.UNQUARANTINE, {"quarantine": QUARANTINE}, args, audit)
+        if got.word == "none":
             return False
-        self._shared.saw_head(AUDIT, (int(reply[1]), text(reply[2])))
         if doing is Doing.WORK:
             await self._shared.connection.commands(self._shared.ready_hint(sid))
         return True
@@ -406,14 +389,14 @@ def _decoded(field: bytes, record: bytes, now: int) -> Quarantined:
 
 def _read(field: bytes, record: bytes, now: int) -> Quarantined:
     name, _, doing = text(field).partition("/")
-    kept = json.loads(text(record))
+    got = unpack(QUARANTINED, record)
     return Quarantined(
         sid=decode(name),
         doing=Doing(doing),
-        since=int(kept["since"]),
-        tries=int(kept["tries"]),
-        error=str(kept["error"]),
-        where=str(kept["where"]),
-        schema=int(kept["schema"]),
-        rest=max(0, int(kept["until"]) - now),
+        since=got["since"],
+        tries=got["tries"],
+        error=got["error"],
+        where=got["where"],
+        schema=got["schema"],
+        rest=max(0, got["lapses"] - now),
     )

@@ -1,6 +1,5 @@
 """The part of the store about sessions among themselves: slots, what they send one another, and what is held."""
 
-import hashlib
 from typing import Final
 
 from bot.core.errors import BusyError, NotFoundError
@@ -8,12 +7,13 @@ from bot.core.ids import waiting_id
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.store import codec
-from bot.store.codec import Bodies, dump, raw, text
-from bot.store.connection import Arg, Reply
-from bot.store.schema import OPEN, decode, encode, held_key, session_keys, slots_key
+from bot.store.calls import call, session_call
+from bot.store.codec import Bodies, digest, dump, raw, text
+from bot.store.records import HELD, SLOT, unpack
+from bot.store.schema import OPEN, held_key, session_keys, slots_key
 from bot.store.scripts import Script
 from bot.store.session_index import Filing
-from bot.store.shared import Shared
+from bot.store.shared import SessionChange, Shared
 
 RESERVATION_MS: Final = 30_000
 """How long after reserving its slot a session may still be created."""
@@ -28,12 +28,22 @@ class RedisDelegation:
 
     async def reserve(self, principal: str, new: NewSlot, caps: Caps) -> Reservation:
         """Reserve a slot."""
-        args: list[Arg] = [new.run, encode(new.sid), encode(new.parent), str(new.pool.secrecy), new.life, new.deadline]
-        args += [RESERVATION_MS, self._shared.options.keep_ms, caps.children, caps.live]
-        reply = await self._shared.connection.script(Script.RESERVE, [slots_key(principal)], args)
-        if reply[0] == b"full":
+        args = {
+            "run": new.run,
+            "session": new.sid,
+            "parent": new.parent,
+            "pool": str(new.pool.secrecy),
+            "life": new.life,
+            "deadline": new.deadline,
+            "lease": RESERVATION_MS,
+            "keep": self._shared.options.keep_ms,
+            "siblings": caps.children,
+            "all": caps.live,
+        }
+        got = await self._shared.run(call(Script.RESERVE, {"slots": slots_key(principal)}, args))
+        if got.word == "full":
             raise BusyError
-        return Reservation(*map(int, reply[1:]))
+        return Reservation(got.number("now"), got.number("until"), got.number("deadline"))
 
     async def slots(self, principal: str) -> tuple[Slot, ...]:
         """Return the principal's slots."""
@@ -44,42 +54,45 @@ class RedisDelegation:
     async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
         """Free slots that are still as they were seen."""
         if slots:
-            seen: list[Arg] = [part for slot in slots for part in (slot.run, slot.record)]
-            await self._shared.connection.script(
-                Script.FREE, [slots_key(principal)], [self._shared.options.keep_ms, *seen]
-            )
+            seen = [{"run": slot.run, "record": slot.record} for slot in slots]
+            args = {"keep": self._shared.options.keep_ms, "seen": seen}
+            await self._shared.run(call(Script.FREE, {"slots": slots_key(principal)}, args))
 
     async def endorse(self, charge: Charge) -> bool:
         """Charge what an answer may endorse."""
-        args: list[Arg] = [
-            charge.generation,
-            charge.run,
-            str(charge.label),
-            charge.millibits,
-            charge.until,
-            charge.most,
-        ]
-        reply = await self._shared.connection.script(Script.ENDORSE, [session_keys(charge.sid).state], args)
-        return bool(reply[1])
+        told = {"label": str(charge.label), "millibits": charge.millibits, "lapses": charge.until}
+        args = {"generation": charge.generation, "run": charge.run, "charge": told, "most": charge.most}
+        got = await self._shared.run(session_call(Script.ENDORSE, session_keys(charge.sid), args))
+        return got.flag("charged")
 
     async def receive(self, parcel: Parcel) -> Arrival:
         """Take a parcel into its session, or hold it."""
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._shared.options
         body = dump(parcel.body, sort=True)
-        args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._shared.ids.op()]
-        args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
-        args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit, parcel.run, int(parcel.hold)]
-        args.append(str(parcel.told))
-        large = [keys.body(text(ref)) for ref in bodies.large]
-        reply = await self._shared.connection.script(
-            Script.RECEIVE,
-            [keys.state, keys.inbox, keys.idem, keys.held, keys.held_ids, *large],
-            [*args, *bodies.large.values()],
-        )
-        if reply[0] == b"busy":
+        args = {
+            "item": {
+                "label": str(parcel.label),
+                "dedupe": parcel.dedupe,
+                "sender": parcel.sender,
+                "body": bodies.put(body),
+                "digest": digest(body),
+                "report": parcel.report,
+            },
+            "op": self._shared.ids.op(),
+            "generation": parcel.generation,
+            "limit": limits.inbox_limit,
+            "id": waiting_id(parcel.dedupe),
+            "most": limits.held_limit,
+            "run": parcel.run,
+            "hold": parcel.hold,
+            "told": str(parcel.told),
+        }
+        got = await self._shared.run(session_call(Script.RECEIVE, keys, args, bodies=bodies))
+        if got.word == "busy":
             raise BusyError
+        told = got.text("code") or got.text("status")
         # What became of it since, if it came before, is not the sender's matter here: it was delivered.
-        arrival = Arrival(text(reply[1])) if text(reply[1]) in set(Arrival) else Arrival.WAITING
+        arrival = Arrival(told) if told in set(Arrival) else Arrival.WAITING
         if arrival in {Arrival.HELD, Arrival.UNTOLD}:
             # No hint of the session itself: it would be looked at and filed anew, which its readers could tell.
             await self._shared.connection.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
@@ -92,13 +105,16 @@ class RedisDelegation:
         """Return what a session holds, oldest first."""
         keys = session_keys(sid)
         (flat,) = await self._shared.connection.commands(("HGETALL", keys.held))
-        records = codec.reading(lambda: {name: _parts(record) for name, record in codec.pairs(flat).items()})
-        fetched = await self._shared.fetch(keys, [body for *_, body in records.values()])
-        found = (
-            PendingMessage(text(name), sender, codec.label(label), codec.body(body, fetched), at)
-            for name, (at, label, sender, body) in records.items()
+        records = codec.reading(lambda: {name: unpack(HELD, record) for name, record in codec.pairs(flat).items()})
+        fetched = await self._shared.fetch(keys, [one["body"] for one in records.values()])
+
+        def read(name: bytes, got: codec.Fields) -> PendingMessage:
+            body = codec.body(got["body"], fetched)
+            return PendingMessage(text(name), got["sender"], codec.label(got["label"]), body, got["time"])
+
+        return codec.reading(
+            lambda: tuple(sorted((read(*one) for one in records.items()), key=lambda held: (held.at, held.id)))
         )
-        return codec.reading(lambda: tuple(sorted(found, key=lambda held: (held.at, held.id))))
 
     async def holding(self, principal: str) -> tuple[str, ...]:
         """Return the principal's sessions that may hold something."""
@@ -107,43 +123,32 @@ class RedisDelegation:
 
     async def decide_held(self, sid: str, held: str, *, accept: bool, op: str, audit: tuple[AuditRow, ...]) -> None:
         """Let a held item in, or drop it."""
-        keys, limits = session_keys(sid), self._shared.options
-        names = [keys.state, keys.inbox, keys.idem, keys.held, keys.held_ids, keys.outbox, keys.audit, keys.op(op)]
-        args: list[Arg] = [raw(held), int(accept), self._shared.ids.op(), limits.keep_ms, limits.inbox_limit]
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(Script.DECIDE_HELD, names, [*args, *rows])
-
-        reply = await self._shared.chaining(sid, audit, run)
-        if reply[0] == b"none":
+        limits = self._shared.options
+        args = {
+            "id": held,
+            "accept": accept,
+            "op": self._shared.ids.op(),
+            "keep": limits.keep_ms,
+            "limit": limits.inbox_limit,
+        }
+        got = await self._shared.change(SessionChange(Script.DECIDE_HELD, sid, args, op), audit)
+        if got.word == "none":
             raise NotFoundError
-        if reply[0] == b"busy":
+        if got.word == "busy":
             raise BusyError
-        _, ready, n, digest = reply
-        self._shared.saw_head(sid, (int(n), text(digest)))
-        await self._shared.mark_ready(sid, ready)
+        await self._shared.mark_ready(sid, ready=got.flag("ready"))
         await self._filing.refile([sid])
 
 
 def _slot(run: bytes, record: bytes, now: int) -> Slot:
-    version, state, until, deadline, pool, sid, parent = record.split()
-    codec.check_version(version)
+    got = unpack(SLOT, record)
     return Slot(
         text(run),
-        decode(text(sid)),
-        decode(text(parent)),
-        codec.label(pool),
-        lapsed=now > int(until),
-        due=now >= int(deadline),
-        live=state == b"live",
+        got["session"],
+        got["parent"],
+        codec.label(got["pool"]),
+        lapsed=now > got["lapses"],
+        due=now >= got["deadline"],
+        live=got["live"],
         record=record,
     )
-
-
-def _parts(record: bytes) -> tuple[int, bytes, str, bytes]:
-    """Return time, label, sender and body of a held item as stored."""
-    head, _, rest = record.partition(b"\n")
-    version, at, label, *lengths = head.split()
-    codec.check_version(version)
-    dedupe, sender, digest, _ = map(int, lengths)
-    return int(at), label, text(rest[dedupe : dedupe + sender]), rest[dedupe + sender + digest :]

@@ -33,8 +33,8 @@ async def open_store(
     """Open the store at `url`, or the embedded one of the data folder when there is no `url`.
 
     `audit_key` chains the audit records. Close the store with `close()`.
-    Raises StoreGoneError: it does not answer. StoreRefusedError: it answers and cannot be used. OperatorError:
-    there is no embedded server for this platform or its files are unusable.
+    Raises StoreGoneError: it does not answer. StoreRefusedError: it answers and cannot be used. SchemaError: a program
+    of another version wrote it. OperatorError: there is no embedded server for this platform or its files are unusable.
     """
     options, clock = options or StoreOptions(), clock or SystemClock()
     supervisor: Supervisor | None = None
@@ -66,14 +66,15 @@ async def open_store(
         revive=supervisor.attach if supervisor else None,
     )
     store = RedisStore(connection, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
-    if not supervisor:
-        await _checked(store)
+    await _checked(store)
     return store
 
 
 async def _checked(store: "RedisStore") -> None:
     try:
-        await store.check()
+        if store.server is None:
+            await store.check()
+        await store.meet()
     except BaseException:
         await store.close()
         raise

@@ -1,6 +1,8 @@
 """The outbox part of the store: what waits to be said, and what became of it."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Final
 
 from bot.core.errors import NotFoundError, SchemaError
@@ -11,12 +13,14 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryPause, DeliveryState
 from bot.sessions.models import SessionState
 from bot.store import codec
 from bot.store.approvals import copy_member
-from bot.store.codec import Bodies, dump, raw, text
-from bot.store.connection import Arg, Command, Reply
+from bot.store.calls import call, session_call
+from bot.store.codec import Bodies, raw, text
+from bot.store.connection import Command
+from bot.store.records import DELIVERY, unpack
 from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.scripts import Script
 from bot.store.sessions import channel_of
-from bot.store.shared import POLICY_ASKED, Shared
+from bot.store.shared import SessionChange, Shared
 from channels.messages import OutboundKind
 
 _PAGE: Final = 500
@@ -30,26 +34,23 @@ class RedisOutbox:
 
     async def put(self, sid: str, new: NewDelivery) -> None:
         """Add a pending entry without holding the session, and mark that ready."""
-        keys, bodies = session_keys(sid), Bodies()
-        args: list[Arg] = [raw(new.key), channel_of(new.address)]
-        args.append(codec.delivery_tail(new, bodies.put(dump(new.text))))
-        large = [keys.body(text(ref)) for ref in bodies.large]
+        bodies = Bodies()
+        args = {"key": new.key, "delivery": codec.new_delivery(new, channel_of(new.address), bodies)}
         hints = (self._shared.ready_hint(sid), ("SADD", OPEN, raw(sid)))
-        reply = await self._shared.connection.script(
-            Script.PUT, [keys.state, keys.outbox, *large], [*args, *bodies.large.values()], *hints
-        )
-        if reply[0] == b"none":
+        got = await self._shared.run(session_call(Script.PUT, session_keys(sid), args, bodies=bodies), *hints)
+        if got.word == "none":
             raise NotFoundError
 
     async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""
-        keys = session_keys(sid)
-        args = [raw(sender), op or self._shared.ids.op(), self._shared.options.send_lease_ms, *map(encode, channels)]
-        reply, policy = await self._shared.connection.script_asking(
-            Script.TAKE, [keys.state, keys.outbox], args, POLICY_ASKED
-        )
-        self._shared.saw_policy(policy)
-        taken = await self._read(sid, reply[1:])
+        args = {
+            "sender": sender,
+            "op": op or self._shared.ids.op(),
+            "lease": self._shared.options.send_lease_ms,
+            "channels": [encode(channel) for channel in channels],
+        }
+        got = await self._shared.run_asking(session_call(Script.TAKE, session_keys(sid), args))
+        taken = await self._read(sid, got.list("deliveries"))
         if any(one.state is DeliveryState.AMBIGUOUS for one in taken):
             # Found even if whoever looks into it now vanishes too.
             await self._shared.connection.commands(("SADD", LETTERS, raw(sid)))
@@ -71,16 +72,18 @@ class RedisOutbox:
 
         Returns False if this sender does not hold it any more: nothing was written, the audit rows neither.
         """
-        keys = session_keys(delivery.sid)
-        args: list[Arg] = [raw(delivery.key), raw(sender), delivery.attempt, state.value]
-        args += [
-            self._shared.options.keep_ms,
-            self._shared.options.keep_dead_ms,
-            arrival.value if arrival else "",
-            wait,
-            int(failed),
-        ]
-        args.append(encode(receipt) if receipt else "")
+        args = {
+            "key": delivery.key,
+            "sender": sender,
+            "attempt": delivery.attempt,
+            "state": state.value,
+            "keep": self._shared.options.keep_ms,
+            "keep_dead": self._shared.options.keep_dead_ms,
+            "arrival": arrival.value if arrival else "",
+            "wait": wait,
+            "failed": failed,
+            "receipt": receipt,
+        }
         hints = list[Command]()
         if state is not DeliveryState.PENDING:
             hints.append(("HDEL", pace_keys(delivery.address).place, turn_field(delivery.sid, delivery.key)))
@@ -92,14 +95,8 @@ class RedisOutbox:
         elif receipt and delivery.kind == OutboundKind.QUESTION:
             hints.append(("SADD", COPIES, copy_member(QuestionCopy(delivery.sid, delivery.asked, delivery.key))))
 
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(
-                Script.SETTLE, [keys.state, keys.outbox, keys.audit], [*args, *rows], *hints
-            )
-
-        _, held, n, digest = await self._shared.chaining(delivery.sid, audit, run)
-        self._shared.saw_head(delivery.sid, (int(n), text(digest)))
-        return bool(held)
+        got = await self._shared.change(SessionChange(Script.SETTLE, delivery.sid, args), audit, *hints)
+        return got.flag("held")
 
     async def deliveries(self, sid: str) -> tuple[Delivery, ...]:
         """Return all entries kept for the session, any state, oldest first."""
@@ -145,9 +142,8 @@ class RedisOutbox:
 
     async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
         """Have a dead letter tried again, or let it go."""
-        keys, options = session_keys(delivery.sid), self._shared.options
-        scripted = [keys.state, keys.outbox, keys.audit, keys.op(self._shared.ids.op())]
-        args: list[Arg] = [raw(delivery.key), int(again), options.keep_ms, options.keep_dead_ms]
+        options = self._shared.options
+        args = {"key": delivery.key, "again": again, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms}
         hints = list[Command]()
         if again:
             # Whoever has it tried again believes that somebody is there.
@@ -157,21 +153,15 @@ class RedisOutbox:
                 ("UNLINK", pace_keys(delivery.address).gone),
             ]
 
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(Script.DECIDE_DEAD, scripted, [*args, *rows], *hints)
-
-        reply = await self._shared.chaining(delivery.sid, audit, run)
-        if reply[0] == b"none":
+        change = SessionChange(Script.DECIDE_DEAD, delivery.sid, args, self._shared.ids.op())
+        if (await self._shared.change(change, audit, *hints)).word == "none":
             raise NotFoundError
-        self._shared.saw_head(delivery.sid, (int(reply[1]), text(reply[2])))
 
-    async def _read(self, sid: str, flat: list[bytes]) -> tuple[Delivery, ...]:
-        records = codec.pairs(flat)
-        fetched = await self._shared.fetch(
-            session_keys(sid), [codec.delivery_body(record) for record in records.values()]
-        )
-        read = codec.reading(lambda: [codec.delivery(sid, name, record, fetched) for name, record in records.items()])
-        return tuple(delivery for _, delivery in sorted(read, key=lambda numbered: numbered[0]))
+    async def _read(self, sid: str, flat: Sequence[bytes]) -> tuple[Delivery, ...]:
+        got = codec.reading(lambda: {name: unpack(DELIVERY, record) for name, record in codec.pairs(flat).items()})
+        fetched = await self._shared.fetch(session_keys(sid), [one["body"] for one in got.values()])
+        inorder = sorted(got.items(), key=lambda named: named[1]["number"])
+        return codec.reading(lambda: tuple(codec.delivery(sid, name, one, fetched) for name, one in inorder))
 
 
 _GRACE_MS: Final = 10_000
@@ -186,31 +176,29 @@ class RedisRateLimits:
 
     async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
         """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
-        keys = pace_keys(turn.address)
-        args: list[Arg] = [
-            self._shared.ids.op(),
-            _field(turn),
-            raw(turn.address),
-            self._shared.options.send_lease_ms,
-            _GRACE_MS,
-        ]
-        args.append(len(rates))
-        for rate in rates:
-            args += [rate.name, rate.every, rate.burst]
-        reply = await self._shared.connection.script(Script.PACE, [keys.channel, keys.place, keys.gone], args)
-        if reply[0] == b"gone":
-            return None
-        return int(reply[1]) if reply[0] == b"wait" else 0
+        args = {
+            "op": self._shared.ids.op(),
+            "mine": _field(turn),
+            "address": turn.address,
+            "lease": self._shared.options.send_lease_ms,
+            "grace": _GRACE_MS,
+            "rates": [{"name": rate.name, "every": rate.every, "burst": rate.burst} for rate in rates],
+        }
+        got = await self._shared.run(call(Script.PACE, _keys(turn.address), args))
+        return None if got.word == "gone" else got.number("ms")
 
     async def pause(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
         """Note that nothing can be said for `wait` milliseconds."""
-        keys = pace_keys(turn.address)
-        args: list[Arg] = [_field(turn), what.value, raw(turn.address), wait]
-        await self._shared.connection.script(Script.PAUSE_DELIVERY, [keys.channel, keys.place, keys.gone], args)
+        args = {"mine": _field(turn), "what": what.value, "address": turn.address, "wait": wait}
+        await self._shared.run(call(Script.PAUSE_DELIVERY, _keys(turn.address), args))
 
     async def heard(self, address: str) -> None:
         """Note that something came in from an address: what is dead in its place is not any more."""
         await self._shared.connection.commands(("UNLINK", pace_keys(address).gone))
+
+
+def _keys(address: str) -> dict[str, str]:
+    return asdict(pace_keys(address))
 
 
 def _field(turn: SendSlot) -> str:

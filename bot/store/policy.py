@@ -5,21 +5,25 @@ It is kept beside the audit chain that tells who changed it.
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from types import MappingProxyType
 from typing import Final, cast
 
 from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.sessions.models import SCHEMA
 from bot.store import codec
-from bot.store.codec import check_version, dump, pairs, raw, text
-from bot.store.connection import Arg, Reply
-from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
+from bot.store.calls import Answer, Arguments, call
+from bot.store.codec import dump, pairs, text
+from bot.store.records import BLOCKED, CHAT, PAIRING, PERSON, Values, check_version, unpack
+from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
 from bot.store.scripts import Script
 from bot.store.shared import POLICY_ASKED, Shared
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Label, parse
 from policy.request import Role
+
+_KEYS: Final = MappingProxyType({"policy": POLICY, "overrides": OVERRIDES})
 
 
 class RedisPolicy:
@@ -43,17 +47,10 @@ class RedisPolicy:
         self, digest: str, process: str, audit: tuple[AuditRow, ...], *, only_if_none: bool = False
     ) -> PolicyHead:
         """Put a policy in force and append the rows that tell of it to the chain `audit`, in one step."""
-        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op()), POLICY, OVERRIDES]
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(
-                Script.PUT_POLICY, names, [digest, raw(process), int(only_if_none), *rows]
-            )
-
-        _, n, head, *put = await self._shared.chaining(AUDIT, audit, run)
-        self._shared.saw_head(AUDIT, (int(n), text(head)))
-        self._shared.saw_policy(put)
-        return PolicyHead(text(put[1]), int(put[2]), text(put[3]), int(put[4] or 0))
+        args = {"digest": digest, "process": process, "only_if_none": only_if_none}
+        got = await self._shared.change_outside(Script.PUT_POLICY, _KEYS, args, audit)
+        self._shared.saw_policy_of(got)
+        return PolicyHead(got.text("digest"), got.number("time"), got.text("process"), got.number("changes"))
 
 
 class RedisAccess:
@@ -71,92 +68,101 @@ class RedisAccess:
         self, change: AccessChange, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
     ) -> int | None:
         """Change something and append the rows that tell of it to the chain `audit`, in one step."""
-        names = [AUDIT_HEAD, AUDIT_CHAIN, audit_op(self._shared.ids.op()), POLICY, OVERRIDES, PAIRINGS]
-        who = ("", "", 0) if answered is None else (raw(answered.account), answered.digest, answered.keep)
-        fields = change_fields(change)
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            args: list[Arg] = [known, *who, len(fields)]
-            for name, value in fields:
-                args += [name, value]
-            return await self._shared.connection.script(Script.OVERRIDE, names, [*args, *rows])
-
-        reply = await self._shared.chaining(AUDIT, audit, run)
-        if reply[0] == b"gone":
+        args = {
+            "known": known,
+            "answered": None if answered is None else asdict(answered),
+            "changes": [{"field": name, "record": record} for name, record in change_fields(change)],
+        }
+        keys = {**_KEYS, "pairings": PAIRINGS}
+        got = await self._shared.change_outside(Script.OVERRIDE, keys, args, audit)
+        if got.word == "gone":
             raise NotFoundError
-        if reply[0] == b"moved":
+        if got.word == "moved":
             return None
-        _, n, head, count, *put = reply
-        self._shared.saw_head(AUDIT, (int(n), text(head)))
-        self._shared.saw_policy([*put, count])
-        return int(count)
+        self._shared.saw_policy_of(got)
+        return got.number("count")
 
     async def ask_pairing(self, account: str, channel: str, workspace: str, digest: str) -> bool:
         """Keep a stranger's question, if it is new and few others wait there; say whether it was kept."""
-        asked: list[Arg] = ["ask", raw(account), scope(channel, workspace), digest]
-        reply = await self._pair([*asked, CODE_LIFE_MS, MOST_REQUESTS])
-        return reply[0] == b"ok"
+        asked = {"account": account, "scope": scope(channel, workspace), "digest": digest}
+        got = await self._pair(Script.ASK_PAIRING, {**asked, "life": CODE_LIFE_MS, "most": MOST_REQUESTS})
+        return got.word == "ok"
 
     async def try_pairing(self, principal: str, digest: str) -> str | None:
         """Return the account that was given a code, None for a wrong one, which is counted."""
-        tried: list[Arg] = ["try", raw(principal), digest]
-        reply = await self._pair([*tried, CODE_LIFE_MS, MOST_WRONG_CODES])
-        if reply[0] == b"locked":
+        tried = {"principal": principal, "digest": digest, "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES}
+        got = await self._pair(Script.TRY_PAIRING, tried)
+        if got.word == "locked":
             raise BusyError
-        return text(reply[1]) if reply[0] == b"found" else None
+        return got.text("account") if got.word == "found" else None
 
     async def pairings(self) -> tuple[PairingRequest, ...]:
         """Return the strangers who wait for an answer, the first who asked first."""
-        flat, (seconds, micros) = await self._shared.connection.commands(("HGETALL", PAIRINGS), ("TIME",))
-        now = int(seconds) * 1000 + int(micros) // 1000
+        flat, clock = await self._shared.connection.commands(("HGETALL", PAIRINGS), ("TIME",))
+        now = codec.clock_ms(clock)
         found = codec.reading(lambda: read_pairings(flat))
         return tuple(one for one in found if one.expires_at > now)
 
-    async def _pair(self, args: list[Arg]) -> list[Reply]:
-        return await self._shared.connection.script(Script.PAIR, [audit_op(self._shared.ids.op()), PAIRINGS], args)
+    async def _pair(self, script: Script, args: Arguments) -> Answer:
+        keys = {"pairings": PAIRINGS, "op": audit_op(self._shared.ids.op())}
+        return await self._shared.run(call(script, keys, args))
 
 
-_OURS: Final = frozenset({b"v", b"n"})
+_VOUCHED: Final = MappingProxyType({None: "", True: "yes", False: "no"})
+
+_VOUCHES: Final = MappingProxyType({stored: vouched for vouched, stored in _VOUCHED.items()})
+
+_OURS: Final = frozenset({b"version", b"count"})
 
 
 def read_overrides(flat: Sequence[bytes]) -> tuple[int, Overrides]:
     """Read all overrides and their count."""
     got = pairs(flat)
-    check_version(got.get(b"v", b"0"))
+    if got:
+        check_version(got.get(b"version", b""))
     people, places, blocked = dict[str, Person](), dict[ChatPlace, Placing](), set[str]()
     for field, stored in got.items():
         if field in _OURS:
             continue
         kind, _, name = text(field).partition(":")
-        version, _, rest = stored.partition(b" ")
-        check_version(version)
-        value = json.loads(text(rest))
         match kind:
             case "person":
-                role, clearance, accounts = value
-                people[name] = Person(None if role is None else Role(role), _label(clearance), frozenset(accounts))
+                one = unpack(PERSON, stored)
+                role = Role(one["role"]) if one["role"] else None
+                accounts = cast("list[str]", json.loads(one["accounts"] or "[]"))
+                people[name] = Person(role, _label(one["clearance"]), frozenset(accounts))
             case "place":
-                classification, vouched, shut = value
+                one = unpack(CHAT, stored)
                 channel, workspace, chat = map(decode, name.split(":"))
-                places[ChatPlace(channel, workspace, chat)] = Placing(_label(classification), vouched, shut)
+                place = ChatPlace(channel, workspace, chat)
+                places[place] = Placing(_label(one["classification"]), _VOUCHES[one["vouched"]], one["blocked"])
             case _:
+                unpack(BLOCKED, stored)
                 blocked.add(name)
-    return int(got.get(b"n", b"0")), Overrides(people, places, frozenset(blocked))
+    return int(got.get(b"count", b"0")), Overrides(people, places, frozenset(blocked))
 
 
-def change_fields(change: AccessChange) -> list[tuple[bytes, bytes]]:
-    """Write a change: fields with their values, an empty one for what is taken away."""
-    written = list[tuple[bytes, bytes]]()
+def change_fields(change: AccessChange) -> list[tuple[str, Values | None]]:
+    """Write a change: fields with their records, None for what is taken away."""
+    written = list[tuple[str, Values | None]]()
     for name, person in change.people.items():
-        value = person and [person.role, _text(person.clearance), sorted(person.accounts)]
-        written.append((raw(f"person:{name}"), _value(value)))
+        written.append((f"person:{name}", None if person is None else _person(person)))
     for place, placing in change.places.items():
-        value = placing and [_text(placing.classification), placing.vouched, placing.blocked]
         name = ":".join(map(encode, (place.channel, place.workspace, place.chat)))
-        written.append((raw(f"place:{name}"), _value(value)))
+        written.append((f"place:{name}", None if placing is None else _chat(placing)))
     for account, blocked in change.accounts.items():
-        written.append((raw(f"blocked:{account}"), _value([] if blocked else None)))
+        written.append((f"blocked:{account}", {"account": account} if blocked else None))
     return written
+
+
+def _person(person: Person) -> Values:
+    accounts = dump(sorted(person.accounts)) if person.accounts else ""
+    return {"role": person.role or "", "clearance": _text(person.clearance), "accounts": accounts}
+
+
+def _chat(placing: Placing) -> Values:
+    classification = _text(placing.classification)
+    return {"classification": classification, "vouched": _VOUCHED[placing.vouched], "blocked": placing.blocked}
 
 
 def scope(channel: str, workspace: str) -> str:
@@ -168,22 +174,17 @@ def read_pairings(flat: Sequence[bytes]) -> list[PairingRequest]:
     """Read who waits for an answer, the first who asked first."""
     found = list[PairingRequest]()
     for field, stored in pairs(flat).items():
-        version, state, asked, expires, where, digest = text(stored).split(" ")
-        check_version(raw(version))
-        if state == "pending":
-            channel, workspace = map(decode, where.split(":"))
+        one = unpack(PAIRING, stored)
+        if one["state"] == "pending":
+            channel, workspace = map(decode, one["scope"].split(":"))
             account = text(field).partition(":")[2]
-            found.append(PairingRequest(account, channel, workspace, int(asked), int(expires), digest))
+            found.append(PairingRequest(account, channel, workspace, one["created"], one["expires"], one["digest"]))
     return sorted(found, key=lambda one: (one.asked_at, one.account))
 
 
-def _value(value: Sequence[object] | None) -> bytes:
-    return b"" if value is None else raw(f"{SCHEMA} ") + dump(value)
+def _text(label: Label | None) -> str:
+    return "" if label is None else str(label)
 
 
-def _text(label: Label | None) -> str | None:
-    return None if label is None else str(label)
-
-
-def _label(written: object) -> Label | None:
-    return None if written is None else parse(cast("str", written))
+def _label(written: str) -> Label | None:
+    return parse(written) if written else None

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
+from bot.store import codec
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
+from bot.store.calls import call
 from bot.store.connection import Connection
 from bot.store.coordination import RedisBudgets, RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from bot.store.vault import Vault
 from typing import Final
 
-from bot.store.schema import right_key
+from bot.store.records import check_version
+from bot.store.schema import AUDIT_HEAD, right_key
 from bot.store.scripts import Script
 
 
@@ -96,6 +99,15 @@ class RedisStore:
         """Return what makes the server unfit, and what keeps it from writing now, see `fitness`; doctor shows them."""
         return [*await complaints(self._shared.connection), *await proof(self._shared.connection)]
 
+    async def meet(self) -> None:
+        """Refuse a store that a program of another version wrote.
+
+        Raises SchemaError: it did. StoreError: it cannot be read.
+        """
+        (version,) = await self._shared.connection.commands(("HGET", AUDIT_HEAD, *codec.stored_fields("version")))
+        if version is not None:
+            codec.reading(lambda: check_version(version))
+
     async def check(self) -> None:
         """Refuse a server that is unfit.
 
@@ -159,8 +171,9 @@ async def proof(connection: Connection) -> list[StoreRefusedError]:
     Raises StoreGoneError: it does not answer.
     """
     try:
-        await connection.script(Script.HOLD, [right_key("proof")], [connection.name, 1000])
-        await connection.script(Script.HOLD, [right_key("proof")], [connection.name, 0])
+        for life in (1000, 0):
+            asked = call(Script.HOLD, {"right": right_key("proof")}, {"owner": connection.name, "life": life})
+            await connection.script(asked.script, asked.keys, asked.args)
     except StoreRefusedError as refusal:
         return [refusal]
     return []

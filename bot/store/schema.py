@@ -2,70 +2,58 @@
 
 All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
 `<sid>`, `<who>` (a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the
-encoding is injective.
+encoding is injective. What stands under a key is a record or several: `bot.store.records` tells the fields of each kind.
 
 | key                     | type   | life                  | meaning                                       | written by        |
 |-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
-| `lg:{<sid>}:state`      | hash   | the session's         | the session's record, fields below            | every script      |
-| `lg:{<sid>}:log`        | stream | the session's         | events, id `<seq>-0`                          | accept write reset|
-| `lg:{<sid>}:inbox`      | list   | until taken           | waiting items, oldest first                   | accept write stop…|
-| `lg:{<sid>}:idem`       | hash   | 24 h after their end  | dedupe key → position, status, digest         | accept write stop…|
-| `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → delivery   | write put settle… |
-| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → approval                        | write resolve     |
-| `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → item from another session    | receive decide_…  |
-| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe keys of what is or was held, apart from `idem`, which others' readers can measure | receive decide_… |
-| `lg:{<sid>}:observed`   | stream | a day after the last  | texts of its chat that were not said to us    | observe reset     |
+| `lg:{<sid>}:state`      | hash   | the session's         | `state`, a field each                         | every script      |
+| `lg:{<sid>}:log`        | stream | the session's         | `event`, ids `<seq>-0`, the record in field `e` | accept write reset|
+| `lg:{<sid>}:inbox`      | list   | until taken           | `item`, oldest first                          | accept write stop…|
+| `lg:{<sid>}:inputs`     | hash   | 24 h after their end  | dedupe key → `input`                          | accept write stop…|
+| `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → `delivery` | write put settle… |
+| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → `approval`                      | write resolve     |
+| `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → `held`, from another session | receive decide_…  |
+| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe key of what is or was held → `held key`; apart from `inputs`, which others' readers can measure | receive decide_… |
+| `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not said to us, in field `e` | observe reset |
 | `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
-| `lg:{<sid>}:audit`      | list   | the session's         | the session's audit chain, record n at n-1    | write settle …    |
+| `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
-| `lg:{audit}:chain`      | list   | for ever              | the chain for decisions outside a session     | audit_append      |
-| `lg:{audit}:head`       | hash   | for ever              | its head: `v`, `an`, `ah`                     | audit_append      |
+| `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
+| `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
-| `lg:{audit}:policy`     | hash   | until the next        | in force: `v digest at process over`          | put_policy …      |
-| `lg:{audit}:overrides`  | hash   | for ever              | `v`, their count `n`, and what people changed | override          |
-| `lg:{audit}:pairings`   | hash   | until they expire     | strangers who asked, wrong codes by principal | pair override     |
-| `lg:{audit}:quarantine` | hash  | until worked or released | session and what failed → record, JSON    | quarantine unquar…|
-| `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → its session, parent, pool, deadline | reserve free |
-| `lg:{vault}:values`     | hash   | each its own          | name → what an adapter keeps, `v` encrypted   | swap              |
+| `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
+| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override |
+| `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
+| `lg:{audit}:quarantine` | hash   | until worked or released | session and what failed → `quarantined`    | quarantine unquar…|
+| `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
+| `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
-| `lg:offer:<code>`       | hash   | until it expires      | `v`, an offer's `record`, and the `way` taken | offer             |
+| `lg:offer:<code>`       | hash   | until it expires      | `offer`, a record `alternative`, and the `way` taken | make_offer take_offer |
 | `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
-| `lg:{budget}:day`       | hash   | until the next day's  | what was used of the day's budgets            | budget            |
-| `lg:{budget}:open`      | hash   | until settled or over | reservation → what is set aside, for whom     | budget            |
-| `lg:{budget}:op:<op>`   | string | 10 min                | as above                                      | budget            |
+| `lg:{budget}:day`       | hash   | until the next day's  | `version`, `day`, `all` tokens, and an account and its pool → `spent` | settle_tokens |
+| `lg:{budget}:open`      | hash   | until settled or over | reservation → `reservation`                   | reserve_tokens …  |
+| `lg:{budget}:op:<op>`   | string | 10 min                | as above                                      | settle_tokens     |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
-| `lg:{pace:<channel>}:all` | hash | hint, an hour         | until when the channel is silent, its rate    | pace pause_delivery         |
-| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, and whose turn it is     | pace pause_delivery         |
+| `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
+| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and whose turn it is: `send turn` | pace pause_delivery |
 | `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when; `w` `-`: nothing came in since a text, or another, was let through | pace pause_delivery |
 | `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
 | `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
-| `lg:held:{<who>}`       | set    | hint                  | his sessions that may hold something          | the client        |
+| `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
-| `lg:list:{<who>}:<lab>` | zset   | hint                  | his sessions of one visibility, by time       | the client        |
+| `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
-| `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client    |
+| `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client        |
 
-Fields of `state` (absent means empty, zero or PUBLIC): `v` schema · `gen` generation · `gseq` its first seq ·
-`seq` head of the log · `status` · `taint` `made` `typed` labels (context, creation, inbox) · `turned` their join when it first was UNTRUSTED · `home` `who`
-address and principal · `born` `moved` times · `pos` last inbox position of the generation · `wait` waiting items ·
-`taken:<position>` dedupe key of an item in the open turn · `turn` `last` packed · `usage` ·
-`on` last outbox number · `out` unsettled deliveries · `fence` `owner` `until` the lease · `stop` who asked to
-stop · `an` `ah` audit head · `kin` lineage of a background session · `done` when it ended · `dead` until when it may have
-dead letters ·
-`title` its label and the title a person gave · `model` the one people chose · `mode` how it takes what comes while a
-turn runs, absent for collect · `late` something of what waits came while a turn ran · `bits` what bounded answers may
-endorse since a person's last message, packed · `tries` how often it was claimed since something was written last ·
-`cut` from which event on a context is made, absent for all of the generation.
-
-A packed record is one header line of words and lengths, then bytes; `wire` describes each. Labels are their text
-form, times milliseconds on the store's clock. A newer `v` anywhere is refused.
+Labels are their text form, times milliseconds on the store's clock. A record of another version is refused.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -136,7 +124,7 @@ class SessionKeys:
     state: str
     log: str
     inbox: str
-    idem: str
+    inputs: str
     outbox: str
     approvals: str
     audit: str
@@ -145,6 +133,10 @@ class SessionKeys:
     observed: str
     observed_ids: str
     prefix: str
+
+    def of(self, names: Iterable[str], op: str = "") -> list[str]:
+        """Return the keys of these names; `op` names the call that one of them keeps the answer of."""
+        return [self.op(op) if name == "op" else getattr(self, name) for name in names]
 
     def op(self, op: str) -> str:
         """Return the key of the answer to one operation."""
@@ -162,7 +154,7 @@ def session_keys(sid: str) -> SessionKeys:
         "state",
         "log",
         "inbox",
-        "idem",
+        "inputs",
         "outbox",
         "approvals",
         "audit",

@@ -1,20 +1,25 @@
 """The scripts' texts: each file behind the shared prelude, and the prelude behind what Python already says.
 
-Levels, lifecycle and schema version are written into the text from their Python values, so a script cannot
-disagree with the rest of the program. So is what a parent is told of a background session that rises above it. This
-module does not run anything.
+Levels, lifecycle, the words for states, the names of stored fields and the schema version are written into the text
+from their Python values, so a script cannot disagree with the rest of the program. So is what a parent is told of a
+background session that rises above it, and which of a script's keys is which. This module does not run anything.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
+from types import MappingProxyType
+from typing import Final
 
+from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import MOST_HOPS, SESSION
-from bot.sessions.deliveries import OURS, RISEN, RISEN_KEY
-from bot.sessions.models import MOVES, SCHEMA
+from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
+from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.models import MOVES, SCHEMA, Status
+from bot.store.records import NAMES
 from bot.store.schema import encode
 from channels.messages import OutboundKind
 from policy.labels import Level
@@ -51,18 +56,69 @@ class Script(StrEnum):
     ENDORSE = "endorse"
     PUT_POLICY = "put_policy"
     OVERRIDE = "override"
-    PAIR = "pair"
+    ASK_PAIRING = "ask_pairing"
+    TRY_PAIRING = "try_pairing"
     HOLD = "hold"
     SWAP = "swap"
-    OFFER = "offer"
+    MAKE_OFFER = "make_offer"
+    TAKE_OFFER = "take_offer"
     COUNT = "count"
     OBSERVE = "observe"
-    BUDGET = "budget"
+    RESERVE_TOKENS = "reserve_tokens"
+    SETTLE_TOKENS = "settle_tokens"
     QUARANTINE = "quarantine"
     UNQUARANTINE = "unquarantine"
 
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
+
+_WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
+
+KEYS: Final = MappingProxyType(
+    {
+        Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals"),
+        Script.CLAIM: ("state", "log", "inbox", "approvals"),
+        Script.RAISE_TAINT: _WRITE,
+        Script.COMMIT: _WRITE,
+        Script.RENEW: ("state",),
+        Script.RELEASE: ("state", "approvals"),
+        Script.STOP: ("state", "inbox", "inputs", "approvals", "outbox", "op"),
+        Script.RESET: (*_WRITE, "held", "held_ids", "observed"),
+        Script.RESOLVE: ("state", "approvals", "audit"),
+        Script.PUT: ("state", "outbox"),
+        Script.TAKE: ("state", "outbox"),
+        Script.SETTLE: ("state", "outbox", "audit"),
+        Script.DECIDE_DEAD: ("state", "outbox", "audit", "op"),
+        Script.PACE: ("channel", "place", "gone"),
+        Script.PAUSE_DELIVERY: ("channel", "place", "gone"),
+        Script.PROBE: ("state", "approvals", "outbox"),
+        Script.RECLAIM_PROCESS: ("state", "approvals", "outbox"),
+        Script.NAME: ("state",),
+        Script.QUEUE_MODE: ("state", "audit", "op"),
+        Script.WITHDRAW: ("state", "inbox", "inputs", "audit", "op"),
+        Script.AUDIT_APPEND: ("head", "audit", "op"),
+        Script.RECEIVE: ("state", "inbox", "inputs", "held", "held_ids"),
+        Script.DECIDE_HELD: ("state", "inbox", "inputs", "held", "held_ids", "outbox", "audit", "op"),
+        Script.RESERVE: ("slots",),
+        Script.FREE: ("slots",),
+        Script.ENDORSE: ("state",),
+        Script.PUT_POLICY: ("head", "audit", "policy", "overrides", "op"),
+        Script.OVERRIDE: ("head", "audit", "policy", "overrides", "pairings", "op"),
+        Script.ASK_PAIRING: ("pairings", "op"),
+        Script.TRY_PAIRING: ("pairings", "op"),
+        Script.HOLD: ("right",),
+        Script.SWAP: ("values", "op"),
+        Script.MAKE_OFFER: ("offer",),
+        Script.TAKE_OFFER: ("offer",),
+        Script.COUNT: ("count", "op"),
+        Script.OBSERVE: ("observed", "observed_ids"),
+        Script.RESERVE_TOKENS: ("spent", "spending"),
+        Script.SETTLE_TOKENS: ("spent", "spending", "op"),
+        Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
+        Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
+    }
+)
+"""The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +136,52 @@ def load_scripts() -> dict[Script, ScriptText]:
     def read(name: str) -> str:
         return folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
 
-    prelude = constants() + read("prelude")
-    write = read("write")
-    return {script: _text(prelude + (write if script in _USES_WRITE else "") + read(script.value)) for script in Script}
+    shared = constants()
+    prelude, write = read("prelude"), read("write")
+    return {
+        script: _text(
+            shared + _keys(KEYS[script]) + prelude + (write if script in _USES_WRITE else "") + read(script.value)
+        )
+        for script in Script
+    }
 
 
 def constants() -> str:
-    """Return the Lua text of what the scripts share with Python: schema version, levels, lifecycle."""
-    levels = ", ".join(f"{level.name} = {level.value}" for level in Level)
-    names = ", ".join(f"[{level.value}] = '{level.name}'" for level in Level)
-    moves = ", ".join(
-        f"{before} = {{{', '.join(f'{after} = true' for after in sorted(afters))}}}" for before, afters in MOVES.items()
-    )
-    return (
-        f"local SCHEMA = {SCHEMA}\nlocal LEVELS = {{{levels}}}\nlocal NAMES = {{{names}}}\nlocal MOVES = {{{moves}}}\n"
-        f"local NOTICE = {{{', '.join(f'{name} = {value}' for name, value in _notice())}}}\n"
-    )
+    """Return the Lua text of what the scripts share with Python: schema version, levels, lifecycle, words, names."""
+    moves = {before.value: _table({after.value: "true" for after in sorted(MOVES[before])}) for before in Status}
+    tables: dict[str, Mapping[str, str]] = {
+        "LEVELS": {level.name: str(level.value) for level in Level},
+        "LEVEL_NAMES": {f"[{level.value}]": _quoted(level.name) for level in Level},
+        "MOVES": moves,
+        "Status": _words(Status),
+        "Item": _words(ItemStatus),
+        "Approval": _words(ApprovalState),
+        "Delivery": _words(DeliveryState),
+        "QueueMode": _words(QueueMode),
+        "DEAD": {state.value: "true" for state in sorted(DEAD)},
+        "STORED": {name: _quoted(stored) for name, stored in NAMES.items()},
+        "FIELDS": {f"['{stored}']": _quoted(name) for name, stored in NAMES.items()},
+        "NOTICE": dict(_notice()),
+    }
+    return f"local SCHEMA = {SCHEMA}\n" + "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items())
+
+
+def _keys(names: tuple[str, ...]) -> str:
+    """Return the Lua text that names a script's keys."""
+    keys = {name: f"KEYS[{place}]" for place, name in enumerate(names, start=1)}
+    return f"local K, LARGE = {_table(keys)}, {len(names) + 1}\n"
+
+
+def _words(kind: Iterable[StrEnum]) -> dict[str, str]:
+    return {word.value: _quoted(word.value) for word in kind}
+
+
+def _table(fields: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{name} = {value}" for name, value in fields.items()) + "}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'"
 
 
 def _notice() -> Iterator[tuple[str, str]]:
@@ -103,9 +189,9 @@ def _notice() -> Iterator[tuple[str, str]]:
     yield "key", f"'{RISEN_KEY}'"
     yield "kind", f"'{OutboundKind.NOTICE.value}'"
     yield "channel", f"'{encode(SESSION)}'"
-    yield "approved", "{" + ", ".join(f"'{rule}'" for rule in OURS) + "}"
+    yield "approved", f"[==[{json.dumps(list(OURS))}]==]"
     yield "hops", str(MOST_HOPS)
-    yield "text", f"[==[{json.dumps(RISEN)}]==]"
+    yield "body", f"[==[{json.dumps(RISEN)}]==]"
 
 
 def _text(text: str) -> ScriptText:

@@ -21,6 +21,7 @@ from bot.sessions.visibility import counts_still, sees
 from bot.store import codec
 from bot.store.codec import raw, text
 from bot.store.connection import Command
+from bot.store.records import check_version
 from bot.store.schema import RECENT, labels_key, list_key, past_key, session_keys, turned_key
 from bot.store.shared import Place, Shared
 from policy.labels import PUBLIC, Label, join_all
@@ -62,7 +63,8 @@ class Filing:
 
     async def refile(self, sids: Iterable[str]) -> None:
         """File sessions where they belong, and nowhere else, whatever the hints say."""
-        fields = ("v", "who", "status", "moved", "taint", "made", "typed", "turned")
+        named = ("version", "principal", "status", "updated", "taint", "creation", "inbox_label", "turned")
+        fields = codec.stored_fields(*named)
         names = list(dict.fromkeys(sids))
         found = await self._shared.connection.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
@@ -92,8 +94,8 @@ class Filing:
 
 def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
     """Return whom a session may be shown to. Raises SchemaError: this program cannot read its record."""
-    codec.reading(lambda: codec.check_version(version))
-    return codec.reading(lambda: join_all(codec.label(label) for label in labels if label is not None))
+    codec.reading(lambda: check_version(version))
+    return codec.reading(lambda: join_all(codec.label(text(label)) for label in labels if label is not None))
 
 
 def place_of(state: SessionState) -> Place:
@@ -216,7 +218,7 @@ class RedisSessionIndex:
 
         Those that count no longer are taken from the hints, so each is looked up once.
         """
-        left = [label for label in {codec.label(raw(line.label)) for line in lines} if label.untrusted]
+        left = [label for label in {codec.label(line.label) for line in lines} if label.untrusted]
         while left:
             keys = [turned_key(asked.principal, str(label)) for label in left]
             noted = await self._shared.connection.commands(*(("ZREVRANGE", key, 0, _TURNED - 1) for key in keys))
@@ -320,7 +322,7 @@ def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
 def _may_see(label: bytes, reader: Label) -> bool:
     """Say whether a reader may see what is filed under a label; nobody sees what is under none."""
     try:
-        return codec.reading(lambda: codec.label(label)).flows_to(reader)
+        return codec.reading(lambda: codec.label(text(label))).flows_to(reader)
     except SchemaError:
         return False
 

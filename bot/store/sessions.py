@@ -1,6 +1,5 @@
 """The session part of the store: accept, claim, write, and what is read back."""
 
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -25,7 +24,7 @@ from bot.core.errors import (
     WornError,
 )
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import Event, NewEvent
+from bot.sessions.events import Event
 from bot.sessions.inbox import (
     Accepted,
     InboxItem,
@@ -40,12 +39,13 @@ from bot.sessions.inbox import (
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store import codec
 from bot.store.approvals import approvals_of
-from bot.store.codec import Bodies, dump, raw, text
-from bot.store.connection import Arg, Reply
+from bot.store.calls import Answer, Arguments, session_call
+from bot.store.codec import Bodies, digest, dump, raw, text
+from bot.store.records import EVENT, ITEM, OBSERVED, unpack
 from bot.store.schema import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.session_index import Filing, place_of
-from bot.store.shared import POLICY_ASKED, Place, Shared
+from bot.store.shared import Place, SessionChange, Shared
 from policy.labels import Label, join_all
 
 
@@ -65,45 +65,54 @@ class RedisSessions:
         """Append an input to its session's inbox, creating the session, and mark the session ready."""
         if item.sid == AUDIT:
             raise ValueError(item.sid)
-        keys, bodies = session_keys(item.sid), Bodies()
+        keys, bodies, op = session_keys(item.sid), Bodies(), self._shared.ids.op()
         # Sorted, so that the same object redelivered in another order is the same input.
         body = dump(item.body, sort=True)
-        digest = hashlib.sha256(body).hexdigest()[:32]
-        args: list[Arg] = [raw(item.dedupe), digest, self._shared.ids.op(), raw(item.sender), str(item.label)]
-        args += [
-            bodies.put(body),
-            raw(item.home),
-            raw(item.principal),
-            str(item.creation),
-            self._shared.options.inbox_limit,
-        ]
-        args += [codec.lineage(item.lineage) if item.lineage else "", item.reserved]
+        args = {
+            "item": {
+                "label": str(item.label),
+                "dedupe": item.dedupe,
+                "sender": item.sender,
+                "body": bodies.put(body),
+                "digest": digest(body),
+            },
+            "op": op,
+            "home": item.home,
+            "principal": item.principal,
+            "creation": str(item.creation),
+            "limit": self._shared.options.inbox_limit,
+            "lineage": codec.lineage(item.lineage) if item.lineage else None,
+            "reserved": item.reserved,
+        }
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
-        reply = await self._shared.connection.script(
-            Script.ACCEPT,
-            [keys.state, keys.log, keys.inbox, keys.idem, keys.approvals, *_body_keys(keys, bodies)],
-            [*args, *bodies.large.values()],
+        got = await self._shared.run(
+            session_call(Script.ACCEPT, keys, args, bodies=bodies),
             self._shared.ready_hint(item.sid),
             ("SADD", OPEN, raw(item.sid)),
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
-        if reply[0] == b"conflict":
-            raise DedupeConflictError("the same input came before with another content")
-        if reply[0] == b"busy":
-            raise BusyError
-        if reply[0] == b"foreign":
-            raise ForeignError
-        if reply[0] == b"move":
-            raise _illegal(reply)
+        match got.word:
+            case "conflict":
+                raise DedupeConflictError("the same input came before with another content")
+            case "busy":
+                raise BusyError
+            case "foreign":
+                raise ForeignError
+            case "move":
+                raise _illegal(got)
+            case _:
+                pass
         # It is accepted: labels that this program cannot read are for who works on the session to meet.
         with suppress(SchemaError):
-            place = (text(reply[5]), codec.reading(lambda: join_all(map(codec.label, reply[6:]))))
+            labels = [got.text(name) for name in ("taint", "creation", "inbox_label")]
+            place = (got.text("principal"), codec.reading(lambda: join_all(map(codec.label, labels))))
             if place != likely:
                 # It was not known here before: once a process and session, the hint takes an exchange of its own.
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
-        return Accepted(int(reply[1]), ItemStatus(text(reply[2])), bool(reply[3]), text(reply[4]))
+        status = ItemStatus(got.text("status"))
+        return Accepted(got.number("position"), status, got.flag("duplicate"), got.text("stopping"))
 
     async def claim(
         self,
@@ -117,22 +126,31 @@ class RedisSessions:
     ) -> Claim | None:
         """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._shared.options
-        args: list[Arg] = [owner, *((0, 0, 0) if known is None else (known.generation, known.context, known.seq))]
-        args += [int(idle), limits.lease_ms, limits.claim_items, limits.claim_events]
-        args += [limits.debounce_ms, most]
-        args += map(encode, channels)
-        names = [keys.state, keys.log, keys.inbox, keys.approvals]
-        reply, policy = await self._shared.connection.script_asking(Script.CLAIM, names, args, POLICY_ASKED)
-        self._shared.saw_policy(policy)
-        if reply[0] == b"none":
-            return None
-        if reply[0] == b"elsewhere":
-            raise ElsewhereError
-        if reply[0] == b"unsettled":
-            raise UnsettledError(int(reply[1]) / 1000)
-        if reply[0] == b"worn":
-            raise WornError(int(reply[1]))
-        _, now, flat, items, entries, approvals = reply
+        read = None if known is None else {"generation": known.generation, "context": known.context, "seq": known.seq}
+        args = {
+            "owner": owner,
+            "known": read,
+            "idle": idle,
+            "lease": limits.lease_ms,
+            "items": limits.claim_items,
+            "events": limits.claim_events,
+            "debounce": limits.debounce_ms,
+            "most": most,
+            "channels": [encode(channel) for channel in channels],
+        }
+        got = await self._shared.run_asking(session_call(Script.CLAIM, keys, args))
+        match got.word:
+            case "none":
+                return None
+            case "elsewhere":
+                raise ElsewhereError
+            case "unsettled":
+                raise UnsettledError(got.number("wait") / 1000)
+            case "worn":
+                raise WornError(got.number("tries"))
+            case _:
+                pass
+        now, flat, entries = got.number("now"), got.list("state"), got.list("events")
         self._shared.saw_now(now)
         state = codec.reading(lambda: codec.state(sid, flat))
         audit = codec.audit_head(flat)
@@ -147,9 +165,9 @@ class RedisSessions:
             fence=codec.fence(flat),
             now=now,
             state=state,
-            items=await self._read_items(keys, items),
+            items=await self._read_items(keys, got.list("items")),
             events=events,
-            approvals=approvals_of(sid, approvals, now, state.generation),
+            approvals=approvals_of(sid, got.list("approvals"), now, state.generation),
             audit=audit,
         )
 
@@ -163,46 +181,42 @@ class RedisSessions:
 
     async def _write(self, script: Script, claim: Claim, write: Write, sender: str) -> Written:
         keys, bodies, limits = session_keys(claim.sid), Bodies(), self._shared.options
-        before = claim_args(claim) + change_args(write, lease_ms=limits.lease_ms, keep_ms=limits.keep_ms)
-        before += delivery_args(write, bodies, sender=sender, op=write.op, lease_ms=limits.send_lease_ms)
-        after = [*event_args(write.events, bodies), *bodies.large.values()]
-        names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit]
-        names += [keys.op(write.op), *_body_keys(keys, bodies)]
-
+        args = {
+            "claim": claim_argument(claim),
+            "lease": limits.lease_ms,
+            "keep": limits.keep_ms,
+            "send_lease": limits.send_lease_ms,
+            "sender": sender or None,
+            "op": write.op,
+            **change_arguments(write, bodies),
+        }
         place, was = self._place_after(claim, write), self._shared.places.get(claim.sid)
         # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
         hints = self._filing.file(claim.sid, place) if script is Script.COMMIT or place != was else []
 
-        async def run(audit: list[Arg]) -> list[Reply]:
-            args = [*before, *audit, *after]
-            if not write.deliver:
-                return await self._shared.connection.script(script, names, args, *hints)
+        async def run(audit: Arguments | None) -> Answer:
+            call = session_call(script, keys, {**args, "audit": audit}, op=write.op, bodies=bodies)
             # What is said next is said by this policy or not at all.
-            said, policy = await self._shared.connection.script_asking(script, names, args, POLICY_ASKED, *hints)
-            self._shared.saw_policy(policy)
-            return said
+            return await (self._shared.run_asking if write.deliver else self._shared.run)(call, *hints)
 
-        reply = await self._shared.chaining(claim.sid, write.audit, run)
-        if reply[0] != b"ok":
+        got = await self._shared.chaining(claim.sid, write.audit, run)
+        if got.word != "ok":
             # The hints went along with what was not written.
             await self._filing.refile([claim.sid])
-            _refuse(reply)
-        _, seq, taint, now, n, digest, stop, ready, behind, waiting, mode, risen = reply
+            _refuse(got)
+        now = got.number("now")
         self._shared.saw_now(now)
-        head = (int(n), text(digest))
-        self._shared.saw_head(claim.sid, head)
-        await self._shared.mark_ready(claim.sid, ready)
-        kept = frozenset(map(text, behind))
+        await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
         return Written(
-            seq=int(seq),
-            taint=codec.label(taint),
+            seq=got.number("seq"),
+            taint=codec.label(got.text("taint")),
             now=now,
-            audit=head,
-            stop=bool(stop),
-            behind=kept,
-            waiting=int(waiting),
-            mode=codec.mode(mode),
-            risen=bool(risen),
+            audit=codec.head(got.value("audit_seq"), got.value("audit_hash")),
+            stop=got.flag("stop"),
+            behind=frozenset(map(text, got.list("behind"))),
+            waiting=got.number("waiting"),
+            mode=codec.mode(got.text("mode")),
+            risen=got.flag("risen"),
         )
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
@@ -212,55 +226,46 @@ class RedisSessions:
 
     async def renew(self, claim: Claim) -> bool:
         """Prolong the lease; return whether a stop was asked for."""
-        args = [*claim_args(claim), self._shared.options.lease_ms]
-        reply = await self._shared.connection.script(Script.RENEW, [session_keys(claim.sid).state], args)
-        if reply[0] != b"ok":
-            _refuse(reply)
-        return bool(reply[1])
+        args = {"claim": claim_argument(claim), "lease": self._shared.options.lease_ms}
+        got = await self._shared.run(session_call(Script.RENEW, session_keys(claim.sid), args))
+        if got.word != "ok":
+            _refuse(got)
+        return got.flag("stop")
 
     async def release(self, claim: Claim) -> None:
         """Give the lease back without writing; a stale one is ignored."""
-        keys = session_keys(claim.sid)
-        reply = await self._shared.connection.script(Script.RELEASE, [keys.state, keys.approvals], claim_args(claim))
-        await self._shared.mark_ready(claim.sid, reply[1])
+        args = {"claim": claim_argument(claim)}
+        got = await self._shared.run(session_call(Script.RELEASE, session_keys(claim.sid), args))
+        await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
 
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
         """Ask the running turn to stop and cancel what waits."""
-        keys = session_keys(sid)
-        names = [keys.state, keys.inbox, keys.idem, keys.approvals, keys.op(self._shared.ids.op()), keys.outbox]
-        told = "" if reader is None else str(reader)
-        reply = await self._shared.connection.script(
-            Script.STOP, names, [raw(actor), self._shared.options.keep_ms, told]
-        )
-        _, running, cancelled, ready, *unanswered = reply
-        await self._shared.mark_ready(sid, ready)
-        return Stopped(bool(running), int(cancelled), tuple(map(int, unanswered)))
+        told = None if reader is None else str(reader)
+        args = {"actor": actor, "keep": self._shared.options.keep_ms, "reader": told}
+        got = await self._shared.run(session_call(Script.STOP, session_keys(sid), args, op=self._shared.ids.op()))
+        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        return Stopped(got.flag("open"), got.number("cancelled"), tuple(map(int, got.list("unanswered"))))
 
     async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
         """Start a new generation."""
-        keys = session_keys(sid)
-        names = [keys.state, keys.log, keys.inbox, keys.idem, keys.outbox, keys.approvals, keys.audit, keys.op(op)]
-        names += [keys.held, keys.observed, keys.held_ids]
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            keep = (self._shared.options.keep_ms, self._shared.options.keep_dead_ms)
-            return await self._shared.connection.script(Script.RESET, names, [raw(actor), *keep, *rows])
-
-        reply = await self._shared.chaining(sid, audit, run)
-        if reply[0] == b"none":
+        options = self._shared.options
+        args = {"actor": actor, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms}
+        got = await self._shared.change(SessionChange(Script.RESET, sid, args, op), audit)
+        if got.word == "none":
             raise NotFoundError
-        if reply[0] == b"move":
-            raise _illegal(reply)
-        self._shared.saw_head(sid, codec.audit_head(reply[1]))
-        state = codec.reading(lambda: codec.state(sid, reply[1]))
+        if got.word == "move":
+            raise _illegal(got)
+        flat = got.list("state")
+        self._shared.saw_head(sid, codec.audit_head(flat))
+        state = codec.reading(lambda: codec.state(sid, flat))
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
 
     async def name(self, sid: str, title: Title | None) -> None:
         """Give a session a title, or take it away."""
-        written = b"" if title is None else codec.title(title)
-        reply = await self._shared.connection.script(Script.NAME, [session_keys(sid).state], [written])
-        if reply[0] == b"none":
+        args = {"title": None if title is None else codec.title(title)}
+        got = await self._shared.run(session_call(Script.NAME, session_keys(sid), args))
+        if got.word == "none":
             raise NotFoundError
 
     async def waiting(self, sid: str) -> tuple[InboxItem, ...]:
@@ -272,7 +277,8 @@ class RedisSessions:
     async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
         """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
         keys, key = session_keys(sid), raw(dedupe)
-        known, held = await self._shared.connection.commands(("HGET", keys.idem, key), ("HEXISTS", keys.held_ids, key))
+        asked = (("HGET", keys.inputs, key), ("HEXISTS", keys.held_ids, key))
+        known, held = await self._shared.connection.commands(*asked)
         if held:
             return ItemOutcome(ItemStatus.HELD)
         return None if known is None else codec.reading(lambda: codec.outcome(known))
@@ -326,38 +332,35 @@ class RedisSessions:
         return tuple(events)
 
     async def _read_events(self, keys: SessionKeys, entries: Sequence[codec.StreamEntry]) -> tuple[Event, ...]:
-        bodies = codec.reading(lambda: [part for entry in entries for part in codec.event_bodies(entry)])
-        fetched = await self._shared.fetch(keys, bodies)
-        return codec.reading(lambda: tuple(codec.event(entry, fetched) for entry in entries))
+        got = codec.reading(lambda: [codec.entry(EVENT, entry) for entry in entries])
+        fetched = await self._shared.fetch(keys, [body for _, one in got for body in codec.event_bodies(one)])
+        return codec.reading(lambda: tuple(codec.event(name, one, fetched) for name, one in got))
 
     async def _read_items(self, keys: SessionKeys, items: Sequence[bytes]) -> tuple[InboxItem, ...]:
-        fetched = await self._shared.fetch(keys, codec.reading(lambda: [codec.item_body(item) for item in items]))
-        return codec.reading(lambda: tuple(codec.item(item, fetched) for item in items))
+        got = codec.reading(lambda: [unpack(ITEM, item) for item in items])
+        fetched = await self._shared.fetch(keys, [one["body"] for one in got])
+        return codec.reading(lambda: tuple(codec.item(one, fetched) for one in got))
 
 
 def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
     return codec.reading(lambda: codec.state(sid_of(key), flat))
 
 
-def _body_keys(keys: SessionKeys, bodies: Bodies) -> list[str]:
-    return [keys.body(text(ref)) for ref in bodies.large]
-
-
-def _illegal(reply: Sequence[Reply]) -> RequestError:
+def _illegal(got: Answer) -> RequestError:
     """Turn a move that may not be made into an error."""
-    before, after = text(reply[1]), text(reply[2])
+    before, after = got.text("before"), got.text("after")
     return ArchivedError() if before == Status.ARCHIVED.value else IllegalMoveError(before, after)
 
 
-def _refuse(reply: Sequence[Reply]) -> NoReturn:
+def _refuse(got: Answer) -> NoReturn:
     """Turn a script's refusal of a write into an error."""
-    word = text(reply[0])
+    word = got.word
     if word == "reset":
         raise ResetError("the session was reset; this turn's work is dropped")
     if word == "use":
         raise NotFoundError
     if word == "move":
-        raise _illegal(reply)
+        raise _illegal(got)
     if word == "item":
         raise WithdrawnError("the input was withdrawn")
     if word == "taken":
@@ -381,76 +384,49 @@ class RedisQueue:
 
     async def set_mode(self, sid: str, mode: QueueMode, audit: tuple[AuditRow, ...]) -> None:
         """Say how a session takes what comes while a turn runs."""
-        keys = session_keys(sid)
-        stored = "" if mode is QueueMode.COLLECT else mode.value
-        await self._changed(sid, Script.QUEUE_MODE, [keys.state, keys.audit], args=[stored], audit=audit)
+        stored = None if mode is QueueMode.COLLECT else mode.value
+        await self._changed(sid, Script.QUEUE_MODE, {"mode": stored}, audit)
 
     async def withdraw(self, sid: str, item: InboxItem, audit: tuple[AuditRow, ...]) -> None:
         """Cancel an input that waits."""
-        keys = session_keys(sid)
-        names = [keys.state, keys.inbox, keys.idem, keys.audit]
-        args: list[Arg] = [item.position, raw(item.dedupe), self._shared.options.keep_ms]
-        await self._changed(sid, Script.WITHDRAW, names, args=args, audit=audit)
+        args = {"position": item.position, "dedupe": item.dedupe, "keep": self._shared.options.keep_ms}
+        await self._changed(sid, Script.WITHDRAW, args, audit)
 
-    async def _changed(
-        self, sid: str, script: Script, names: list[str], *, args: list[Arg], audit: tuple[AuditRow, ...]
-    ) -> None:
+    async def _changed(self, sid: str, script: Script, args: Arguments, audit: tuple[AuditRow, ...]) -> None:
         """Change something of a session with the rows that tell of it. Raises NotFoundError: it is not there."""
-        op = session_keys(sid).op(self._shared.ids.op())
-
-        async def run(rows: list[Arg]) -> list[Reply]:
-            return await self._shared.connection.script(script, [*names, op], [*args, *rows])
-
-        reply = await self._shared.chaining(sid, audit, run)
-        if reply[0] == b"none":
+        got = await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit)
+        if got.word == "none":
             raise NotFoundError
-        self._shared.saw_head(sid, (int(reply[1]), text(reply[2])))
 
 
-def claim_args(claim: Claim) -> list[Arg]:
+def claim_argument(claim: Claim) -> Arguments:
     """Return what proves that a claim still holds."""
-    return [claim.state.generation, claim.fence, claim.owner]
+    return {"generation": claim.state.generation, "fence": claim.fence, "owner": claim.owner}
 
 
-def change_args(write: Write, *, lease_ms: int, keep_ms: int) -> list[Arg]:
-    """Return everything of a write up to its deliveries."""
+def change_arguments(write: Write, bodies: Bodies) -> Arguments:
+    """Return what a write changes."""
     end = write.end
-    args: list[Arg] = [write.cursor, lease_ms, keep_ms, int(write.release)]
-    args += ["" if write.take is None else write.take, write.use or "", write.status or ""]
-    args.append(codec.turn(write.turn) if write.turn else "")
-    args += [int(write.model is not None), raw(write.model or "")]
-    args += [codec.last_turn(end) if end else "", "" if write.context is None else write.context]
-    args += [*codec.usage(end.usage if end else write.usage)]
-    args.append(len(write.settle))
-    for position, status in write.settle:
-        args += [position, status.value]
-    args.append(len(write.ask))
-    for approval in write.ask:
-        args += [approval.id, approval.expires_at, codec.approval_tail(approval)]
-    return args
-
-
-def delivery_args(write: Write, bodies: Bodies, *, sender: str, op: str, lease_ms: int) -> list[Arg]:
-    """Return a write's deliveries, claimed by `sender` if there is one."""
-    args: list[Arg] = [raw(sender), lease_ms, op if sender else "-", len(write.deliver)]
-    for new in write.deliver:
-        body = bodies.put(dump(new.text))
-        args += [
-            raw(new.key),
-            channel_of(new.address),
-            codec.delivery_tail(new, body),
-        ]
-    return args
-
-
-def event_args(events: Sequence[NewEvent], bodies: Bodies) -> list[Arg]:
-    """Return a write's events."""
-    args: list[Arg] = [len(events)]
-    for event in events:
-        args += [event.type.value, raw(event.actor), str(event.label), event.visibility.value, int(event.admitted)]
-        args += [raw(event.turn), bodies.put(dump(event.body))]
-        args.append("" if event.carried is None else bodies.put(dump(event.carried)))
-    return args
+    return {
+        "cursor": write.cursor,
+        "release": write.release,
+        "take": write.take,
+        "use": write.use,
+        "status": None if write.status is None else write.status.value,
+        "turn": codec.turn(write.turn) if write.turn else None,
+        "chooses_model": write.model is not None,
+        "model": write.model or None,
+        "last_turn": codec.last_turn(end) if end else None,
+        "context_seq": write.context,
+        "usage": codec.usage(end.usage if end else write.usage),
+        "settle": [{"position": position, "status": status.value} for position, status in write.settle],
+        "ask": [{"id": one.id, "approval": codec.new_approval(one)} for one in write.ask],
+        "deliver": [
+            {"key": one.key, "delivery": codec.new_delivery(one, channel_of(one.address), bodies)}
+            for one in write.deliver
+        ],
+        "events": [codec.new_event(one, bodies) for one in write.events],
+    }
 
 
 def channel_of(address: str) -> str:
@@ -473,10 +449,9 @@ class RedisObserved:
 
     async def observe(self, sid: str, new: NewObserved, most: int) -> None:
         """Keep a text."""
-        keys = session_keys(sid)
-        said = [raw(new.dedupe), raw(new.account), str(new.label), raw(new.text), raw(new.opens)]
-        bounds = [most, LIFE_MS, _REMEMBERED]
-        await self._shared.connection.script(Script.OBSERVE, [keys.observed, keys.observed_ids], [*said, *bounds])
+        said = {"account": new.account, "label": str(new.label), "text": new.text, "opens": new.opens}
+        args = {"dedupe": new.dedupe, "observed": said, "most": most, "life": LIFE_MS, "remembered": _REMEMBERED}
+        await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
 
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept."""
@@ -491,7 +466,6 @@ def _time(name: str) -> int:
     return int(name.partition("-")[0])
 
 
-def _observed(entry: Sequence[Reply]) -> Observed:
-    name, (_, version, _, account, _, label, _, said, *opens) = entry
-    codec.check_version(version)
-    return Observed(text(name), text(account), codec.label(label), text(said), text(opens[-1]) if opens else "")
+def _observed(entry: codec.StreamEntry) -> Observed:
+    name, got = codec.entry(OBSERVED, entry)
+    return Observed(name, got["account"], codec.label(got["label"]), got["text"], got["opens"])

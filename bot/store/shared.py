@@ -1,9 +1,10 @@
-"""What the parts of the store share: the connection, the options, and how audit rows are chained before a script runs."""
+"""What the parts of the store share: the connection, the options, and how scripts run with their audit rows."""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Final
 
 from bot.audit.chain import EMPTY, Head, chained
@@ -12,18 +13,33 @@ from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
-from bot.store.codec import Fetched, dump, raw, refs, text
-from bot.store.connection import Arg, Command, Connection, Reply
+from bot.store.calls import Answer, Arguments, ScriptCall, answer, call, session_call
+from bot.store.codec import Fetched, dump, raw, referred, text
+from bot.store.connection import Command, Connection, Reply
 from bot.store.options import StoreOptions
-from bot.store.schema import AUDIT, POLICY, READY, STATES, SessionKeys
+from bot.store.records import check_version
+from bot.store.schema import (
+    AUDIT,
+    AUDIT_CHAIN,
+    AUDIT_HEAD,
+    POLICY,
+    READY,
+    STATES,
+    SessionKeys,
+    audit_op,
+    session_keys,
+)
+from bot.store.scripts import Script
 from policy.labels import Label
 
 Place = tuple[str, Label]
 """Where a session is filed for listings: its principal and its visibility."""
 
 
-POLICY_ASKED: Final = ("HMGET", POLICY, "v", "digest", "at", "process", "over")
-"""The command that reads which policy is in force; its reply goes to `_saw_policy`."""
+_POLICY_FIELDS: Final = ("version", "digest", "time", "process", "changes")
+
+POLICY_ASKED: Final = ("HMGET", POLICY, *_POLICY_FIELDS)
+"""The command that reads which policy is in force; its reply goes to `saw_policy`."""
 
 
 _HEADS: Final = 4096
@@ -37,6 +53,16 @@ _PAGE: Final = 1000
 
 
 _REST: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """A script that changes the session `sid`; `op` names the call where its answer is kept."""
+
+    script: Script
+    sid: str
+    args: Arguments
+    op: str = ""
 
 
 class Shared:
@@ -69,6 +95,25 @@ class Shared:
         """This process's name at the store."""
         return self.connection.name
 
+    async def run(self, asked: ScriptCall, *hints: Command) -> Answer:
+        """Run a script; `hints` are written behind it.
+
+        Raises StoreError.
+        """
+        return answer(await self.connection.script(asked.script, asked.keys, asked.args, *hints))
+
+    async def run_all(self, asked: Sequence[ScriptCall]) -> list[Answer | None]:
+        """Run one script several times in one round trip; None for a session whose record cannot be read."""
+        calls = [(one.keys, one.args) for one in asked]
+        replies = await self.connection.scripts(asked[0].script, calls) if asked else []
+        return [None if reply is None else answer(reply) for reply in replies]
+
+    async def run_asking(self, asked: ScriptCall, *hints: Command) -> Answer:
+        """Run a script as `run` does, and read behind it which policy is in force."""
+        reply, policy = await self.connection.script_asking(asked.script, asked.keys, asked.args, POLICY_ASKED, *hints)
+        self.saw_policy(policy)
+        return answer(reply)
+
     def saw_head(self, chain: str, head: Head) -> None:
         """Keep the head of a chain, as a write is made to follow it."""
         if head[0] and self.heads.get(chain) != head:
@@ -78,53 +123,80 @@ class Shared:
         if len(self.heads) > _HEADS:
             self.heads.popitem(last=False)
 
-    def saw_policy(self, reply: Reply) -> None:
+    def saw_policy(self, reply: Sequence[Reply]) -> None:
         """Keep what was read of the policy in force; of two answers that overtook one another, the newer counts."""
-        version, digest, at, process, over = reply
+        version, digest, at, process, changes = reply
         if version is None:
             self.policy = None
             return
-        codec.check_version(version)
-        seen = PolicyHead(text(digest), int(at), text(process), int(over or 0))
+        codec.reading(lambda: check_version(version))
+        seen = PolicyHead(text(digest), int(at), text(process), int(changes or 0))
         if self.policy is None or (seen.at, seen.over) >= (self.policy.at, self.policy.over):
             self.policy = seen
+
+    def saw_policy_of(self, got: Answer) -> None:
+        """Keep what a script answered of the policy in force."""
+        self.saw_policy([got.value(name) for name in _POLICY_FIELDS])
 
     def saw_now(self, now: int) -> None:
         """Keep how far the store's clock is ahead; `now` is what it says, in milliseconds."""
         self.ahead = now - self.clock.wall_ms()
 
     async def chaining(
-        self, chain: str, rows: Sequence[AuditRow], script: Callable[[list[Arg]], Awaitable[list[Reply]]]
-    ) -> list[Reply]:
-        """Chain rows to the head we know, run the script, and chain again as long as the head had moved.
+        self, chain: str, rows: Sequence[AuditRow], run: Callable[[Arguments | None], Awaitable[Answer]]
+    ) -> Answer:
+        """Chain rows to the head we know, run a script with them, and chain again as long as the head had moved.
 
         All sessions of all processes write to the chain `audit`, so one of a process writes there at a time.
         """
         async with self.outside if chain == AUDIT and rows else nullcontext():
             for _ in range(_CHAIN_TRIES):
-                reply = await script(self.audit_args(chain, rows))
-                if reply[0] != b"head":
-                    return reply
-                self.saw_head(chain, (int(reply[1]), text(reply[2])))
+                got = await run(self.audit_argument(chain, rows))
+                if got.value("audit_seq") is not None or got.word == "head":
+                    self.saw_head(chain, codec.head(got.value("audit_seq"), got.value("audit_hash")))
+                if got.word != "head":
+                    return got
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
 
-    def audit_args(self, chain: str, rows: Sequence[AuditRow]) -> list[Arg]:
-        """Return rows as scripts take them, chained to the head we know."""
-        if not rows:
-            return [0]
-        head = self.heads.get(chain, EMPTY)
-        args: list[Arg] = [len(rows), head[0], head[1]]
-        for record in chained(self.audit_key, chain, head, rows, ts=self.clock.wall_ms() + self.ahead):
-            args += [record.ts, raw(record.kind), raw(record.actor), dump(record.body), record.hash]
-        return args
+    async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> Answer:
+        """Run a script on one session with the audit rows that tell of it, chained to its chain."""
+        keys = session_keys(change.sid)
 
-    async def fetch(self, keys: SessionKeys, bodies: Sequence[bytes]) -> Fetched:
+        async def run(audit: Arguments | None) -> Answer:
+            args = {**change.args, "audit": audit}
+            return await self.run(session_call(change.script, keys, args, op=change.op), *hints)
+
+        return await self.chaining(change.sid, rows, run)
+
+    async def change_outside(
+        self, script: Script, keys: Mapping[str, str], args: Arguments, rows: Sequence[AuditRow]
+    ) -> Answer:
+        """Run a script about no session with the audit rows that tell of it, chained to the chain `audit`."""
+        names = {"head": AUDIT_HEAD, "audit": AUDIT_CHAIN, "op": audit_op(self.ids.op()), **keys}
+
+        async def run(audit: Arguments | None) -> Answer:
+            return await self.run(call(script, names, {**args, "audit": audit}))
+
+        return await self.chaining(AUDIT, rows, run)
+
+    def audit_argument(self, chain: str, rows: Sequence[AuditRow]) -> Arguments | None:
+        """Return rows as scripts take them, chained to the head we know; None for no rows."""
+        if not rows:
+            return None
+        seq, before = self.heads.get(chain, EMPTY)
+        told = [
+            {"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash}
+            for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.clock.wall_ms() + self.ahead)
+        ]
+        return {"seq": seq, "hash": before, "rows": told}
+
+    async def fetch(self, keys: SessionKeys, bodies: Sequence[str]) -> Fetched:
         """Read the large bodies that these stand for."""
-        wanted = refs(bodies)
+        wanted = referred(bodies)
         if not wanted:
             return {}
-        (found,) = await self.connection.commands(("MGET", *(keys.body(text(ref)) for ref in wanted)))
-        return {ref: body for ref, body in zip(wanted, found, strict=True) if body is not None}
+        (found,) = await self.connection.commands(("MGET", *map(keys.body, wanted)))
+        return {ref: text(body) for ref, body in zip(wanted, found, strict=True) if body is not None}
 
     async def state_pages(self, *, idly: bool = False) -> AsyncIterator[list[bytes]]:
         """Walk the keys of all sessions' records; one may come twice.
@@ -144,7 +216,7 @@ class Shared:
         """Return the command that marks a session ready."""
         return ("ZADD", READY, self.clock.wall_ms(), raw(sid))
 
-    async def mark_ready(self, sid: str, ready: int) -> None:
+    async def mark_ready(self, sid: str, *, ready: bool) -> None:
         """Mark a session ready if a script said that it is."""
         if ready:
             await self.connection.commands(self.ready_hint(sid))

@@ -13,9 +13,10 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
-from bot.sessions.models import SCHEMA
 from bot.store import codec
+from bot.store.calls import answer, call
 from bot.store.connection import Connection
+from bot.store.records import KEPT, unpack
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts import Script
 from channels.port import VaultError
@@ -49,12 +50,12 @@ class Vault:
         if (None if stored is None else self._opened(name, stored)) != old:
             return False
         # No two encryptions of anything are the same, so whatever was put there meanwhile is another.
-        sealed = b"" if new is None else self._sealed(name, new)
+        sealed = "" if new is None else self._sealed(name, new)
         return await self._write(name, stored or b"", sealed, _life(seconds))
 
     async def delete(self, name: str) -> None:
         """Keep nothing there any more."""
-        await self._write(name, None, b"", 0)
+        await self._write(name, None, "", 0)
 
     async def names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that begin so and under which something is kept, sorted."""
@@ -84,17 +85,23 @@ class Vault:
             (stored,) = await self._connection.commands(("HGET", VAULT, encode(name)))
         return stored
 
-    async def _write(self, name: str, seen: bytes | None, value: bytes, life: int) -> bool:
+    async def _write(self, name: str, seen: bytes | None, value: str, life: int) -> bool:
         """Write, if what is there is what was `seen`, or in any case if that is None; say whether it was."""
-        keys = [vault_op(self._ids.op()), VAULT]
+        keys = {"values": VAULT, "op": vault_op(self._ids.op())}
+        args = {
+            "field": encode(name),
+            "compares": seen is not None,
+            "seen": seen or None,
+            "token": value or None,
+            "life": life,
+        }
+        asked = call(Script.SWAP, keys, args)
         with _told():
-            reply = await self._connection.script(
-                Script.SWAP, keys, [encode(name), int(seen is not None), seen or b"", value, life]
-            )
-        return reply[0] == b"ok"
+            reply = await self._connection.script(asked.script, asked.keys, asked.args)
+        return answer(reply).word == "ok"
 
-    def _sealed(self, name: str, value: bytes) -> bytes:
-        return b"%d %s" % (SCHEMA, self._newest.encrypt(_bound(name) + value))
+    def _sealed(self, name: str, value: bytes) -> str:
+        return self._newest.encrypt(_bound(name) + value).decode("ascii")
 
     def _opened(self, name: str, stored: bytes) -> bytes:
         with _told():
@@ -111,9 +118,8 @@ class Vault:
         return True
 
 
-def _token(stored: bytes) -> bytes:
-    version, _, token = stored.partition(b" ")
-    codec.reading(lambda: codec.check_version(version))
+def _token(stored: bytes) -> str:
+    token: str = codec.reading(lambda: unpack(KEPT, stored))["token"]
     return token
 
 

@@ -2,57 +2,56 @@
 -- this one step (law child_dominates_its_task), and only while its slot is reserved. If the task is above its parent,
 -- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
 -- interrupt, the open turn of whoever sends it is asked to stop.
--- KEYS: state, log, inbox, idem, approvals, [body]
--- ARGV: dedupe, digest, nonce, sender, label, body, home, principal, creation, limit, lineage or '', reserved until,
---       [large body]
--- Answers: ok position status duplicate stopping principal taint creation typed · conflict · busy · foreign · move before after
+-- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
+--   lineage of a background session, reserved (until when)
+-- Answers: ok position status duplicate stopping principal taint creation inbox_label · conflict · busy · foreign
+--   move before after
 
-local dedupe, digest, nonce, sender, label, body = arg(), arg(), arg(), arg(), arg(), arg()
-local home, principal, creation, limit, lineage, reserved = arg(), arg(), arg(), num(), arg(), num()
-local exists = read_state(KEYS[1])
+local item, dedupe = A.item, A.item.dedupe
+local exists = read_state(K.state)
+
 -- After the open turn that is to stop, what the listing's hints are made of.
-local function accepted(pos, status, duplicate)
-  local stopping = S.turn and S.stop and open_turn() or ''
-  return {'ok', pos, status, duplicate, stopping, S.who, S.taint or 'PUBLIC', S.made or 'PUBLIC', S.typed or 'PUBLIC'}
+local function accepted(position, status, duplicate)
+  return reply('ok', {position = position, status = status, duplicate = duplicate,
+    stopping = S.turn and S.stop and open_turn().id, principal = S.principal, taint = S.taint or 'PUBLIC',
+    creation = S.creation or 'PUBLIC', inbox_label = S.inbox_label or 'PUBLIC'})
 end
 
-local known = redis.call('HGET', KEYS[4], dedupe)
-if known then
-  local pos, status, by, said = string.match(known, '^%d+ (%d+) (%l+) (%S+) (%S+)$')
-  if said ~= digest then return {'conflict'} end
-  return accepted(pos, status, by == nonce and 0 or 1)
+local packed = redis.call('HGET', K.inputs, dedupe)
+if packed then
+  local known = decode(packed)
+  if known.digest ~= item.digest then return reply('conflict') end
+  return accepted(known.position, known.status, known.op ~= A.op)
 end
 -- A private chat that is another person's by now: what was said in it before is not his.
-if exists and S.who ~= principal then return {'foreign'} end
-if S.status == 'archived' then return {'move', 'archived', 'queued'} end
-if crowded(KEYS[3], label, limit, sender, false) then return {'busy'} end
+if exists and S.principal ~= A.principal then return reply('foreign') end
+if S.status == Status.archived then return reply('move', {before = Status.archived, after = Status.queued}) end
+if crowded(item, A.limit) then return reply('busy') end
 
 local now = now_ms()
-if lineage ~= '' and now > reserved then return {'busy'} end
+if A.lineage and now > A.reserved then return reply('busy') end
 if not exists then
-  set('v', SCHEMA)
-  set('gen', 1)
-  set('gseq', 1)
-  set('status', 'idle')
-  set('made', creation)
-  set('home', home)
-  set('who', principal)
-  set('born', now)
-  if lineage ~= '' then set('kin', lineage) end
-  append_event(KEYS[2], now, {type = 'session.created', actor = sender, label = creation, visibility = 'internal',
-    admitted = 0, turn = '', body = '{}'})
+  set('version', SCHEMA)
+  set('generation', 1)
+  set('generation_seq', 1)
+  set('status', Status.idle)
+  set('creation', A.creation)
+  set('home', A.home)
+  set('principal', A.principal)
+  set('created', now)
+  if A.lineage then set('lineage', encode_part(A.lineage)) end
+  append_event(now, {type = 'session.created', actor = item.sender, label = A.creation, body = '{}'})
 end
-if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
+put_bodies()
 -- Only a person's own words: a forward is another's.
-if S.bits and string.sub(label, -1) ~= '~' then forget_charges(label, now) end
+if string.sub(item.label, -1) ~= '~' then forget_charges(item.label, now) end
 -- What comes while a turn runs, or right behind it, may be followed by more.
-if S.turn or held(now) or (S.late and count('wait') > 0) then set('late', 1) else drop('late') end
-put_item(KEYS[3], KEYS[4], now, {dedupe = dedupe, digest = digest, nonce = nonce, sender = sender, label = label,
-  body = body})
-if S.mode == 'interrupt' and S.turn then
-  local _, asker, pos = open_turn()
+if S.turn or leased(now) or (S.late and count('waiting') > 0) then set('late', true) else drop('late') end
+put_item(now, A.op, item)
+if S.queue_mode == QueueMode.interrupt and S.turn then
+  local turn = open_turn()
   -- Until what began it was let in, what comes is let in behind that.
-  if asker == sender and S['taken:' .. pos] then stop_turn(KEYS[5], sender) end
+  if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then stop_turn(item.sender) end
 end
-save(KEYS[1])
-return accepted(S.pos, 'waiting', 0)
+save(K.state)
+return accepted(count('position'), Item.waiting, false)

@@ -1,15 +1,13 @@
 -- Append rows to the chain for decisions outside a session.
--- KEYS: head, chain, op
--- ARGV: audit rows
--- Answers: ok an ah · head n hash
+-- Arguments: audit
+-- Answers: ok, the audit head · head
 
-local done = answered(KEYS[3])
+local done = answered()
 if done then return done end
-read_state(KEYS[1])
-local rows = read_audit()
-local refusal = moved_head(rows)
+read_state(K.head)
+local refusal = moved_head()
 if refusal then return refusal end
-set('v', SCHEMA)
-append_audit(KEYS[2], rows)
-save(KEYS[1])
-return answer(KEYS[3], {'ok', S.an, S.ah})
+set('version', SCHEMA)
+append_audit()
+save(K.head)
+return answer('ok', with_head({}))

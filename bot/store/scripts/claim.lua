@@ -1,52 +1,51 @@
 -- Take a session with a lease and read what a turn needs.
--- KEYS: state, log, inbox, approvals
--- ARGV: owner, what it has read (0: nothing): generation, where contexts began, cursor; idle, lease ms, most items, most events, debounce ms, most claims in vain (0: any number),
---       channels served (none: all)…
--- Events: from the cursor on, itself included, or from where a context begins if the log did not go on from there.
--- Answers: ok now state items events approvals · none · elsewhere · unsettled ms · worn claims
-
-local owner, generation, context, cursor = arg(), num(), num(), num()
-local idle, lease, items, events, debounce, most = arg(), num(), num(), num(), num(), num()
+-- Arguments: owner, known (generation, context, seq: what the claimer has read), idle, lease ms, items and events (how
+--   many at most), debounce ms, most (claims in vain, 0 for any number), channels
+-- Events: from the known one on, itself included, or from where a context begins if the log did not go on from there.
+-- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries
 
 -- For how many ms what waits is left, as more may come that belongs to it: what comes while a turn runs is collected,
 -- all of one sender. What another one sent behind it, or as many as a claim takes, end that.
 local function unsettled_ms(now)
-  if S.turn or S.mode or not S.late then return 0 end
-  local waiting, sent, first = redis.call('LRANGE', KEYS[3], 0, items - 1), 0, nil
-  if #waiting == items then return 0 end
+  if S.turn or S.queue_mode or not S.late then return 0 end
+  local waiting, last = waiting_items(A.items), nil
+  if #waiting == A.items then return 0 end
   for _, item in ipairs(waiting) do
-    local at, sender = item_origin(item)
-    if sender ~= (first or sender) then return 0 end
-    sent, first = at, sender
+    if last and item.sender ~= last.sender then return 0 end
+    last = item
   end
-  return math.max(sent + debounce - now, 0)
+  return last and math.max(last.accepted_at + A.debounce - now, 0) or 0
 end
 
-if not read_state(KEYS[1]) then return {'none'} end
+if not read_state(K.state) then return reply('none') end
 local now = now_ms()
-local mine = held(now) and S.owner == owner
-if not mine then
-  if held(now) or S.status == 'archived' then return {'none'} end
-  if not ripe(KEYS[4], now) and idle ~= '1' then return {'none'} end
-  if not lives_on(served(11)) then return {'elsewhere'} end
-  local early = idle == '1' and 0 or unsettled_ms(now)
-  if early > 0 then return {'unsettled', early} end
+if not (leased(now) and S.owner == A.owner) then
+  if leased(now) or S.status == Status.archived then return reply('none') end
+  if not ripe(now) and not A.idle then return reply('none') end
+  if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
+  local early = A.idle and 0 or unsettled_ms(now)
+  if early > 0 then return reply('unsettled', {wait = early}) end
   -- Whoever takes it and writes nothing may have been ended by it.
-  if idle ~= '1' then
-    if most > 0 and count('tries') >= most then return {'worn', count('tries')} end
+  if not A.idle then
+    if A.most > 0 and count('tries') >= A.most then return reply('worn', {tries = count('tries')}) end
     set('tries', count('tries') + 1)
   end
   set('fence', count('fence') + 1)
-  set('owner', owner)
-  set('until', now + lease)
-  if S.turn and not suspended() then
-    local attempt, rest = string.match(S.turn, '^(%d+)(.*)$')
-    set('turn', (attempt + 1) .. rest)
+  set('owner', A.owner)
+  set('lease_until', now + A.lease)
+  local turn = open_turn()
+  if turn and not turn.suspended then
+    turn.attempt = (turn.attempt or 0) + 1
+    set('turn', encode_part(turn))
   end
-  save(KEYS[1])
+  save(K.state)
 end
-local first = math.max(count('cut'), count('gseq'))
-if generation == count('gen') and context == first and cursor <= count('seq') then first = math.max(first, cursor) end
-return {'ok', now, redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[3], 0, items - 1),
-  redis.call('XRANGE', KEYS[2], first .. '-0', '+', 'COUNT', events),
-  redis.call('HGETALL', KEYS[4])}
+local first = math.max(count('context_seq'), count('generation_seq'))
+local known = A.known
+if known and known.generation == count('generation') and known.context == first and known.seq <= count('seq') then
+  first = math.max(first, known.seq)
+end
+return reply('ok', {now = now, state = redis.call('HGETALL', K.state),
+  items = redis.call('LRANGE', K.inbox, 0, A.items - 1),
+  events = redis.call('XRANGE', K.log, first .. '-0', '+', 'COUNT', A.events),
+  approvals = redis.call('HGETALL', K.approvals)})

@@ -1,11 +1,9 @@
 -- Count something that happened, within a time that begins with the first of it.
--- KEYS: op, count
--- ARGV: ms of that time
+-- Arguments: life ms
 -- Answers: ok count
 
-local done = answered(KEYS[1])
+local done = answered()
 if done then return done end
-local life = num()
-local count = redis.call('INCR', KEYS[2])
-if count == 1 then redis.call('PEXPIRE', KEYS[2], life) end
-return answer(KEYS[1], {'ok', count})
+local found = redis.call('INCR', K.count)
+if found == 1 then redis.call('PEXPIRE', K.count, A.life) end
+return answer('ok', {count = found})

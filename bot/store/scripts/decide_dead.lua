@@ -1,33 +1,30 @@
 -- Try a dead letter again, or let it go, because a person said so.
--- KEYS: state, outbox, audit, op
--- ARGV: key, 1 to try it again, keep ms, keep ms of dead letters, audit rows
--- Answers: ok an ah · none · head n hash
+-- Arguments: key, again, keep ms, keep_dead ms, audit
+-- Answers: ok, the audit head · none · head
 
-local done = answered(KEYS[4])
+local done = answered()
 if done then return done end
-if not read_state(KEYS[1]) then return {'none'} end
-local key, again, keep, keep_dead, now = arg(), arg() == '1', num(), num(), now_ms()
-local rows = read_audit()
-local record = redis.call('HGET', KEYS[2], key)
-local d = record and delivery(record)
-if not d or not DEAD[d.state] or d.gen ~= S.gen then return {'none'} end
+if not read_state(K.state) then return reply('none') end
+local now, packed = now_ms(), redis.call('HGET', K.outbox, A.key)
+local delivery = packed and decode(packed)
+if not delivery or not dead_letter(delivery) then return reply('none') end
 -- Somebody is saying it again, marked.
-if d.till > now then return {'none'} end
-local refusal = moved_head(rows)
+if (delivery.lapses or 0) > now then return reply('none') end
+local refusal = moved_head()
 if refusal then return refusal end
 
-d.till, d.op, d.sender = 0, '-', ''
-if again then
-  d.doubt = d.doubt or d.state == 'ambiguous'
-  d.state, d.created, d.fails = 'pending', now, 0
-  set('out', count('out') + 1)
-  put_delivery(KEYS[2], key, d)
+delivery.lapses, delivery.op, delivery.sender = 0, '', ''
+if A.again then
+  delivery.doubtful = delivery.doubtful or delivery.state == Delivery.ambiguous
+  delivery.state, delivery.created, delivery.failures = Delivery.pending, now, 0
+  set('undelivered', count('undelivered') + 1)
+  put_delivery(A.key, delivery)
 else
-  d.state = 'cancelled'
-  put_delivery(KEYS[2], key, d)
-  forget(KEYS[2], key, keep)
-  forget_deliveries(KEYS[2], keep, keep_dead)
+  delivery.state = Delivery.cancelled
+  put_delivery(A.key, delivery)
+  forget(K.outbox, A.key, A.keep)
+  forget_deliveries(A.keep, A.keep_dead)
 end
-append_audit(KEYS[3], rows)
-save(KEYS[1])
-return answer(KEYS[4], {'ok', S.an or '0', S.ah or ''})
+append_audit()
+save(K.state)
+return answer('ok', with_head({}))

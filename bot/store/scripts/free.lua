@@ -1,14 +1,13 @@
 -- Mark slots as free whose record is still the one that was looked at; each is shown until `keep` ms after its deadline.
--- KEYS: slots
--- ARGV: keep ms, then run and record of each
+-- Arguments: keep ms, seen (list of run, record as it is stored)
 -- Answers: ok
 
-local keep = num()
-for i = 2, #ARGV, 2 do
-  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then
-    redis.call('HSET', KEYS[1], ARGV[i], (string.gsub(ARGV[i + 1], '^(%d+) live ', '%1 ended ')))
-    local deadline = tonumber(string.match(ARGV[i + 1], '^%d+ %l+ %d+ (%d+)'))
-    redis.call('HPEXPIREAT', KEYS[1], string.format('%.0f', deadline + keep), 'FIELDS', 1, ARGV[i])
+for _, seen in ipairs(A.seen) do
+  if redis.call('HGET', K.slots, seen.run) == seen.record then
+    local slot = decode(seen.record)
+    slot.live = false
+    redis.call('HSET', K.slots, seen.run, encode(slot))
+    redis.call('HPEXPIREAT', K.slots, digits(slot.deadline + A.keep), 'FIELDS', 1, seen.run)
   end
 end
-return {'ok'}
+return reply('ok')

@@ -1,10 +1,8 @@
 -- Give a session a title, or take it away.
--- KEYS: state
--- ARGV: label and title, or ''
+-- Arguments: title (text, label), none to take it away
 -- Answers: ok · none
 
-if not read_state(KEYS[1]) then return {'none'} end
-local title = arg()
-if title == '' then drop('title') else set('title', title) end
-save(KEYS[1])
-return {'ok'}
+if not read_state(K.state) then return reply('none') end
+if A.title then set('title', encode_part(A.title)) else drop('title') end
+save(K.state)
+return reply('ok')

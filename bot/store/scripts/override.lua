@@ -1,48 +1,47 @@
 -- Change who may what and which chat is what, for all processes of the store, with the audit rows that tell of it;
 -- and close the question of a stranger that this answers.
--- KEYS: audit head, audit chain, op, policy, overrides, pairings
--- ARGV: count of overrides the change was made from, account that asked or '', digest of its code, how long it may not
---   ask again, count of changes, per change field and value ('' takes it away), audit rows
--- Answers: ok an ah count v digest at process · moved · gone · head n hash
+-- Arguments: known (the count of changes that this one was made from), answered (account, digest of its code, keep: how
+--   long it may not ask again), changes (list of field, and a record unless it is taken away), audit
+-- Answers: ok count, the policy in force, the audit head · moved · gone · head
+-- Fields of overrides: `version`, `count`, and `person:`, `place:` and `blocked:` with a name, each a record
 
-local done = answered(KEYS[3])
+local done = answered()
 if done then return done end
-local expected, account, digest, keep = num(), arg(), arg(), num()
-local changes = {}
-for i = 1, num() do changes[i] = {arg(), arg()} end
-local rows = read_audit()
-local known = redis.call('HMGET', KEYS[4], 'v', 'digest', 'at', 'process')
-local there = redis.call('HMGET', KEYS[5], 'v', 'n')
-for _, version in ipairs({known[1] or '0', there[1] or '0'}) do
-  if tonumber(version) > SCHEMA then error({err = 'LGSCHEMA ' .. version}) end
+local policy = policy_in_force()
+local there = redis.call('HMGET', K.overrides, 'version', 'count')
+if there[1] then check(there[1]) end
+read_state(K.head)
+local changes, now = tonumber(there[2] or 0), now_ms()
+if changes ~= A.known then return reply('moved') end
+local asked = A.answered
+if asked then
+  local packed = redis.call('HGET', K.pairings, 'a:' .. asked.account)
+  local pairing = packed and decode(packed)
+  if not pairing or pairing.digest ~= asked.digest or pairing.expires <= now then return reply('gone') end
 end
-read_state(KEYS[1])
-local over, now = tonumber(there[2] or 0), now_ms()
-if over ~= expected then return {'moved'} end
-if account ~= '' then
-  local asked = pairing(redis.call('HGET', KEYS[6], 'a:' .. account))
-  if not asked or asked.digest ~= digest or asked.expires <= now then return {'gone'} end
-end
-local refusal = moved_head(rows)
+local refusal = moved_head()
 if refusal then return refusal end
-set('v', SCHEMA)
-append_audit(KEYS[2], rows)
-save(KEYS[1])
-if account ~= '' and keep > 0 then
-  put_pairing(KEYS[6], account, {state = 'denied', asked = now, expires = now + keep, scope = '-', digest = '-'})
-elseif account ~= '' then
-  redis.call('HDEL', KEYS[6], 'a:' .. account)
+set('version', SCHEMA)
+append_audit()
+save(K.head)
+if asked and asked.keep > 0 then
+  redis.call('HSET', K.pairings, 'a:' .. asked.account, encode({state = 'denied', created = now,
+    expires = now + asked.keep}))
+elseif asked then
+  redis.call('HDEL', K.pairings, 'a:' .. asked.account)
 end
-if #changes > 0 then
-  over = over + 1
-  for _, change in ipairs(changes) do
-    if change[2] == '' then
-      redis.call('HDEL', KEYS[5], change[1])
+if #A.changes > 0 then
+  changes = changes + 1
+  for _, change in ipairs(A.changes) do
+    if change.record then
+      local before = redis.call('HGET', K.overrides, change.field)
+      redis.call('HSET', K.overrides, change.field, encode(keep_unknown(before, change.record)))
     else
-      redis.call('HSET', KEYS[5], change[1], change[2])
+      redis.call('HDEL', K.overrides, change.field)
     end
   end
-  redis.call('HSET', KEYS[5], 'v', SCHEMA, 'n', over)
-  if known[1] then redis.call('HSET', KEYS[4], 'over', over) end
+  redis.call('HSET', K.overrides, 'version', SCHEMA, 'count', changes)
+  if policy.version then redis.call('HSET', K.policy, 'changes', changes) end
 end
-return answer(KEYS[3], {'ok', S.an or '0', S.ah or '', tostring(over), unpack(known)})
+policy.count, policy.changes = changes, changes
+return answer('ok', with_head(policy))

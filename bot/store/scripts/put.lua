@@ -1,12 +1,10 @@
 -- Put something into a session's outbox without holding the session: what a person's command sends.
--- KEYS: state, outbox, [body]
--- ARGV: key, channel, the rest, [large body]
+-- Arguments: key, delivery
 -- Answers: ok · none
 
-local key, channel, tail = arg(), arg(), arg()
-if not read_state(KEYS[1]) then return {'none'} end
-if KEYS[3] then redis.call('SET', KEYS[3], arg()) end
-add_delivery(KEYS[2], key, now_ms(), {state = 'pending', attempt = 0, till = 0, op = '-', channel = channel, sender = '',
-  tail = tail})
-save(KEYS[1])
-return {'ok'}
+if not read_state(K.state) then return reply('none') end
+put_bodies()
+A.delivery.state = Delivery.pending
+add_delivery(A.key, now_ms(), A.delivery)
+save(K.state)
+return reply('ok')

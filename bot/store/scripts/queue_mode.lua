@@ -1,16 +1,13 @@
 -- Say how a session takes what comes while a turn runs.
--- KEYS: state, audit, op
--- ARGV: mode or '' for the usual one, audit rows
--- Answers: ok an ah · none · head n hash
+-- Arguments: mode, none for the usual one; audit
+-- Answers: ok, the audit head · none · head
 
-local done = answered(KEYS[3])
+local done = answered()
 if done then return done end
-if not read_state(KEYS[1]) then return {'none'} end
-local mode = arg()
-local rows = read_audit()
-local refusal = moved_head(rows)
+if not read_state(K.state) then return reply('none') end
+local refusal = moved_head()
 if refusal then return refusal end
-if mode == '' then drop('mode') else set('mode', mode) end
-append_audit(KEYS[2], rows)
-save(KEYS[1])
-return answer(KEYS[3], {'ok', S.an or '0', S.ah or ''})
+if A.mode then set('queue_mode', A.mode) else drop('queue_mode') end
+append_audit()
+save(K.state)
+return answer('ok', with_head({}))

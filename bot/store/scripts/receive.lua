@@ -6,56 +6,53 @@
 -- whatever its label; one that enters is charged no longer.
 -- A sender whose own readers may not know of this session, or not of what has that label, learns nothing of either: for
 -- them it is taken. What finds no room then is held, and if there is none of that either, it is let go.
--- KEYS: state, inbox, idem, held, held ids, [body]
--- ARGV: dedupe, digest, nonce, sender, label, body, report, generation, limit, held id, most held of a label,
---       run or '', hold, what the sender's readers may know, [large body]
+-- Arguments: item (label, dedupe, sender, body, refs, digest, report), op, generation, limit, id (of a held item), most
+--   (held of a label), run, hold, told (what the sender's readers may know)
 -- Answers: ok status · failed code · busy; the status `untold` is that of one which nobody is to hear of
 
-local item = {dedupe = arg(), digest = arg(), nonce = arg(), sender = arg(), label = arg(), body = arg(),
-  report = arg() == '1', seq = 0}
-local generation, limit, id, most, run, hold, told = arg(), num(), arg(), num(), arg(), arg() == '1', arg()
+local item = A.item
+item.sent = true
 
 -- Whether as many items of this label are held as may.
 local function full()
   local taken = 0
-  for _, record in ipairs(redis.call('HVALS', KEYS[4])) do
-    local kept = held_item(record)
+  for _, kept in pairs(records(K.held)) do
     if not kept.report and pooled(kept.label, item.label) then taken = taken + 1 end
   end
-  return taken >= most
+  return taken >= A.most
 end
 
-if not read_state(KEYS[1]) then return {'failed', 'absent'} end
-local above = not (flows(visibility(), told) and flows(item.label, told))
+if not read_state(K.state) then return reply('failed', {code = 'absent'}) end
+local above = not (flows(visibility(), A.told) and flows(item.label, A.told))
 local function refused(code)
-  return above and {'ok', 'untold'} or {'failed', code}
+  return above and reply('ok', {status = 'untold'}) or reply('failed', {code = code})
 end
 
-local was_held = redis.call('HGET', KEYS[5], item.dedupe)
-if was_held then return {'ok', was_held == SCHEMA .. ' untold' and 'untold' or 'held'} end
-local known = redis.call('HGET', KEYS[3], item.dedupe)
-if known then
-  local status, seq = string.match(known, '^%d+ %d+ (%l+) %S+ %S+ ?(%S*)$')
-  return {'ok', seq == '-' and 'held' or status}
+local packed = redis.call('HGET', K.held_ids, item.dedupe)
+if packed then return reply('ok', {status = decode(packed).untold and 'untold' or Item.held}) end
+packed = redis.call('HGET', K.inputs, item.dedupe)
+if packed then
+  local known = decode(packed)
+  return reply('ok', {status = known.held and Item.held or known.status})
 end
-if S.gen ~= generation then return {'failed', 'reset'} end
-if S.done and not item.report then return refused('ended') end
-if S.status == 'archived' and not S.done then return refused('archived') end
+if count('generation') ~= A.generation then return reply('failed', {code = 'reset'}) end
+if S.ended and not item.report then return refused('ended') end
+if S.status == Status.archived and not S.ended then return refused('archived') end
 local now = now_ms()
-local fits = not hold and flows(item.label, S.taint or 'PUBLIC')
-local room = item.report or not fits or not crowded(KEYS[2], item.label, limit, item.sender, true)
-if not room and not above then return {'busy'} end
+local fits = not A.hold and flows(item.label, S.taint or 'PUBLIC')
+local room = item.report or not fits or not crowded(item, A.limit)
+if not room and not above then return reply('busy') end
 if fits and room then
-  if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
+  put_bodies()
   wake_ended()
-  heard_charge(run, item.label)
-  put_item(KEYS[2], KEYS[3], now, item)
-  save(KEYS[1])
-  return {'ok', 'waiting'}
+  heard_charge(A.run, item.label)
+  put_item(now, A.op, item)
+  save(K.state)
+  return reply('ok', {status = Item.waiting})
 end
 if not item.report and full() then return refused('full') end
-if KEYS[6] then redis.call('SET', KEYS[6], arg()) end
-redis.call('HSET', KEYS[5], item.dedupe, SCHEMA .. (room and '' or ' untold'))
-redis.call('PERSIST', KEYS[5])
-put_held(KEYS[4], id, now, item)
-return {'ok', room and 'held' or 'untold'}
+put_bodies()
+redis.call('HSET', K.held_ids, item.dedupe, encode({untold = not room}))
+redis.call('PERSIST', K.held_ids)
+put_held(A.id, now, item)
+return reply('ok', {status = room and Item.held or 'untold'})

@@ -1,26 +1,21 @@
 -- Take from a process that is gone what it holds of a session: its lease, and the texts it was sending, which come
 -- back as ambiguous. What others hold stays.
--- KEYS: state, approvals, outbox
--- ARGV: process
--- Answers: ok 1 if the session should be marked ready
+-- Arguments: process
+-- Answers: ok ready
 
-if not read_state(KEYS[1]) then return {'ok', 0} end
-local process, now, ready = arg(), now_ms(), 0
+if not read_state(K.state) then return reply('ok') end
+local now, freed = now_ms(), false
 local function gone(name)
-  return name == process or string.sub(name, 1, #process + 1) == process .. '.'
+  return name == A.process or string.sub(name or '', 1, #A.process + 1) == A.process .. '.'
 end
-if held(now) and gone(S.owner) then
-  drop('owner')
-  drop('until')
-  save(KEYS[1])
+if leased(now) and gone(S.owner) then
+  give_back()
+  save(K.state)
 end
-local flat = redis.call('HGETALL', KEYS[3])
-for i = 1, #flat, 2 do
-  local d = delivery(flat[i + 1])
-  if d.state == 'sending' and d.till > now and gone(d.sender) then
-    d.till = now
-    put_delivery(KEYS[3], flat[i], d)
-    ready = 1
+for key, delivery in pairs(records(K.outbox)) do
+  if delivery.state == Delivery.sending and (delivery.lapses or 0) > now and gone(delivery.sender) then
+    delivery.lapses, freed = now, true
+    put_delivery(key, delivery)
   end
 end
-return {'ok', math.max(ready, wakes(KEYS[2], now))}
+return reply('ok', {ready = freed or wakes(now)})

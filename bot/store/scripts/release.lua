@@ -1,13 +1,11 @@
 -- Give a lease back without writing; a stale one changes nothing.
--- KEYS: state, approvals
--- ARGV: generation, fence, owner
+-- Arguments: claim
 -- Answers: ok ready
 
-if not read_state(KEYS[1]) then return {'ok', 0} end
+if not read_state(K.state) then return reply('ok') end
 if not stale() then
-  drop('owner')
-  drop('until')
+  give_back()
   drop('tries')
-  save(KEYS[1])
+  save(K.state)
 end
-return {'ok', wakes(KEYS[2], now_ms())}
+return reply('ok', {ready = wakes(now_ms())})

@@ -1,11 +1,10 @@
 -- Prolong a lease.
--- KEYS: state
--- ARGV: generation, fence, owner, lease ms
+-- Arguments: claim, lease ms
 -- Answers: ok stop · stale · reset
 
-read_state(KEYS[1])
+read_state(K.state)
 local refusal = stale()
 if refusal then return refusal end
-set('until', now_ms() + num())
-save(KEYS[1])
-return {'ok', S.stop and 1 or 0}
+set('lease_until', now_ms() + A.lease)
+save(K.state)
+return reply('ok', {stop = S.stop ~= nil})

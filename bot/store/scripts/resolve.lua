@@ -1,37 +1,32 @@
 -- Answer pending approvals once, all in one step.
--- KEYS: state, approvals, audit
--- ARGV: state, actor, count of ids, ids…, audit rows
--- Answers: ok ready an ah record record … · none · head n hash
+-- Arguments: state, actor, ids, audit
+-- Answers: ok ready records, the audit head · none · head
 
-if not read_state(KEYS[1]) then return {'none'} end
-local state, actor, now = arg(), arg(), now_ms()
-local ids, asked, open = {}, {}, false
-for i = 1, num() do ids[i] = arg() end
-local rows = read_audit()
-for i, id in ipairs(ids) do
-  local record = redis.call('HGET', KEYS[2], id)
-  if not record then return {'none'} end
-  local a = approval(record)
-  a.record = record
-  if a.state == 'pending' then
-    if a.expires <= now then return {'none'} end
+if not read_state(K.state) then return reply('none') end
+local now, asked, open = now_ms(), {}, false
+for i, id in ipairs(A.ids) do
+  local packed = redis.call('HGET', K.approvals, id)
+  if not packed then return reply('none') end
+  local approval = decode(packed)
+  if approval.state == Approval.pending then
+    if approval.expires <= now then return reply('none') end
     open = true
   end
-  asked[i] = a
+  asked[i] = {approval = approval, packed = packed}
 end
 if open then
-  local refusal = moved_head(rows)
+  local refusal = moved_head()
   if refusal then return refusal end
-  for i, a in ipairs(asked) do
-    if a.state == 'pending' then
-      a.state = state
-      a.record = put_approval(KEYS[2], ids[i], a, actor)
+  for i, one in ipairs(asked) do
+    if one.approval.state == Approval.pending then
+      one.approval.state, one.approval.resolved_by = A.state, A.actor
+      one.packed = put_approval(A.ids[i], one.approval)
     end
   end
-  append_audit(KEYS[3], rows)
-  if suspended() and S.status == 'awaiting_input' and not asking(KEYS[2], now) then set('status', 'queued') end
-  save(KEYS[1])
+  append_audit()
+  if suspended() and S.status == Status.awaiting_input and not asking(now) then set('status', Status.queued) end
+  save(K.state)
 end
-local reply = {'ok', wakes(KEYS[2], now), S.an or '0', S.ah or ''}
-for _, a in ipairs(asked) do reply[#reply + 1] = a.record end
-return reply
+local stored = {}
+for i, one in ipairs(asked) do stored[i] = one.packed end
+return reply('ok', with_head({ready = wakes(now), records = stored}))

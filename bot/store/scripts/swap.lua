@@ -1,21 +1,21 @@
--- Put a value in the place of another, or of whatever is there; an empty one stands for none.
--- KEYS: op, values
--- ARGV: field, 1 to compare, what was seen there, the new value, life ms, 0 for ever, -1 as long as the one before
+-- Put a value in the place of another, or of whatever is there; none in the place of what is to go.
+-- Arguments: field, compares, seen (the record that was seen there, as it is stored), token,
+--   life ms, 0 for ever, -1 as long as the one before
 -- Answers: ok · moved, something else is there
 
-local done = answered(KEYS[1])
+local done = answered()
 if done then return done end
-local field, compares, seen, new, life = arg(), num(), arg(), arg(), num()
-if compares == 1 and (redis.call('HGET', KEYS[2], field) or '') ~= seen then return answer(KEYS[1], {'moved'}) end
-if new == '' then
-  redis.call('HDEL', KEYS[2], field)
-  return answer(KEYS[1], {'ok'})
+local before, life = redis.call('HGET', K.values, A.field), A.life
+if A.compares and (before or '') ~= (A.seen or '') then return answer('moved') end
+if not A.token then
+  redis.call('HDEL', K.values, A.field)
+  return answer('ok')
 end
-if life < 0 then life = redis.call('HPTTL', KEYS[2], 'FIELDS', 1, field)[1] end
-redis.call('HSET', KEYS[2], field, new)
+if life < 0 then life = redis.call('HPTTL', K.values, 'FIELDS', 1, A.field)[1] end
+redis.call('HSET', K.values, A.field, encode(keep_unknown(A.compares and before, {token = A.token})))
 if life > 0 then
-  redis.call('HPEXPIRE', KEYS[2], life, 'FIELDS', 1, field)
+  redis.call('HPEXPIRE', K.values, life, 'FIELDS', 1, A.field)
 else
-  redis.call('HPERSIST', KEYS[2], 'FIELDS', 1, field)
+  redis.call('HPERSIST', K.values, 'FIELDS', 1, A.field)
 end
-return answer(KEYS[1], {'ok'})
+return answer('ok')

@@ -1,35 +1,35 @@
 -- Claim a session's pending deliveries for a sender. One whose sender vanished comes back once, ambiguous. What stands
 -- behind an older one to the same address that waits, or that another is sending, is left.
--- KEYS: state, outbox
--- ARGV: sender, op, send lease ms, channels…
--- Answers: ok key record key record …
+-- Arguments: sender, op, lease ms, channels
+-- Answers: ok deliveries: key record key record …
 
-if not read_state(KEYS[1]) then return {'ok'} end
-local sender, op, lease, now = arg(), arg(), num(), now_ms()
-local channels = served(4) or {}
-local reply, behind, waiting = {'ok'}, {}, count('out')
-for _, d in ipairs(deliveries(KEYS[2])) do
-  local mine = d.op == op
-  if not mine and unsettled(d) and channels[d.channel] and d.till <= now and not behind[d.address] then
-    if d.state == 'pending' then
-      d.state, d.attempt, d.till = 'sending', d.attempt + 1, now + lease
+if not read_state(K.state) then return reply('ok') end
+local now, channels = now_ms(), set_of(A.channels) or {}
+local taken, behind, waiting = {}, {}, count('undelivered')
+for _, one in ipairs(deliveries()) do
+  local delivery = one.delivery
+  local mine = delivery.op == A.op
+  if not mine and unsettled(delivery) and channels[delivery.channel] and (delivery.lapses or 0) <= now
+      and not behind[delivery.address] then
+    if delivery.state == Delivery.pending then
+      delivery.state, delivery.attempt = Delivery.sending, (delivery.attempt or 0) + 1
     else
-      d.state, d.till, waiting = 'ambiguous', now + lease, waiting - 1
-      left_unsaid(d)
+      delivery.state, waiting = Delivery.ambiguous, waiting - 1
+      left_unsaid(delivery)
     end
-    d.op, d.sender, mine = op, sender, true
-    d.record = put_delivery(KEYS[2], d.key, d)
+    delivery.lapses, delivery.op, delivery.sender, mine = now + A.lease, A.op, A.sender, true
+    one.packed = put_delivery(one.key, delivery)
   end
   if mine then
-    reply[#reply + 1] = d.key
-    reply[#reply + 1] = d.record
-  elseif unsettled(d) then
-    behind[d.address] = true
+    taken[#taken + 1] = one.key
+    taken[#taken + 1] = one.packed
+  elseif unsettled(delivery) then
+    behind[delivery.address] = true
   end
 end
-if waiting ~= count('out') then
-  set('out', waiting)
-  archive_heard(KEYS[2])
+if waiting ~= count('undelivered') then
+  set('undelivered', waiting)
+  archive_heard()
 end
-save(KEYS[1])
-return reply
+save(K.state)
+return reply('ok', {deliveries = taken})

@@ -1,17 +1,15 @@
 -- Let a session out of quarantine.
--- KEYS: quarantine, head, chain, op
--- ARGV: field, audit rows
--- Answers: ok an ah · none · head n hash
+-- Arguments: field, audit
+-- Answers: ok, the audit head · none · head
 
-local done = answered(KEYS[4])
+local done = answered()
 if done then return done end
-read_state(KEYS[2])
-local field, rows = arg(), read_audit()
-if redis.call('HEXISTS', KEYS[1], field) == 0 then return {'none'} end
-local refusal = moved_head(rows)
+read_state(K.head)
+if redis.call('HEXISTS', K.quarantine, A.field) == 0 then return reply('none') end
+local refusal = moved_head()
 if refusal then return refusal end
-redis.call('HDEL', KEYS[1], field)
-set('v', SCHEMA)
-append_audit(KEYS[3], rows)
-save(KEYS[2])
-return answer(KEYS[4], {'ok', S.an, S.ah})
+redis.call('HDEL', K.quarantine, A.field)
+set('version', SCHEMA)
+append_audit()
+save(K.head)
+return answer('ok', with_head({}))

@@ -1,31 +1,25 @@
 -- Cancel one input that waits, because who sent it said so. One that an open turn began with does not wait any more.
--- KEYS: state, inbox, idem, audit, op
--- ARGV: position, dedupe, keep ms, audit rows
--- Answers: ok an ah · none · head n hash
+-- Arguments: position, dedupe, keep ms, audit
+-- Answers: ok, the audit head · none · head
 
-local done = answered(KEYS[5])
+local done = answered()
 if done then return done end
-if not read_state(KEYS[1]) then return {'none'} end
-local position, dedupe, keep = num(), arg(), num()
-local rows = read_audit()
-local found, begun
-if S.turn then
-  local _, _, first = open_turn()
-  begun = first
+if not read_state(K.state) then return reply('none') end
+local found
+local turn = open_turn()
+for _, item in ipairs(waiting_items()) do
+  local begun = turn and turn.position == item.position
+  if item.position == A.position and item.dedupe == A.dedupe and not begun then found = item.packed end
 end
-for _, item in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
-  local pos, name = item_place(item)
-  if pos == position and name == dedupe and pos ~= begun then found = item end
-end
-if not found then return {'none'} end
-local refusal = moved_head(rows)
+if not found then return reply('none') end
+local refusal = moved_head()
 if refusal then return refusal end
 
-redis.call('LREM', KEYS[2], 1, found)
-mark(KEYS[3], dedupe, 'cancelled', keep)
-set('wait', count('wait') - 1)
-forget_inputs(KEYS[3], keep)
-if count('wait') == 0 and not S.turn and S.status == 'queued' then set('status', 'idle') end
-append_audit(KEYS[4], rows)
-save(KEYS[1])
-return answer(KEYS[5], {'ok', S.an or '0', S.ah or ''})
+redis.call('LREM', K.inbox, 1, found)
+mark(A.dedupe, Item.cancelled, A.keep)
+set('waiting', count('waiting') - 1)
+forget_inputs(A.keep)
+if count('waiting') == 0 and not S.turn and S.status == Status.queued then set('status', Status.idle) end
+append_audit()
+save(K.state)
+return answer('ok', with_head({}))

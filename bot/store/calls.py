@@ -1,0 +1,71 @@
+"""A call of a script and its answer: arguments and replies by name, as the header of each script tells them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bot.store.codec import Bodies, text
+from bot.store.connection import Arg, Reply
+from bot.store.records import pack_arguments
+from bot.store.schema import SessionKeys
+from bot.store.scripts import KEYS, Script
+
+Arguments: TypeAlias = Mapping[str, Any]
+"""A script's arguments: texts, numbers, flags, lists and maps of them. What is None is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A script with its keys and its arguments, as the server takes them."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Arg]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a script answered: a word, and values by name. What is absent is zero, false or empty."""
+
+    word: str
+    values: Mapping[bytes, Reply]
+
+    def value(self, name: str) -> Reply:
+        """Return a value as the server gave it, None if it is absent."""
+        return self.values.get(name.encode())
+
+    def number(self, name: str) -> int:
+        """Return a number."""
+        return int(self.value(name) or 0)
+
+    def flag(self, name: str) -> bool:
+        """Return whether something holds."""
+        return bool(self.value(name))
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return text(self.value(name) or b"")
+
+    def list(self, name: str) -> Sequence[Reply]:
+        """Return a list."""
+        return self.value(name) or ()
+
+
+def answer(reply: Reply) -> Answer:
+    """Read a script's reply."""
+    word, *flat = reply
+    return Answer(text(word), dict(zip(flat[::2], flat[1::2], strict=True)))
+
+
+def session_call(
+    script: Script, keys: SessionKeys, args: Arguments, *, op: str = "", bodies: Bodies | None = None
+) -> ScriptCall:
+    """Return a call about one session; `op` names it where its answer is kept, `bodies` are its large ones."""
+    large = bodies.large if bodies else {}
+    names = [*keys.of(KEYS[script], op), *map(keys.body, large)]
+    return ScriptCall(script, names, [pack_arguments(args), *large.values()])
+
+
+def call(script: Script, keys: Mapping[str, str], args: Arguments) -> ScriptCall:
+    """Return a call about keys of no session."""
+    return ScriptCall(script, [keys[name] for name in KEYS[script]], [pack_arguments(args)])

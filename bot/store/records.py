@@ -1,0 +1,609 @@
+"""The form of what is stored: flat maps of short names, and the one table that tells what each name stands for.
+
+A record is a MessagePack map of texts, whole numbers below 2^53 and flags: all that the server's own decoder reads
+without a loss. A field that has its default is left out. What is nested, a body or a list, is one opaque text in it
+that no script looks into. Scripts and Python use the same field names; `NAMES` maps each to its short stored name, so
+one name is stored alike wherever it stands. A reader passes over a field that it does not know, and a script that
+writes a record again keeps it.
+
+No I/O here. A record that is not of this form raises ValueError, one of another version SchemaError.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast
+
+import msgpack  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+from bot.core.errors import SchemaError
+from bot.sessions.models import SCHEMA
+
+Value: TypeAlias = str | int | bool
+
+Values: TypeAlias = Mapping[str, Value]
+
+MOST: Final = 2**53
+"""Whole numbers of a record are below this: a script has no exact larger ones."""
+
+VERSION: Final = "version"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record: its name, its default, and what it tells.
+
+    A type in the place of the default says that there is none: a record without the field cannot be read.
+    """
+
+    name: str
+    default: Value | type[Value]
+    meaning: str
+
+    @property
+    def type(self) -> type[Value]:
+        """The type of its values."""
+        return self.default if isinstance(self.default, type) else type(self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A kind of record. One that is `inside` another has no version of its own."""
+
+    name: str
+    fields: tuple[Field, ...]
+    inside: bool = False
+
+
+NAMES: Final = MappingProxyType(
+    {
+        "accepted_at": "at",
+        "account": "ac",
+        "accounts": "as",
+        "actor": "a",
+        "address": "ad",
+        "admitted": "c",
+        "alone": "al",
+        "approved": "ap",
+        "arrival": "ar",
+        "asked_at": "aa",
+        "asker": "ak",
+        "attempt": "n",
+        "audit_hash": "ah",
+        "audit_seq": "an",
+        "authors": "au",
+        "beyond": "by",
+        "binding": "bi",
+        "blocked": "bk",
+        "body": "b",
+        "call": "cl",
+        "carried": "f",
+        "channel": "ch",
+        "classification": "cf",
+        "clearance": "ce",
+        "code": "co",
+        "complete": "cm",
+        "completed_at": "ca",
+        "context_seq": "cs",
+        "cost": "ct",
+        "created": "cr",
+        "creation": "cn",
+        "dead_until": "du",
+        "deadline": "dl",
+        "dedupe": "d",
+        "deliver_to": "dt",
+        "depth": "dp",
+        "digest": "h",
+        "doubtful": "do",
+        "ended": "en",
+        "endorsed": "ed",
+        "error": "er",
+        "expires": "ex",
+        "failures": "fa",
+        "fence": "fe",
+        "field": "fi",
+        "generation": "g",
+        "generation_seq": "gs",
+        "hash": "ha",
+        "heard": "he",
+        "held": "hd",
+        "home": "ho",
+        "hops": "hp",
+        "id": "i",
+        "inbox_label": "il",
+        "incomplete": "ic",
+        "input_tokens": "it",
+        "joined": "jo",
+        "kind": "k",
+        "known": "kn",
+        "label": "l",
+        "lapses": "lp",
+        "last_delivery": "ld",
+        "last_turn": "lt",
+        "late": "la",
+        "lease_until": "lu",
+        "lineage": "li",
+        "live": "lv",
+        "meant": "me",
+        "meant_for": "mf",
+        "millibits": "mb",
+        "model": "mo",
+        "number": "nu",
+        "op": "op",
+        "opens": "os",
+        "output_tokens": "ot",
+        "owner": "ow",
+        "parent": "pa",
+        "person": "pe",
+        "pool": "po",
+        "position": "p",
+        "principal": "pr",
+        "private": "pv",
+        "question": "qu",
+        "queue_mode": "qm",
+        "reason": "re",
+        "receipt": "rc",
+        "recipients": "rp",
+        "refs": "r",
+        "release": "rl",
+        "replaces": "rs",
+        "report": "ro",
+        "requests": "rq",
+        "resolved_by": "rb",
+        "result_seq": "rr",
+        "returns": "rt",
+        "role": "rx",
+        "root": "ru",
+        "root_generation": "rg",
+        "rules": "ry",
+        "run": "rn",
+        "schema": "sc",
+        "scope": "sp",
+        "sender": "s",
+        "sent": "sn",
+        "seq": "q",
+        "session": "se",
+        "since": "si",
+        "started_at": "sa",
+        "state": "st",
+        "status": "ss",
+        "stop": "so",
+        "suspended": "su",
+        "taint": "t",
+        "text": "x",
+        "time": "m",
+        "title": "ti",
+        "chat": "cc",
+        "tokens": "ts",
+        "token": "tk",
+        "told": "tl",
+        "tool": "to",
+        "tries": "tr",
+        "turn": "u",
+        "turned": "td",
+        "type": "y",
+        "undelivered": "ud",
+        "unpriced": "up",
+        "untold": "ut",
+        "updated": "ua",
+        "usage": "us",
+        "version": "v",
+        "visibility": "w",
+        "vouched": "vo",
+        "waiting": "wa",
+        "wanted": "wn",
+        "where": "wh",
+    }
+)
+"""Field name → stored name. Different names are stored differently, so a record can be read without its kind."""
+
+_VERSION: Final = Field(VERSION, int, "the schema it was written by")
+
+
+def _record(name: str, *fields: Field) -> RecordType:
+    return RecordType(name, (_VERSION, *fields))
+
+
+def _part(name: str, *fields: Field) -> RecordType:
+    return RecordType(name, fields, inside=True)
+
+
+_BODY: Final = Field("body", str, "its content as JSON, or `@` and the id of a large one")
+_LABEL: Final = Field("label", str, "the label of its content")
+_REFS: Final = Field("refs", "", "what it came from, see `bot.sessions.refs`")
+
+EVENT: Final = _record(
+    "event",
+    Field("time", int, "when it was written, ms"),
+    Field("generation", int, "the session's generation"),
+    Field("type", str, "what it tells, see `EventType`"),
+    Field("actor", "", "who or what did it"),
+    _LABEL,
+    Field("visibility", "internal", "who it is meant for"),
+    Field("admitted", False, "whether its content entered the context"),
+    Field("turn", "", "the id of its turn"),
+    _BODY,
+    Field("carried", "", "what all events before it come to, as a body; few have it"),
+    _REFS,
+)
+
+ITEM: Final = _record(
+    "item",
+    Field("position", int, "its place among the inputs of the generation, from 1"),
+    Field("accepted_at", int, "when it was accepted, ms"),
+    _LABEL,
+    Field("dedupe", "", "its dedupe key"),
+    Field("sender", "", "the principal that sent it"),
+    Field("sent", False, "whether another session sent it"),
+    _BODY,
+    _REFS,
+)
+
+INPUT: Final = _record(
+    "input",
+    Field("position", 0, "its place, as in `item`"),
+    Field("status", str, "where it is, see `ItemStatus`"),
+    Field("op", "", "the call that brought it first"),
+    Field("digest", "", "the hash of its body"),
+    Field("sent", False, "whether another session sent it"),
+    Field("held", False, "whether it was held, whatever became of it"),
+    Field("seq", 0, "the event that let it in, for one that a session sent"),
+)
+
+HELD: Final = _record(
+    "held",
+    Field("time", int, "when it came, ms"),
+    _LABEL,
+    Field("dedupe", "", "its dedupe key"),
+    Field("sender", "", "the principal that sent it"),
+    Field("digest", "", "the hash of its body"),
+    Field("report", False, "whether a background session reports with it, which has a place of its own"),
+    _BODY,
+    _REFS,
+)
+
+HELD_KEY: Final = _record("held key", Field("untold", False, "whether its sender may not hear what became of it"))
+
+APPROVAL: Final = _record(
+    "approval",
+    Field("state", str, "where it is, see `ApprovalState`"),
+    Field("generation", int, "the session's generation"),
+    Field("expires", int, "until when it counts, ms"),
+    Field("resolved_by", "", "who answered"),
+    Field("turn", "", "the turn that asks"),
+    Field("call", "", "the call that it is for"),
+    Field("tool", "", "the tool that is called"),
+    Field("binding", "", "the digest of all that it is bound to"),
+    _LABEL,
+    Field("principal", "", "who asks"),
+    Field("rules", "", "the rules that ask for it, a list as JSON"),
+    Field("question", str, "what people are shown, as JSON"),
+    Field("alone", False, "whether its asker alone may answer"),
+)
+
+DELIVERY: Final = _record(
+    "delivery",
+    Field("state", str, "where it is, see `DeliveryState`"),
+    Field("number", int, "its place in the order of the outbox, from 1"),
+    Field("generation", int, "the session's generation"),
+    Field("created", int, "when it was put there, ms"),
+    Field("attempt", 0, "how often a sender took it"),
+    Field("lapses", 0, "when its sender's hold ends, or when it may be tried again, ms"),
+    Field("op", "", "the call that took it"),
+    Field("channel", str, "the channel of its address, encoded"),
+    Field("sender", "", "the process that takes care of it"),
+    Field("arrival", "", "what another session did with it, see `Arrival`"),
+    Field("failures", 0, "how often sending it failed for certain"),
+    Field("doubtful", False, "whether it may have been said before"),
+    Field("receipt", "", "what its channel calls what was said"),
+    Field("address", str, "where it is to be said"),
+    _LABEL,
+    Field("kind", "", "how it is rendered"),
+    Field("turn", "", "the turn that said it"),
+    Field("approved", "", "the rules that people lifted for it, a list as JSON"),
+    Field("hops", 0, "how many sessions it came through"),
+    Field("release", 0, "the event that releases it below its label"),
+    Field("asker", "", "the person it is for, if not the session's own principal"),
+    Field("replaces", "", "the receipt of what it stands in the place of"),
+    Field("meant_for", "", "the one person it is for"),
+    Field("authors", "", "whose words it derives from, a list as JSON"),
+    Field("endorsed", "", "the bounded answers that were heard, a list as JSON"),
+    _BODY,
+    _REFS,
+)
+
+AUDIT_ROW: Final = _record(
+    "audit row",
+    Field("time", int, "when it was written, ms"),
+    Field("kind", "", "what kind of thing happened"),
+    Field("actor", "", "who did it"),
+    _BODY,
+    Field("hash", str, "the hash that chains it to the row before it"),
+)
+
+OBSERVED: Final = _record(
+    "observed",
+    Field("account", "", "who said it, as the platform's account"),
+    _LABEL,
+    Field("text", "", "the text"),
+    Field("opens", "", "the thread that it may begin"),
+)
+
+SLOT: Final = _record(
+    "slot",
+    Field("live", False, "whether nobody freed it"),
+    Field("lapses", int, "by when its session must have been created, ms"),
+    Field("deadline", int, "by when that must end, ms"),
+    Field("pool", str, "the label of its pool"),
+    Field("session", str, "the background session"),
+    Field("parent", str, "the session that asked for it"),
+)
+
+PAIRING: Final = _record(
+    "pairing",
+    Field("state", str, "pending, denied, or tries: wrong codes of a principal"),
+    Field("created", int, "since when, ms"),
+    Field("expires", int, "until when, ms"),
+    Field("scope", "", "the channel and workspace where the stranger asks"),
+    Field("digest", "", "the hash of the code"),
+    Field("tries", 0, "how many wrong codes there were"),
+)
+
+PERSON: Final = _record(
+    "person",
+    Field("role", "", "the role given, none for that of the configuration"),
+    Field("clearance", "", "the clearance given, none for that of the configuration"),
+    Field("accounts", "", "the accounts linked, a list as JSON"),
+)
+
+CHAT: Final = _record(
+    "chat",
+    Field("classification", "", "the classification given, none for that of the configuration"),
+    Field("vouched", "", "yes or no: whether an admin vouches for its members; none for what the configuration says"),
+    Field("blocked", False, "whether it is blocked"),
+)
+
+BLOCKED: Final = _record("blocked", Field("account", "", "the account"))
+
+QUARANTINED: Final = _record(
+    "quarantined",
+    Field("since", int, "when it failed first, ms"),
+    Field("tries", int, "how often it failed"),
+    Field("lapses", int, "until when it is left alone, ms"),
+    Field("error", "", "the kind of the last error"),
+    Field("where", "", "the place in the program"),
+    Field("schema", int, "the version of the records that the program knew"),
+)
+
+ALTERNATIVE: Final = _record(
+    "alternative",
+    Field("wanted", str, "what was asked for, see `Wanted`"),
+    Field("session", str, "the session that asked"),
+    Field("generation", int, "its generation"),
+    Field("turn", "", "the turn"),
+    Field("principal", "", "whose it is"),
+    Field("binding", "", "what the offer is bound to"),
+    _LABEL,
+    Field("told", str, "the label of what the offer tells"),
+    Field("private", "", "the address of the private chat"),
+    Field("parent", "", "the address of the parent"),
+    Field("recipients", "", "who may have it instead, a list as JSON"),
+)
+
+KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
+
+RESERVATION: Final = _record(
+    "reservation",
+    Field("lapses", int, "when it comes back, ms"),
+    Field("tokens", 0, "how many are set aside"),
+    Field("person", str, "the account of the person they are for"),
+    Field("chat", "", "that of the chat they are for"),
+    Field("pool", str, "the label of its pool"),
+)
+
+SPENT: Final = _record(
+    "spent",
+    Field("tokens", 0, "how many were used today"),
+    Field("incomplete", False, "whether more were used than is known"),
+)
+
+TURN: Final = _part(
+    "turn",
+    Field("id", str, "its id"),
+    Field("position", 0, "the input that began it"),
+    Field("dedupe", "", "that input's dedupe key"),
+    Field("sender", "", "who sent that"),
+    Field("started_at", 0, "when it began, ms"),
+    Field("attempt", 0, "how often it was claimed"),
+    Field("suspended", False, "whether it waits for people"),
+    Field("hops", 0, "how many sessions its message came through"),
+    Field("joined", "", "positions of inputs that joined it, a list as JSON"),
+    Field("requests", 0, "how often a model was asked before it was suspended"),
+    Field("input_tokens", 0, "tokens that models read"),
+    Field("output_tokens", 0, "tokens that models wrote"),
+    Field("cost", 0, "what is known of their cost"),
+    Field("incomplete", False, "whether not all tokens are known"),
+    Field("unpriced", False, "whether not all of the cost is known"),
+)
+
+LAST_TURN: Final = _part(
+    "last turn",
+    Field("id", str, "its id"),
+    Field("reason", str, "why it ended, see `YieldReason`"),
+    Field("started_at", 0, "when it began, ms"),
+    Field("completed_at", 0, "when it ended, ms"),
+    Field("attempt", 0, "how often it was claimed"),
+    Field("result_seq", 0, "the event that holds its answer"),
+    Field("error", "", "the reference of what went wrong"),
+    *TURN.fields[-6:],
+)
+
+USAGE: Final = _part("usage", *TURN.fields[-6:])
+
+TITLE: Final = _part("title", Field("text", str, "the title"), _LABEL)
+
+LINEAGE: Final = _part(
+    "lineage",
+    Field("parent", str, "the session it reports to"),
+    Field("generation", int, "that one's generation"),
+    Field("run", str, "the id that its spawning answered with"),
+    Field("depth", int, "1 for a child, 2 for a grandchild"),
+    Field("deadline", int, "by when it must end, ms"),
+    Field("title", "", "what the task is called"),
+    Field("deliver_to", "", "who hears the result besides"),
+    Field("meant", "", "what that name meant"),
+    Field("asked_at", "", "the address from which it was set going"),
+    Field("root", "", "the conversation in which its tree began"),
+    Field("root_generation", 0, "that one's generation"),
+    Field("endorsed", False, "whether its answer was charged for"),
+    Field("beyond", False, "whether it would have been, but for the limit"),
+    Field("known", str, "the label of what its parent had read"),
+    Field("returns", "", "the fields it answers with, a list as JSON"),
+)
+
+CHARGE: Final = _part(
+    "charge",
+    _LABEL,
+    Field("millibits", int, "what the answer may endorse, in thousandths of a bit"),
+    Field("lapses", int, "by when it must have come, ms"),
+    Field("heard", False, "whether it was heard"),
+)
+
+SEND_TURN: Final = _part(
+    "send turn",
+    Field("number", int, "its place among those who wait to say something there"),
+    Field("lapses", int, "until when it is kept, or holds the place, ms"),
+    Field("op", "", "the call that holds the place, none for one that waits"),
+)
+
+STATE: Final = _record(
+    "state",
+    Field("generation", int, "what a reset starts anew, from 1"),
+    Field("generation_seq", int, "the first event of the generation"),
+    Field("seq", int, "the head of the log"),
+    Field("status", str, "what it is doing, see `Status`"),
+    Field("taint", "PUBLIC", "the join of what entered the context"),
+    Field("creation", "PUBLIC", "the label that it was created with"),
+    Field("inbox_label", "PUBLIC", "the join of what came into the inbox"),
+    Field("turned", "", "their join when it first was UNTRUSTED"),
+    Field("home", str, "its address"),
+    Field("principal", str, "whose it is"),
+    Field("created", int, "when it was created, ms"),
+    Field("updated", int, "when it changed last, ms"),
+    Field("position", 0, "the last input of the generation"),
+    Field("waiting", 0, "how many inputs wait"),
+    Field("turn", "", "the open turn, a record"),
+    Field("last_turn", "", "how the last turn ended, a record"),
+    Field("usage", "", "what models were asked for, a record"),
+    Field("last_delivery", 0, "the last number of the outbox"),
+    Field("undelivered", 0, "how many deliveries are not settled"),
+    Field("fence", 0, "how often it was claimed"),
+    Field("owner", "", "who holds the lease"),
+    Field("lease_until", 0, "until when, ms"),
+    Field("stop", "", "who asked the open turn to stop"),
+    Field("audit_seq", 0, "the last row of its audit chain"),
+    Field("audit_hash", "", "that row's hash"),
+    Field("lineage", "", "where a background session comes from, a record"),
+    Field("ended", 0, "when a background session ended, ms"),
+    Field("dead_until", 0, "until when it may have dead letters, ms"),
+    Field("title", "", "the title that a person gave, a record"),
+    Field("model", "", "the model that people chose"),
+    Field("queue_mode", "", "how it takes what comes while a turn runs, none for collect"),
+    Field("late", False, "whether some of what waits came while a turn ran"),
+    Field("tries", 0, "how often it was claimed since something was written last"),
+    Field("context_seq", 0, "the event from which a context is made"),
+)
+"""A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
+turn, and `charge:<run>`, a record of what a bounded answer may endorse since a person's last message."""
+
+RECORDS: Final = (
+    *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
+    *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
+    *(RESERVATION, SPENT),
+)
+"""All kinds of records."""
+
+_LAYOUT: Final = {
+    kind.name: tuple(
+        (field.name, NAMES[field.name], field.type, None if isinstance(field.default, type) else field.default)
+        for field in kind.fields
+    )
+    for kind in RECORDS
+}
+"""Kind → name, stored name, type and default of each field, None for one that is required."""
+
+# The library leaves its signatures untyped.
+_packb: Final = cast("Callable[..., bytes]", cast("Any", msgpack).packb)
+_unpackb: Final = cast("Callable[..., object]", cast("Any", msgpack).unpackb)
+
+
+def pack_arguments(value: object) -> bytes:
+    """Write what a script is given: maps, lists, texts, numbers and flags, in any nesting.
+
+    Bytes are texts too, such as a record as it is stored. A name with None is left to the script as absent.
+    """
+    return _packb(value, use_bin_type=False, unicode_errors="surrogatepass")
+
+
+def pack(kind: RecordType, values: Values) -> bytes:
+    """Write a record of this version; what has its default is left out.
+
+    Raises ValueError: a number is too large. KeyError: it has no such field, or lacks one that is required.
+    """
+    given = values if kind.inside else {VERSION: SCHEMA, **values}
+    unknown = given.keys() - {field.name for field in kind.fields}
+    if unknown:
+        raise KeyError(min(unknown))
+    written = dict[str, Value]()
+    for name, stored, _, default in _LAYOUT[kind.name]:
+        value = given[name] if default is None else given.get(name, default)
+        if not isinstance(value, str) and value >= MOST:
+            raise ValueError(f"`{name}` is too large for a record")
+        if value != default:
+            written[stored] = value
+    return _packb(written, unicode_errors="surrogatepass")
+
+
+def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
+    """Read a record: all fields of its kind by name, with their defaults.
+
+    Raises ValueError: it is no record, or not of this kind. SchemaError: it is one of another version.
+    """
+    found = _unpackb(stored, unicode_errors="surrogatepass")
+    if not isinstance(found, dict):
+        # A script writes a record without fields as an empty list.
+        if found != [] or not kind.inside:
+            raise ValueError("no map")
+        found = dict[str, Value]()
+    got, values = cast("dict[str, Value]", found), dict[str, Any]()
+    if not kind.inside:
+        check_version(got[NAMES[VERSION]])
+    for name, short, expected, default in _LAYOUT[kind.name]:
+        value = got.get(short, default)
+        if type(value) is not expected:
+            raise ValueError(f"`{name}` is missing or of another type")
+        values[name] = value
+    return values
+
+
+def check_version(stored: object) -> None:
+    """Refuse a record of another version.
+
+    Raises SchemaError: it is one. ValueError: this is no version.
+    """
+    if (version := int(cast("str", stored))) != SCHEMA:
+        raise other_version(version)
+
+
+def other_version(version: int) -> SchemaError:
+    """Return the error for a record of another version."""
+    if version > SCHEMA:
+        return SchemaError(
+            f"the store holds records of version `{version}`, this program reads version `{SCHEMA}`",
+            next_step="upgrade lockgate",
+        )
+    return SchemaError(
+        f"the store holds records of version `{version}`, which an older program wrote, and this one reads version "
+        f"`{SCHEMA}` alone",
+        next_step="begin with another `data_dir`, and with an empty database where `store.url` names one",
+    )
