@@ -32,7 +32,7 @@ class RedisApprovals:
     async def resolve(
         self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
     ) -> tuple[Approval, ...]:
-        """Answer pending approvals once, all in one step, and mark the session ready when none is left."""
+        """ScriptAnswer pending approvals once, all in one step, and mark the session ready when none is left."""
         args = {"state": state.value, "actor": actor, "ids": list(approvals)}
         got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
         if got.word == "none":

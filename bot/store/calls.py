@@ -24,7 +24,7 @@ class ScriptCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScriptAnswer:
     """What a script answered: a word, and values by name. What is absent is zero, false or empty."""
 
     word: str
@@ -51,10 +51,10 @@ class Answer:
         return self.value(name) or ()
 
 
-def answer(reply: Reply) -> Answer:
+def answer(reply: Reply) -> ScriptAnswer:
     """Read a script's reply."""
     word, *flat = reply
-    return Answer(text(word), dict(zip(flat[::2], flat[1::2], strict=True)))
+    return ScriptAnswer(text(word), dict(zip(flat[::2], flat[1::2], strict=True)))
 
 
 def session_call(

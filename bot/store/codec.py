@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from bot.core.errors import UNREADABLE, SchemaError
@@ -132,7 +133,7 @@ def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
 
 # State ----------------------------------------------------------------------------------------------------
 
-_STORED: Final = {name: stored.encode() for name, stored in NAMES.items()}
+_STORED: Final = MappingProxyType({name: stored.encode() for name, stored in NAMES.items()})
 
 
 def stored_fields(*names: str) -> list[bytes]:
@@ -249,7 +250,7 @@ def _turn(got: Fields) -> Turn:
 
 _KIN: Final = (
     *("parent", "generation", "run", "depth", "deadline", "title", "deliver_to", "meant"),
-    *("asked_at", "root", "root_generation", "endorsed", "beyond"),
+    *("asked_at", "root", "root_generation", "beyond"),
 )
 """The parts of a lineage that are written as they are."""
 
@@ -260,7 +261,8 @@ def lineage(value: Lineage) -> Values:
         [field.name, field.kind.value, list(field.members), field.least, field.most, field.step]
         for field in value.returns
     ]
-    return {**{name: getattr(value, name) for name in _KIN}, "returns": _list(returns), "known": str(value.known)}
+    told = {**{name: getattr(value, name) for name in _KIN}, "charged": value.endorsed, "returns": _list(returns)}
+    return {**told, "known": str(value.known)}
 
 
 def _lineage(got: Fields) -> Lineage:
@@ -270,7 +272,8 @@ def _lineage(got: Fields) -> Lineage:
             for name, kind, members, *within in cast("list[Any]", _listed(got["returns"]))
         ]
     )
-    return Lineage(**{name: got[name] for name in _KIN}, returns=returns, known=label(got["known"]))
+    known = label(got["known"])
+    return Lineage(**{name: got[name] for name in _KIN}, endorsed=got["charged"], returns=returns, known=known)
 
 
 def last_turn(value: LastTurn) -> Values:
@@ -360,7 +363,7 @@ def event(name: str, got: Fields, fetched: Fetched) -> Event:
         visibility=Visibility(got["visibility"]),
         admitted=got["admitted"],
         turn=got["turn"],
-        body=body(got["body"], fetched),
+        body=body(got["body"] or "{}", fetched),
         carried=body(got["carried"], fetched) if got["carried"] else None,
     )
 

@@ -13,7 +13,7 @@ from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
-from bot.store.calls import Answer, Arguments, call
+from bot.store.calls import Arguments, ScriptAnswer, call
 from bot.store.codec import dump, pairs, text
 from bot.store.records import BLOCKED, CHAT, PAIRING, PERSON, Values, check_version, unpack
 from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
@@ -103,7 +103,7 @@ class RedisAccess:
         found = codec.reading(lambda: read_pairings(flat))
         return tuple(one for one in found if one.expires_at > now)
 
-    async def _pair(self, script: Script, args: Arguments) -> Answer:
+    async def _pair(self, script: Script, args: Arguments) -> ScriptAnswer:
         keys = {"pairings": PAIRINGS, "op": audit_op(self._shared.ids.op())}
         return await self._shared.run(call(script, keys, args))
 

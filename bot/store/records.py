@@ -79,10 +79,9 @@ NAMES: Final = MappingProxyType(
         "call": "cl",
         "carried": "f",
         "channel": "ch",
+        "charged": "cg",
         "classification": "cf",
         "clearance": "ce",
-        "code": "co",
-        "complete": "cm",
         "completed_at": "ca",
         "context_seq": "cs",
         "cost": "ct",
@@ -93,7 +92,7 @@ NAMES: Final = MappingProxyType(
         "dedupe": "d",
         "deliver_to": "dt",
         "depth": "dp",
-        "digest": "h",
+        "digest": "di",
         "doubtful": "do",
         "ended": "en",
         "endorsed": "ed",
@@ -101,10 +100,9 @@ NAMES: Final = MappingProxyType(
         "expires": "ex",
         "failures": "fa",
         "fence": "fe",
-        "field": "fi",
         "generation": "g",
         "generation_seq": "gs",
-        "hash": "ha",
+        "hash": "h",
         "heard": "he",
         "held": "hd",
         "home": "ho",
@@ -131,7 +129,7 @@ NAMES: Final = MappingProxyType(
         "number": "nu",
         "op": "op",
         "opens": "os",
-        "output_tokens": "ot",
+        "output_tokens": "ou",
         "owner": "ow",
         "parent": "pa",
         "person": "pe",
@@ -222,7 +220,7 @@ EVENT: Final = _record(
     Field("visibility", "internal", "who it is meant for"),
     Field("admitted", False, "whether its content entered the context"),
     Field("turn", "", "the id of its turn"),
-    _BODY,
+    Field("body", "", "its content, as in `item`; none for an empty one"),
     Field("carried", "", "what all events before it come to, as a body; few have it"),
     _REFS,
 )
@@ -455,7 +453,7 @@ LINEAGE: Final = _part(
     Field("asked_at", "", "the address from which it was set going"),
     Field("root", "", "the conversation in which its tree began"),
     Field("root_generation", 0, "that one's generation"),
-    Field("endorsed", False, "whether its answer was charged for"),
+    Field("charged", False, "whether its answer was charged for"),
     Field("beyond", False, "whether it would have been, but for the limit"),
     Field("known", str, "the label of what its parent had read"),
     Field("returns", "", "the fields it answers with, a list as JSON"),
@@ -523,13 +521,15 @@ RECORDS: Final = (
 )
 """All kinds of records."""
 
-_LAYOUT: Final = {
-    kind.name: tuple(
-        (field.name, NAMES[field.name], field.type, None if isinstance(field.default, type) else field.default)
-        for field in kind.fields
-    )
-    for kind in RECORDS
-}
+_LAYOUT: Final = MappingProxyType(
+    {
+        kind.name: tuple(
+            (field.name, NAMES[field.name], field.type, None if isinstance(field.default, type) else field.default)
+            for field in kind.fields
+        )
+        for kind in RECORDS
+    }
+)
 """Kind → name, stored name, type and default of each field, None for one that is required."""
 
 # The library leaves its signatures untyped.
@@ -569,13 +569,7 @@ def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
 
     Raises ValueError: it is no record, or not of this kind. SchemaError: it is one of another version.
     """
-    found = _unpackb(stored, unicode_errors="surrogatepass")
-    if not isinstance(found, dict):
-        # A script writes a record without fields as an empty list.
-        if found != [] or not kind.inside:
-            raise ValueError("no map")
-        found = dict[str, Value]()
-    got, values = cast("dict[str, Value]", found), dict[str, Any]()
+    got, values = stored_map(stored), dict[str, Any]()
     if not kind.inside:
         check_version(got[NAMES[VERSION]])
     for name, short, expected, default in _LAYOUT[kind.name]:
@@ -584,6 +578,20 @@ def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
             raise ValueError(f"`{name}` is missing or of another type")
         values[name] = value
     return values
+
+
+def stored_map(stored: bytes) -> dict[str, Value]:
+    """Read what is stored, with the names and the values that it is stored with.
+
+    Raises ValueError: it is no map.
+    """
+    found = _unpackb(stored, unicode_errors="surrogatepass")
+    if isinstance(found, dict):
+        return cast("dict[str, Value]", found)
+    # A script writes a record without fields as an empty list.
+    if found != []:
+        raise ValueError("no map")
+    return {}
 
 
 def check_version(stored: object) -> None:

@@ -39,7 +39,7 @@ from bot.sessions.inbox import (
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store import codec
 from bot.store.approvals import approvals_of
-from bot.store.calls import Answer, Arguments, session_call
+from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.codec import Bodies, digest, dump, raw, text
 from bot.store.records import EVENT, ITEM, OBSERVED, unpack
 from bot.store.schema import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
@@ -93,17 +93,7 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
-        match got.word:
-            case "conflict":
-                raise DedupeConflictError("the same input came before with another content")
-            case "busy":
-                raise BusyError
-            case "foreign":
-                raise ForeignError
-            case "move":
-                raise _illegal(got)
-            case _:
-                pass
+        _refuse_input(got)
         # It is accepted: labels that this program cannot read are for who works on the session to meet.
         with suppress(SchemaError):
             labels = [got.text(name) for name in ("taint", "creation", "inbox_label")]
@@ -139,17 +129,9 @@ class RedisSessions:
             "channels": [encode(channel) for channel in channels],
         }
         got = await self._shared.run_asking(session_call(Script.CLAIM, keys, args))
-        match got.word:
-            case "none":
-                return None
-            case "elsewhere":
-                raise ElsewhereError
-            case "unsettled":
-                raise UnsettledError(got.number("wait") / 1000)
-            case "worn":
-                raise WornError(got.number("tries"))
-            case _:
-                pass
+        if got.word == "none":
+            return None
+        _refuse_claim(got)
         now, flat, entries = got.number("now"), got.list("state"), got.list("events")
         self._shared.saw_now(now)
         state = codec.reading(lambda: codec.state(sid, flat))
@@ -194,7 +176,7 @@ class RedisSessions:
         # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
         hints = self._filing.file(claim.sid, place) if script is Script.COMMIT or place != was else []
 
-        async def run(audit: Arguments | None) -> Answer:
+        async def run(audit: Arguments | None) -> ScriptAnswer:
             call = session_call(script, keys, {**args, "audit": audit}, op=write.op, bodies=bodies)
             # What is said next is said by this policy or not at all.
             return await (self._shared.run_asking if write.deliver else self._shared.run)(call, *hints)
@@ -346,13 +328,41 @@ def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
     return codec.reading(lambda: codec.state(sid_of(key), flat))
 
 
-def _illegal(got: Answer) -> RequestError:
+def _illegal(got: ScriptAnswer) -> RequestError:
     """Turn a move that may not be made into an error."""
     before, after = got.text("before"), got.text("after")
     return ArchivedError() if before == Status.ARCHIVED.value else IllegalMoveError(before, after)
 
 
-def _refuse(got: Answer) -> NoReturn:
+def _refuse_input(got: ScriptAnswer) -> None:
+    """Turn a script's refusal of an input into an error."""
+    match got.word:
+        case "conflict":
+            raise DedupeConflictError("the same input came before with another content")
+        case "busy":
+            raise BusyError
+        case "foreign":
+            raise ForeignError
+        case "move":
+            raise _illegal(got)
+        case _:
+            pass
+
+
+def _refuse_claim(got: ScriptAnswer) -> None:
+    """Turn a script's refusal of a claim into an error."""
+    match got.word:
+        case "elsewhere":
+            raise ElsewhereError
+        case "unsettled":
+            raise UnsettledError(got.number("wait") / 1000)
+        case "worn":
+            raise WornError(got.number("tries"))
+        case _:
+            pass
+
+
+def _refuse(got: ScriptAnswer) -> NoReturn:
     """Turn a script's refusal of a write into an error."""
     word = got.word
     if word == "reset":

@@ -13,7 +13,7 @@ from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
-from bot.store.calls import Answer, Arguments, ScriptCall, answer, call, session_call
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, session_call
 from bot.store.codec import Fetched, dump, raw, referred, text
 from bot.store.connection import Command, Connection, Reply
 from bot.store.options import StoreOptions
@@ -95,20 +95,20 @@ class Shared:
         """This process's name at the store."""
         return self.connection.name
 
-    async def run(self, asked: ScriptCall, *hints: Command) -> Answer:
+    async def run(self, asked: ScriptCall, *hints: Command) -> ScriptAnswer:
         """Run a script; `hints` are written behind it.
 
         Raises StoreError.
         """
         return answer(await self.connection.script(asked.script, asked.keys, asked.args, *hints))
 
-    async def run_all(self, asked: Sequence[ScriptCall]) -> list[Answer | None]:
+    async def run_all(self, asked: Sequence[ScriptCall]) -> list[ScriptAnswer | None]:
         """Run one script several times in one round trip; None for a session whose record cannot be read."""
         calls = [(one.keys, one.args) for one in asked]
         replies = await self.connection.scripts(asked[0].script, calls) if asked else []
         return [None if reply is None else answer(reply) for reply in replies]
 
-    async def run_asking(self, asked: ScriptCall, *hints: Command) -> Answer:
+    async def run_asking(self, asked: ScriptCall, *hints: Command) -> ScriptAnswer:
         """Run a script as `run` does, and read behind it which policy is in force."""
         reply, policy = await self.connection.script_asking(asked.script, asked.keys, asked.args, POLICY_ASKED, *hints)
         self.saw_policy(policy)
@@ -134,7 +134,7 @@ class Shared:
         if self.policy is None or (seen.at, seen.over) >= (self.policy.at, self.policy.over):
             self.policy = seen
 
-    def saw_policy_of(self, got: Answer) -> None:
+    def saw_policy_of(self, got: ScriptAnswer) -> None:
         """Keep what a script answered of the policy in force."""
         self.saw_policy([got.value(name) for name in _POLICY_FIELDS])
 
@@ -143,8 +143,8 @@ class Shared:
         self.ahead = now - self.clock.wall_ms()
 
     async def chaining(
-        self, chain: str, rows: Sequence[AuditRow], run: Callable[[Arguments | None], Awaitable[Answer]]
-    ) -> Answer:
+        self, chain: str, rows: Sequence[AuditRow], run: Callable[[Arguments | None], Awaitable[ScriptAnswer]]
+    ) -> ScriptAnswer:
         """Chain rows to the head we know, run a script with them, and chain again as long as the head had moved.
 
         All sessions of all processes write to the chain `audit`, so one of a process writes there at a time.
@@ -158,11 +158,11 @@ class Shared:
                     return got
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
 
-    async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> Answer:
+    async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> ScriptAnswer:
         """Run a script on one session with the audit rows that tell of it, chained to its chain."""
         keys = session_keys(change.sid)
 
-        async def run(audit: Arguments | None) -> Answer:
+        async def run(audit: Arguments | None) -> ScriptAnswer:
             args = {**change.args, "audit": audit}
             return await self.run(session_call(change.script, keys, args, op=change.op), *hints)
 
@@ -170,11 +170,11 @@ class Shared:
 
     async def change_outside(
         self, script: Script, keys: Mapping[str, str], args: Arguments, rows: Sequence[AuditRow]
-    ) -> Answer:
+    ) -> ScriptAnswer:
         """Run a script about no session with the audit rows that tell of it, chained to the chain `audit`."""
         names = {"head": AUDIT_HEAD, "audit": AUDIT_CHAIN, "op": audit_op(self.ids.op()), **keys}
 
-        async def run(audit: Arguments | None) -> Answer:
+        async def run(audit: Arguments | None) -> ScriptAnswer:
             return await self.run(call(script, names, {**args, "audit": audit}))
 
         return await self.chaining(AUDIT, rows, run)

@@ -26,6 +26,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import SessionState, Status, Write
+from bot.store.records import APPROVAL
 from bot.store.schema import session_keys
 from bot.tools import catalogue
 from channels.console import Console
@@ -39,7 +40,7 @@ from tests.harness import HOME
 from tests.servers import SERVERS
 from tests.sim import mcp_server
 from tests.sim.web import Web, web
-from tests.store.world import command, end_lease
+from tests.store.world import alter, command, end_lease, put_state, statuses
 
 _WORDS = MappingProxyType(
     {
@@ -293,9 +294,7 @@ class Stage:
 
     async def inputs(self) -> list[ItemStatus]:
         """Return where every accepted input is, oldest first."""
-        flat = cast("list[bytes]", await command(self.app.store, "HGETALL", session_keys(self.sid).idem))
-        records = [record.split() for record in flat[1::2]]
-        return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
+        return await statuses(self.app.store, self.sid)
 
     async def dump(self) -> dict[str, object]:
         """Return all that a denied call must leave as it was."""
@@ -446,7 +445,7 @@ class Stage:
             await self.serve()
 
     async def _damage(self, home: Address, field: str, value: str) -> None:
-        await command(self.app.store, "HSET", session_keys(self.app.session_id(home)).state, field, value)
+        await put_state(self.app.store, self.app.session_id(home), **{field: value})
 
     async def _expire(self, what: str) -> None:
         """Let the time pass after which nobody waits for an answer, or a silent worker counts as dead."""
@@ -455,11 +454,8 @@ class Stage:
             return
         key = session_keys(self.sid).approvals
         flat = cast("list[bytes]", await command(self.app.store, "HGETALL", key))
-        for name, record in zip(flat[::2], flat[1::2], strict=True):
-            head, _, rest = record.partition(b"\n")
-            words = head.split(b" ")
-            words[3] = b"1"
-            await command(self.app.store, "HSET", key, name, b" ".join(words) + b"\n" + rest)
+        for name in flat[::2]:
+            await alter(self.app.store, APPROVAL, key, name.decode(), expires=1)
 
 
 def _over(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -23,6 +23,7 @@ from bot.store.redis_store import RedisStore
 from bot.store.schema import labels_key, list_key, session_keys
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_most
+from tests.bench.rig import idle_state
 
 _SIZES: Final = (1_000, 10_000, 100_000)
 _ROUNDS: Final = 60
@@ -71,10 +72,7 @@ def _fill(client: Any, size: int) -> None:  # noqa: ANN401 - the library's clien
         with client.pipeline(transaction=False) as together:
             for n in range(begin, min(begin + _CHUNK, size)):
                 label, sid = _LABELS[n % 2], f"{who}-{n}"
-                fields = {"v": 1, "gen": 1, "gseq": 1, "seq": 8, "status": "idle", "taint": label, "made": "PUBLIC"}
-                fields |= {"home": "console::owner:", "who": who, "born": _FIRST, "moved": _FIRST + n, "pos": 1}
-                fields |= {"typed": "PUBLIC", "usage": "1 10 20 1 0 1", "fence": 1, "on": 1, "an": 4, "ah": "h" * 43}
-                together.hset(session_keys(sid).state, mapping=fields)
+                together.hset(session_keys(sid).state, mapping=idle_state(who, _FIRST + n, label))
                 together.zadd(list_key(who, label), {sid: _FIRST + n})
             together.execute()
 

@@ -17,9 +17,10 @@ from typing import Any, Final, cast
 from redis import Redis
 
 from bot.store.embedded_server import Supervisor
+from bot.store.records import AUDIT_ROW, EVENT, pack
 from bot.store.schema import RECENT, labels_key, list_key, session_keys
 from tests.bench.measure import Row, at_most, ratio_at_most
-from tests.bench.rig import Bench, bench
+from tests.bench.rig import Bench, bench, idle_state
 
 _SIZES: Final = (1_000, 100_000)
 _STRETCHES: Final = 3
@@ -87,14 +88,13 @@ def _fill(client: Any, size: int) -> None:  # noqa: ANN401 - the library's clien
             for n in range(begin, min(begin + _CHUNK, size)):
                 sid, at = f"s{n:032}", _FIRST + n
                 keys = session_keys(sid)
-                fields = {"v": 1, "gen": 1, "gseq": 1, "seq": _EVENTS, "status": "idle", "made": label, "taint": label}
-                fields |= {"home": f"console::owner:{n}", "who": who, "born": at, "moved": at, "pos": 1, "typed": label}
-                fields |= {"usage": "1 10 20 1 0 1", "fence": 1, "on": 1, "an": 4, "ah": "h" * 43}
-                together.hset(keys.state, mapping=fields)
+                together.hset(keys.state, mapping=idle_state(who, at, label, home=f"console::owner:{n}", seq=_EVENTS))
+                told = {"time": at, "generation": 1, "type": "error.turn", "actor": "w", "label": label, "body": "{}"}
+                entry = pack(EVENT, told)
+                row = pack(AUDIT_ROW, {"time": at, "kind": "read", "actor": "owner", "body": "{}", "hash": "h" * 43})
                 for seq in range(1, _EVENTS + 1):
-                    entry = {"v": 1, "ts": at, "g": 1, "t": "error.turn", "a": "w", "l": label, "w": "internal", "c": 0}
-                    together.xadd(keys.log, {**entry, "u": "", "b": "{}"}, id=f"{seq}-0")
-                together.rpush(keys.audit, *[f"1 {at} {'h' * 43} 4 5\nreadowner{{}}"] * 4)
+                    together.xadd(keys.log, {"e": entry}, id=f"{seq}-0")
+                together.rpush(keys.audit, *[row] * 4)
                 together.zadd(list_key(who, label), {sid: at})
                 together.zadd(RECENT, {sid: at})
             together.execute()

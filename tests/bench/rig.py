@@ -31,6 +31,8 @@ from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.models import SCHEMA
+from bot.store.records import NAMES, USAGE, pack
 from bot.tools import catalogue
 from channels.messages import Address, Inbound, Outbound, Signal
 from channels.port import Audience
@@ -177,3 +179,14 @@ async def bench(folder: Path, store: str = "", mouth: Mouth | None = None) -> As
     config, mouth = _config(folder, {"store": {"url": store}} if store else {}), mouth or Mouth()
     async with open_app(config, [mouth], {}, Extensions(model=lambda _: InstantModel())) as app, during(app.serve()):
         yield Bench(app, mouth)
+
+
+def idle_state(who: str, at: int, label: str, *, home: str = "console::owner:", seq: int = 8) -> dict[str, str | bytes]:
+    """Return the stored fields of the record of an idle session."""
+    used = pack(USAGE, {"requests": 1, "input_tokens": 10, "output_tokens": 20})
+    fields = {"generation": 1, "generation_seq": 1, "seq": seq, "created": at, "updated": at, "position": 1}
+    fields |= {"version": SCHEMA, "fence": 1, "last_delivery": 1, "audit_seq": 4}
+    words = {"status": "idle", "taint": label, "creation": "PUBLIC", "home": home, "principal": who}
+    words |= {"inbox_label": "PUBLIC", "audit_hash": "h" * 43}
+    every: dict[str, str | bytes] = {**{name: str(number) for name, number in fields.items()}, **words, "usage": used}
+    return {NAMES[name]: value for name, value in every.items()}

@@ -23,8 +23,9 @@ from bot.quarantine import QUARANTINED
 from bot.sessions.audit import AuditRecord
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import NewItem
-from bot.sessions.models import Doing, Quarantined
-from bot.store.schema import RECENT, session_keys
+from bot.sessions.models import SCHEMA, Doing, Quarantined
+from bot.store import records
+from bot.store.schema import QUARANTINE, RECENT, session_keys
 from bot.tools import catalogue
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
@@ -32,6 +33,7 @@ from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
 from tests.harness import Person, running
 from tests.people import principal
 from tests.servers import SERVERS
+from tests.store.world import alter, drop_state, put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +48,7 @@ def owner_cleared_for(clearance: str) -> str:
 async def put(owner: Person, field: str, value: str, home: Address = SIDE) -> str:
     """Write something into a session's record; return which session that is."""
     sid = owner.app.session_id(home)
-    await owner.app.store._shared.connection.commands(("HSET", session_keys(sid).state, field, value))
+    await put_state(owner.app.store, sid, **{field: value})
     return sid
 
 
@@ -130,7 +132,7 @@ async def test_it_goes_on_when_the_record_can_be_read_and_is_let_out(tmp_path: P
         sid = await damaged(owner)
         await eventually(lambda: _is(owner, 1))
         await put(owner, "taint", "PUBLIC")
-        await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+        await drop_state(owner.app.store, sid, "owner", "lease_until")
         assert await owner.app.quarantine.release(sid, "owner")
         await eventually(lambda: _is(owner, 0))
         side = Person(owner.app, owner.output, SIDE)
@@ -144,7 +146,7 @@ async def test_it_is_let_out_by_itself_when_it_was_worked(tmp_path: Path) -> Non
         sid = await damaged(owner)
         await eventually(lambda: _is(owner, 1))
         await put(owner, "taint", "PUBLIC")
-        await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+        await drop_state(owner.app.store, sid, "owner", "lease_until")
         await eventually(lambda: _is(owner, 0))
         assert [row.actor for row in await told(owner, "released")] == ["work"]
         assert "You said: hello" in owner.shown
@@ -168,7 +170,7 @@ async def test_a_session_that_ends_its_worker_three_times_is_put_apart(tmp_path:
             # A worker that took it, and was ended before it wrote anything.
             claim = await owner.app.store.sessions.claim(sid, f"w{number}", most=3)
             assert claim is not None
-            await owner.app.store._shared.connection.commands(("HDEL", session_keys(sid).state, "owner", "until"))
+            await drop_state(owner.app.store, sid, "owner", "lease_until")
         serving = asyncio.create_task(owner.app.serve())
         await eventually(lambda: _is(owner, 1))
         (one,) = await apart(owner)
@@ -186,9 +188,7 @@ async def test_a_newer_program_need_not_wait_for_what_an_older_one_could_not_rea
         quarantine = owner.app.quarantine
         await quarantine.put("s", Doing.WORK, SchemaError("x"))
         assert quarantine.rests("s")
-        name, record = (await owner.app.store._shared.connection.commands(("HGETALL", "lg:{audit}:quarantine")))[0]
-        older = json.dumps({**json.loads(record), "schema": 0})
-        await owner.app.store._shared.connection.commands(("HSET", "lg:{audit}:quarantine", name, older))
+        await alter(owner.app.store, records.QUARANTINED, QUARANTINE, f"s/{Doing.WORK}", schema=0)
         await quarantine.refresh()
         assert not quarantine.rests("s")
         assert quarantine.due() == ("s",)
@@ -197,14 +197,14 @@ async def test_a_newer_program_need_not_wait_for_what_an_older_one_could_not_rea
 async def test_intake_that_fails_keeps_no_worker_away(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         await owner.send("hello")
-        await put(owner, "v", "99", owner.address)
+        await put(owner, "version", "99", owner.address)
         for _ in range(2):
             with pytest.raises(SchemaError):
                 await owner.send("lost")
         (one,) = await apart(owner)
         assert (one.doing, owner.app.quarantine.rests(owner.sid)) == (Doing.INTAKE, False)
         assert len(await told(owner, "quarantined")) == 1
-        await put(owner, "v", "1", owner.address)
+        await put(owner, "version", str(SCHEMA), owner.address)
         await owner.send("again")
         assert await apart(owner) == ()
 

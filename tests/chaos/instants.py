@@ -31,7 +31,7 @@ from policy.labels import PUBLIC, join_all
 from tests.bot.kit import bang
 from tests.chaos.tap import Tap, Trap, tapped
 from tests.chaos.worker import SETTINGS, parts, settings, write_settings
-from tests.store.world import command, end_lease, end_sends, keys, kill
+from tests.store.world import command, end_lease, end_sends, kill, state_field
 
 READS = bang("read_file", path="confidential/pipeline.md")
 
@@ -104,7 +104,7 @@ class Installation:
     async def _let_time_pass(self) -> None:
         """Let all leases of the dead run out; `tests/chaos/killing.py` waits for that."""
         for state in await self.states():
-            if await command(self.app.store, "HEXISTS", keys(state.sid).state, "until"):
+            if await state_field(self.app.store, state.sid, "lease_until"):
                 await end_lease(self.app.store, state.sid)
             await end_sends(self.app.store, state.sid)
 

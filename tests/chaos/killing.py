@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import cast
 
 from bot.app.app import App, open_app
 from bot.audit.chain import Intact
@@ -17,13 +16,12 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
-from bot.store.schema import session_keys
 from channels.console import REPEATED, Console
 from channels.messages import Inbound
 from policy.labels import PUBLIC, join_all, parse
 from tests.chaos.worker import parts, settings, write_settings
 from tests.harness import HOME
-from tests.store.world import command, end_sends, kill, pid_of
+from tests.store.world import end_sends, kill, pid_of, statuses
 
 _ROOT = Path(__file__).parents[2]
 _LABELS = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
@@ -158,9 +156,7 @@ class Chaos:
 
 async def _statuses(app: App, sid: str) -> list[ItemStatus]:
     """Return where every accepted input is, oldest first."""
-    flat = cast("list[bytes]", await command(app.store, "HGETALL", session_keys(sid).idem))
-    records = [record.split() for record in flat[1::2]]
-    return [ItemStatus(record[2].decode()) for record in sorted(records, key=lambda record: int(record[1]))]
+    return await statuses(app.store, sid)
 
 
 def _check_log(state: SessionState, events: tuple[Event, ...], sent: int) -> None:

@@ -46,7 +46,7 @@ from bot.app.app import App
 from bot.app.first_run import FILES
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
-from bot.store.schema import READY, session_keys
+from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
 from channels.messages import Address
 from policy.labels import PUBLIC
@@ -54,7 +54,7 @@ from policy.request import Role
 from tests.bot.kit import parts, policy
 from tests.harness import HOME, Person, running
 from tests.people import principal
-from tests.store.world import command
+from tests.store.world import command, end_by
 
 if TYPE_CHECKING:
     from bot.worker.worker import Worker
@@ -346,9 +346,7 @@ class Stage:
         """Let the time of every background session be over."""
         async for state in self.app.store.sessions.states():
             if state.lineage is not None:
-                key = session_keys(state.sid).state
-                kin = json.loads(await command(self.app.store, "HGET", key, "kin"))
-                await command(self.app.store, "HSET", key, "kin", json.dumps({**kin, "deadline": 1}))
+                await end_by(self.app.store, state.sid, 1)
 
     async def _refuse(self) -> None:
         """Refuse all that is held for conversations; to let it in is a person's choice to raise them."""

@@ -26,6 +26,7 @@ from bot.sessions.budgets import Budgets
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Usage, Write
+from bot.store.records import SLOT
 from bot.store.schema import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
 from channels.messages import Address
@@ -34,7 +35,7 @@ from policy.request import Destination, Role
 from tests.bot.kit import NOW, policy, standing, tool_call
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command, event, fresh
+from tests.store.world import alter, command, event, fresh
 
 pytestmark = pytest.mark.anyio
 
@@ -143,8 +144,7 @@ class Half:
         now = int((await command(store, "TIME"))[0]) * 1000
         for slot in await store.delegation.slots(self.name):
             if slot.pool == PUBLIC:
-                words = slot.record.split()
-                await command(store, "HSET", key, slot.run, b" ".join((*words[:3], str(now).encode(), *words[4:])))
+                await alter(store, SLOT, key, slot.run, deadline=now)
 
     async def _ask(self, which: int, _label: Label) -> None:
         line = ("/agents", "/usage", "/status", "/queue")[which % 4]

@@ -29,14 +29,13 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title, Write
-from bot.store.schema import slots_key
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
 from tests.bot.kit import NOW, policy, standing, unrecorded
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command, event, fresh
+from tests.store.world import event, fresh, taken_slot
 
 HIDDEN: Final = "hidden0"
 """The id that is asked for, of a session that is not there in the first run and hidden in the second."""
@@ -216,9 +215,7 @@ class World:
         # One that its parent was told of when it rose; what it does since then is hidden.
         lineage = Lineage(self.own.sid, 1, sid, 1, 2**50, known=label) if secret.child else None
         if secret.child:
-            await command(
-                store, "HSET", slots_key("owner"), sid, f"1 live {2**42} {2**42} {label} {sid} {self.own.sid}"
-            )
+            await taken_slot(store, "owner", sid, self.own.sid, pool=str(label))
         typed = PUBLIC if secret.raised else label
         home = str(Address("console", sid))
         item = NewItem(sid, "d", secret.who, typed, {"text": "high"}, home, secret.who, lineage=lineage)

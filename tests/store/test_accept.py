@@ -15,7 +15,7 @@ from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
-from tests.store.world import HOME, KEY, SECRET, claimed, command, dump, ending, fresh, item, keys, started
+from tests.store.world import HOME, KEY, SECRET, claimed, command, dump, ending, fresh, item, keys, put_state, started
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Supervisor
 async def test_an_archived_session_takes_nothing(store: RedisStore) -> None:
     sid = fresh()
     await store.sessions.accept(item(sid))
-    await command(store, "HSET", keys(sid).state, "status", "archived")
+    await put_state(store, sid, status="archived")
     with pytest.raises(ArchivedError):
         await store.sessions.accept(item(sid, "d2"))
     assert await store.sessions.claim(sid, "w", idle=True) is None
@@ -144,7 +144,7 @@ async def test_an_archived_session_takes_nothing(store: RedisStore) -> None:
 async def test_a_newer_record_is_refused_and_kept(store: RedisStore) -> None:
     sid = fresh()
     await store.sessions.accept(item(sid))
-    await command(store, "HSET", keys(sid).state, "v", 2)
+    await put_state(store, sid, version=3)
     before = await dump(store, sid)
     with pytest.raises(SchemaError, match="version `2`"):
         await store.sessions.accept(item(sid, "d2"))
@@ -156,7 +156,7 @@ async def test_a_newer_record_is_refused_and_kept(store: RedisStore) -> None:
 async def test_a_failed_session_is_queued_again(store: RedisStore) -> None:
     sid = fresh()
     await store.sessions.accept(item(sid))
-    await command(store, "HSET", keys(sid).state, "status", "failed")
+    await put_state(store, sid, status="failed")
     await store.sessions.accept(item(sid, "d2"))
     state = await store.sessions.state(sid)
     assert state is not None
@@ -165,7 +165,7 @@ async def test_a_failed_session_is_queued_again(store: RedisStore) -> None:
 
 async def left(store: RedisStore, sid: str) -> int:
     """Return how many milliseconds the dedupe keys still live, -1 if for ever."""
-    found: int = await command(store, "PTTL", keys(sid).idem)
+    found: int = await command(store, "PTTL", keys(sid).inputs)
     return found
 
 
@@ -194,7 +194,7 @@ async def test_of_many_dedupe_keys_each_is_forgotten_by_itself(store: RedisStore
     for n in range(2, 18):
         await store.sessions.accept(item(claim.sid, f"d{n}"))
     await store.sessions.commit(claim, ending(written.seq, 1))
-    times: list[int] = await command(store, "HPTTL", keys(claim.sid).idem, "FIELDS", 2, "d1", "d2")
+    times: list[int] = await command(store, "HPTTL", keys(claim.sid).inputs, "FIELDS", 2, "d1", "d2")
     assert 0 < times[0] <= StoreOptions().keep_ms
     assert times[1] == -1
 

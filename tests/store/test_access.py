@@ -10,14 +10,16 @@ from bot.audit.chain import Intact, verify
 from bot.core.errors import BusyError, NotFoundError, SchemaError
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES, Answered
 from bot.sessions.audit import AuditRow
+from bot.sessions.models import SCHEMA
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
+from bot.store.records import BLOCKED, PAIRING
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, OVERRIDES, PAIRINGS, POLICY
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Integrity, Label, Level, parse
 from policy.request import Role
-from tests.store.world import KEY, command, fresh
+from tests.store.world import KEY, alter, command, fresh
 
 pytestmark = pytest.mark.anyio
 
@@ -77,13 +79,14 @@ async def test_the_count_outlives_a_head_that_was_lost(store: RedisStore) -> Non
 async def test_a_newer_programs_changes_are_refused(store: RedisStore) -> None:
     await clear(store)
     await store.access.override(AccessChange(accounts={"chat:x": True}), 0, ROW)
-    await command(store, "HSET", OVERRIDES, "v", 99)
+    await command(store, "HSET", OVERRIDES, "version", 99)
     try:
         with pytest.raises(SchemaError):
             await store.access.overrides()
         with pytest.raises(SchemaError):
             await store.access.override(AccessChange(), 1, ROW)
-        await command(store, "HSET", OVERRIDES, "v", 1, "blocked:chat:y", "99 []")
+        await command(store, "HSET", OVERRIDES, "version", SCHEMA)
+        await alter(store, BLOCKED, OVERRIDES, "blocked:chat:x", version=99)
         with pytest.raises(SchemaError):
             await store.access.overrides()
     finally:
@@ -144,9 +147,7 @@ async def test_a_stranger_is_kept_once_and_few_at_a_time(store: RedisStore) -> N
 
 async def expire(store: RedisStore, field: str) -> None:
     """Let the time of a pairing, or of wrong codes, pass."""
-    words = (await command(store, "HGET", PAIRINGS, field)).split(b" ")
-    words[3] = b"1"
-    await command(store, "HSET", PAIRINGS, field, b" ".join(words))
+    await alter(store, PAIRING, PAIRINGS, field, expires=1)
 
 
 async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from bot.core.errors import SchemaError
 from bot.sessions.alternatives import Way
+from bot.store.records import ALTERNATIVE
 from bot.store.redis_store import RedisStore
 from bot.store.schema import offer_key
-from tests.store.world import command, fresh, offered
+from tests.store.world import alter, command, fresh, offered
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ async def test_an_offer_ends_by_itself(store: RedisStore) -> None:
 async def test_a_newer_programs_offer_is_refused(store: RedisStore) -> None:
     made = offered(fresh())
     await store.alternatives.make_offer(made, 60_000)
-    await command(store, "HSET", offer_key(made.code), "v", 99)
+    await alter(store, ALTERNATIVE, offer_key(made.code), "offer", version=99)
     with pytest.raises(SchemaError):
         await store.alternatives.offer(made.code)
     with pytest.raises(SchemaError):

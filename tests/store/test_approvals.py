@@ -9,7 +9,7 @@ from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Status, Turn, Write
 from bot.store.redis_store import RedisStore
-from tests.store.world import claimed, command, dump, fresh, keys, question, row, started, suspended
+from tests.store.world import claimed, command, dump, fresh, keys, put_state, question, row, started, suspended
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> Non
 
 async def test_a_record_nobody_can_read_hides_no_question(store: RedisStore) -> None:
     (newer, _), (claim, asked) = await suspended(store), await suspended(store)
-    await command(store, "HSET", keys(newer.sid).state, "v", 2)
+    await put_state(store, newer.sid, version=3)
     assert (claim.sid, asked.id) in {(state.sid, approval.id) for state, approval in await store.approvals.waiting()}
     await command(store, "DEL", keys(newer.sid).state)
 
@@ -105,7 +105,7 @@ async def test_what_cannot_be_answered(store: RedisStore) -> None:
 
 async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     claim, asked = await suspended(store)
-    await command(store, "HSET", keys(claim.sid).state, "v", 2)
+    await put_state(store, claim.sid, version=3)
     before = await dump(store, claim.sid)
     with pytest.raises(SchemaError):
         await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())

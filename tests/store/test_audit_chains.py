@@ -15,13 +15,14 @@ from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Write
-from bot.store.connection import Arg, Reply
+from bot.store.calls import Arguments, ScriptAnswer
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
+from bot.store.records import AUDIT_ROW, pack, unpack
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually
-from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, row, started, suspended
+from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, put_state, row, started, suspended
 
 pytestmark = pytest.mark.anyio
 RECORDS = 5
@@ -78,7 +79,7 @@ async def test_decisions_outside_a_session(own: RedisStore) -> None:
     await started(own)
     heads = [one async for one in own.audit.heads()]
     assert heads == [(AUDIT, await own.audit.head(AUDIT)), (sid, await own.audit.head(sid))]
-    await command(own, "HSET", AUDIT_HEAD, "v", 2)
+    await command(own, "HSET", AUDIT_HEAD, "v", 3)
     before = await command(own, "DUMP", AUDIT_CHAIN)
     with pytest.raises(SchemaError):
         await own.audit.append((row(),))
@@ -152,14 +153,16 @@ async def test_a_stale_fence_leaves_no_audit(store: RedisStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "old, new",
-    [(b"r2", b"rX"), (b"decision", b"derision"), (b"ann", b"eve"), (b" 8 3\n", b" 7 4\n"), (b"1 1", b"1 2")],
+    "field, new",
+    [("body", '{"what":"rX"}'), ("kind", "derision"), ("actor", "eve"), ("time", 1)],
 )
-async def test_a_flipped_field_shows(store: RedisStore, old: bytes, new: bytes) -> None:
+async def test_a_flipped_field_shows(store: RedisStore, field: str, new: str | int) -> None:
     sid = await chain_of_five(store)
     found = await stored(store, keys(sid).audit)
-    assert old in found[2]
-    found[2] = found[2].replace(old, new, 1)
+    before = unpack(AUDIT_ROW, found[2])
+    before.pop("version")
+    assert before[field] != new
+    found[2] = pack(AUDIT_ROW, {**before, field: new})
     await rewrite(store, keys(sid).audit, found)
     assert await check(store, sid) == Broken(3, "record 3 does not follow from the ones before it")
 
@@ -200,7 +203,7 @@ async def test_a_cut_end_with_a_mended_record_shows_in_the_anchor(store: RedisSt
     anchors = AnchorFile(tmp_path / "anchors", KEY)
     await asyncio.to_thread(anchors.record, {sid: await store.audit.head(sid)})
     await command(store, "RPOP", keys(sid).audit)
-    await command(store, "HSET", keys(sid).state, "an", 4, "ah", (await store.audit.records(sid))[3].hash)
+    await put_state(store, sid, audit_seq=4, audit_hash=(await store.audit.records(sid))[3].hash)
     assert isinstance(await check(store, sid), Intact)
     anchor = (await asyncio.to_thread(AnchorFile(tmp_path / "anchors", KEY).heads))[sid]
     assert await check(store, sid, anchor) == Broken(5, "the chain ends at 4, but 5 records were anchored")
@@ -210,15 +213,16 @@ async def test_a_foreign_chain_shows(store: RedisStore) -> None:
     sid, foreign = await chain_of_five(store), await chain_of_five(store)
     await rewrite(store, keys(sid).audit, await stored(store, keys(foreign).audit))
     n, digest = await store.audit.head(foreign)
-    await command(store, "HSET", keys(sid).state, "an", n, "ah", digest)
+    await put_state(store, sid, audit_seq=n, audit_hash=digest)
     assert await check(store, sid) == Broken(1, "record 1 does not follow from the ones before it")
 
 
 async def test_a_chain_that_runs_away_is_given_up(store: RedisStore) -> None:
     claim, _ = await started(store)
 
-    async def moved(args: list[Arg]) -> list[Reply]:
-        return [b"head", int(args[1]) + 1, b"f" * 64]
+    async def moved(audit: Arguments | None) -> ScriptAnswer:
+        assert audit is not None
+        return ScriptAnswer("head", {b"audit_seq": audit["seq"] + 1, b"audit_hash": b"f" * 64})
 
     with pytest.raises(StoreError, match="faster"):
         await store._shared.chaining(claim.sid, (row(),), moved)

@@ -19,6 +19,7 @@ from tests.store.world import (
     fresh,
     item,
     keys,
+    put_state,
     started,
     suspended,
 )
@@ -154,7 +155,7 @@ async def test_releasing_a_session_that_is_gone_is_no_error(store: RedisStore) -
 @pytest.mark.parametrize("what", ["claim", "renew", "release"])
 async def test_a_newer_record_is_refused(store: RedisStore, what: str) -> None:
     claim, _ = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, "v", 2)
+    await put_state(store, claim.sid, version=3)
     before = await dump(store, claim.sid)
     calls = {
         "claim": lambda: store.sessions.claim(claim.sid, "w"),

@@ -17,12 +17,14 @@ from bot.sessions.models import Status, Turn, Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records import SLOT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import READY, list_key, slots_key
 from policy.labels import PUBLIC, Integrity, Label, parse
 from tests.store.world import (
     KEY,
     SECRET,
+    alter,
     child,
     claimed,
     command,
@@ -32,9 +34,9 @@ from tests.store.world import (
     event,
     fresh,
     item,
-    keys,
     opening,
     parcel,
+    put_state,
     row,
     slot,
     started,
@@ -386,7 +388,7 @@ async def test_a_session_that_is_gone_or_over_takes_nothing(store: RedisStore) -
     sid = fresh()
     await store.sessions.accept(item(sid))
     assert await store.delegation.receive(parcel(sid, generation=7)) is Arrival.RESET
-    await command(store, "HSET", keys(sid).state, "status", "archived")
+    await put_state(store, sid, status="archived")
     assert await store.delegation.receive(parcel(sid)) is Arrival.ARCHIVED
 
 
@@ -524,9 +526,7 @@ async def test_a_slot_is_taken_until_its_deadline_at_most(store: RedisStore) -> 
         await store.delegation.reserve(principal, slot("s"), one)
     (seen,) = await store.delegation.slots(principal)
     assert (seen.live, seen.due) == (True, False)
-    words = seen.record.split()
-    past = b" ".join((*words[:3], str(first.now - 1).encode(), *words[4:]))
-    await command(store, "HSET", slots_key(principal), "r", past)
+    await alter(store, SLOT, slots_key(principal), "r", deadline=first.now - 1)
     (seen,) = await store.delegation.slots(principal)
     assert (seen.live, seen.due) == (True, True)
     second = await store.delegation.reserve(principal, slot("s", deadline=first.now + 100_000), one)

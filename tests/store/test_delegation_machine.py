@@ -17,6 +17,7 @@ from bot.sessions.models import Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records import HELD, INPUT, unpack
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
 from tests.store.world import (
     KEY,
@@ -30,8 +31,10 @@ from tests.store.world import (
     item,
     keys,
     parcel,
+    put_state,
     row,
     slot,
+    stored_record,
 )
 
 LABELS = st.builds(
@@ -319,9 +322,7 @@ class Machine(RuleBasedStateMachine):
 
     def _dedupe(self, sid: str, held: str) -> str:
         """Return the key under which a held item came."""
-        record: bytes = self.run(command(self.store, "HGET", keys(sid).held, held))
-        head, _, rest = record.partition(b"\n")
-        return rest[: int(head.split()[3])].decode()
+        return self.run(stored_record(self.store, HELD, keys(sid).held, held))["dedupe"]
 
     def nothing_of_that_id(self, data: st.DataObject) -> None:
         sid, _ = self.target(data)
@@ -358,7 +359,7 @@ class Machine(RuleBasedStateMachine):
 
     def archive(self, data: st.DataObject) -> None:
         sid, target = self.target(data, lambda one: one.exists and not one.archived)
-        self.run(command(self.store, "HSET", keys(sid).state, "status", "archived"))
+        self.run(put_state(self.store, sid, status="archived"))
         target.archived = True
 
     # Laws ------------------------------------------------------------------------------------------
@@ -382,10 +383,8 @@ class Machine(RuleBasedStateMachine):
             assert (state is not None) == target.exists
             if state is None:
                 continue
-            stored: Any = self.run(command(self.store, "HGETALL", keys(sid).idem))
-            known = {
-                name.decode(): record.split()[2].decode() for name, record in zip(*[iter(stored)] * 2, strict=True)
-            }
+            stored: Any = self.run(command(self.store, "HGETALL", keys(sid).inputs))
+            known = {name.decode(): unpack(INPUT, one)["status"] for name, one in zip(*[iter(stored)] * 2, strict=True)}
             assert known == target.known
             assert state.waiting_items == len(target.waiting)
             assert (state.inbox_label, state.taint) == (target.typed, target.taint)

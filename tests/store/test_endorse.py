@@ -6,9 +6,8 @@ import pytest
 
 from bot.sessions.delegation import Charge
 from bot.store.redis_store import RedisStore
-from bot.store.schema import session_keys
 from policy.labels import PUBLIC, Label, parse
-from tests.store.world import command, fresh, item, parcel
+from tests.store.world import fresh, item, parcel, put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +112,7 @@ async def test_what_rose_is_not_heard_below_even_where_it_enters(store: RedisSto
     sid = await conversation(store)
     one = charge(sid, MOST)
     assert await store.delegation.endorse(one)
-    await command(store, "HSET", session_keys(sid).state, "taint", str(HIGH))
+    await put_state(store, sid, taint=str(HIGH))
     await store.delegation.receive(replace(parcel(sid, HIGH), run=one.run))
     await store.sessions.accept(item(sid, "d3"))
     assert not await store.delegation.endorse(charge(sid, 1_000))

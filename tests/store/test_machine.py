@@ -23,9 +23,11 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.store.codec import stored_fields
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records import INPUT, unpack
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row
 
@@ -465,10 +467,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def accepted_once_in_order(self) -> None:
-        stored: Any = self.run(command(self.store, "HGETALL", keys(self.sid).idem))
-        words = {int(name[1:]): value.split() for name, value in zip(stored[::2], stored[1::2], strict=True)}
-        assert {number: ItemStatus(word[2].decode()) for number, word in words.items()} == self.model.items
-        assert {number: int(word[1]) for number, word in words.items()} == self.model.places
+        stored: Any = self.run(command(self.store, "HGETALL", keys(self.sid).inputs))
+        found = {int(name[1:]): unpack(INPUT, one) for name, one in zip(stored[::2], stored[1::2], strict=True)}
+        assert {number: ItemStatus(one["status"]) for number, one in found.items()} == self.model.items
+        assert {number: one["position"] for number, one in found.items()} == self.model.places
         taken = [n for n, status in self.model.items.items() if status not in {ItemStatus.WAITING} | TERMINAL]
         assert not taken or not self.model.waiting or max(taken) < min(self.model.waiting)
 
@@ -489,7 +491,8 @@ class Machine(RuleBasedStateMachine):
         model = self.model
         unsaid = [key for key, state in model.deliveries.items() if state in UNSAID]
         letters = [key for key, state in model.deliveries.items() if state in DEAD and key not in model.old]
-        out, dead = self.run(command(self.store, "HMGET", keys(self.sid).state, "out", "dead"))
+        names = stored_fields("undelivered", "dead_until")
+        out, dead = self.run(command(self.store, "HMGET", keys(self.sid).state, *names))
         assert int(out or 0) == len(unsaid)
         assert dead is not None or not letters
         assert dead is None or unsaid or letters

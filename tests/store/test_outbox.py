@@ -12,9 +12,24 @@ from bot.sessions.models import Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records import DELIVERY
 from bot.store.redis_store import RedisStore
 from bot.store.schema import LETTERS
-from tests.store.world import KEY, answer, command, dump, ending, fresh, keys, pass_time, row, started
+from tests.store.world import (
+    KEY,
+    alter,
+    answer,
+    command,
+    dump,
+    ending,
+    fresh,
+    keys,
+    pass_time,
+    put_state,
+    row,
+    started,
+    state_field,
+)
 
 pytestmark = pytest.mark.anyio
 CONSOLE = ("console",)
@@ -196,7 +211,7 @@ async def test_an_entry_in_doubt_goes_with_its_generation(store: RedisStore) -> 
     assert times[1] == -1
     await store.outbox.decide_dead(new, again=False, audit=())
     assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
-    assert await command(store, "HGET", keys(sid).state, "dead") is None
+    assert await state_field(store, sid, "dead_until") is None
 
 
 async def test_among_many_entries_one_in_doubt_goes_with_its_generation(store: RedisStore) -> None:
@@ -253,7 +268,7 @@ async def test_nothing_to_take(store: RedisStore) -> None:
 async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     sid = await said(store, "console::ann:", sender="me")
     (entry,) = await store.outbox.deliveries(sid)
-    await command(store, "HSET", keys(sid).state, "v", 2)
+    await put_state(store, sid, version=3)
     before = await dump(store, sid)
     with pytest.raises(SchemaError):
         await store.outbox.take(sid, "me", CONSOLE)
@@ -264,8 +279,7 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
 
 async def test_a_newer_entry_is_refused(store: RedisStore) -> None:
     sid = await said(store, "console::ann:")
-    record: bytes = await command(store, "HGET", keys(sid).outbox, "k0")
-    await command(store, "HSET", keys(sid).outbox, "k0", b"2" + record[1:])
+    await alter(store, DELIVERY, keys(sid).outbox, "k0", version=3)
     with pytest.raises(SchemaError):
         await store.outbox.deliveries(sid)
 

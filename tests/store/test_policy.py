@@ -40,7 +40,7 @@ async def test_a_policy_is_put_in_force_with_its_audit_row_and_is_newer_each_tim
 
 async def test_its_version_grows_even_if_the_clock_goes_back(store: RedisStore) -> None:
     first = await put(store, "one")
-    await command(store, "HSET", POLICY, "at", first.at + 100_000)
+    await command(store, "HSET", POLICY, "time", first.at + 100_000)
     assert (await put(store, "two")).at == first.at + 100_001
     await command(store, "DEL", POLICY)
 
@@ -56,7 +56,7 @@ async def test_one_that_is_there_may_be_left_as_it_is(store: RedisStore) -> None
 
 async def test_a_newer_programs_policy_is_refused(store: RedisStore) -> None:
     await put(store, "one")
-    await command(store, "HSET", POLICY, "v", 99)
+    await command(store, "HSET", POLICY, "version", 99)
     try:
         with pytest.raises(SchemaError):
             await store.policy.read_policy()

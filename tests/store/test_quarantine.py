@@ -10,11 +10,13 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.models import Doing, SessionQuery
 from bot.store.approvals import copy_member
 from bot.store.coordination import FIRST_MS, LONGEST_MS
+from bot.store.records import QUARANTINED
 from bot.store.redis_store import RedisStore
 from bot.store.schema import COPIES, LETTERS, QUARANTINE
 from policy.labels import parse
 from tests.store.world import (
     TOP,
+    alter,
     claimed,
     command,
     end_lease,
@@ -23,6 +25,7 @@ from tests.store.world import (
     item,
     keys,
     opening,
+    put_state,
     started,
     suspended,
 )
@@ -31,33 +34,29 @@ pytestmark = pytest.mark.anyio
 
 ROW = (AuditRow("quarantined", "work", {"session": "s"}),)
 DAMAGES = [
-    ("v", "99"),
-    ("v", "x"),
+    ("version", "99"),
+    ("version", "x"),
     ("taint", "NOSUCH"),
-    ("typed", "CONFIDENTIAL{"),
-    ("kin", "{"),
+    ("inbox_label", "CONFIDENTIAL{"),
+    ("lineage", "{"),
     ("turn", "x"),
     ("seq", "x"),
-    ("an", "x"),
+    ("audit_seq", "x"),
     ("status", "nothing"),
-    ("out", "x"),
+    ("undelivered", "x"),
 ]
 
 
 async def damaged(store: RedisStore, field: str, value: str) -> str:
     """Return a session with a record that no program wrote."""
     claim, _ = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, field, value)
+    await put_state(store, claim.sid, **{field: value})
     return claim.sid
 
 
 async def pass_pause(store: RedisStore, sid: str) -> None:
     field = f"{sid}/work"
-    record: bytes = await command(store, "HGET", QUARANTINE, field)
-    before, _, rest = record.partition(b'"until":')
-    await command(
-        store, "HSET", QUARANTINE, field, before + b'"until":1' + rest[rest.index(rest.lstrip(b"0123456789")) :]
-    )
+    await alter(store, QUARANTINED, QUARANTINE, field, lapses=1)
 
 
 async def rows(store: RedisStore) -> int:
@@ -165,7 +164,7 @@ async def test_no_listing_and_no_sweep_notices_a_session_that_cannot_be_read(
     await own.sessions.accept(item(open_sid, "d2", parse("INTERNAL")))
 
 
-@pytest.mark.parametrize("field, value", [("kin", "{"), ("turn", "x")])
+@pytest.mark.parametrize("field, value", [("lineage", "{"), ("turn", "x")])
 async def test_a_script_that_stumbles_says_that_a_record_cannot_be_read(
     own: RedisStore, field: str, value: str
 ) -> None:

@@ -121,7 +121,7 @@ async def test_forgotten_scripts_are_sent_again(own: RedisStore) -> None:
 
 async def test_a_user_without_permission(own: RedisStore) -> None:
     assert own.server is not None
-    await command(own, "ACL", "SETUSER", "guest", "on", ">right", "~lg:*", "+ping", "+info", "+client")
+    await command(own, "ACL", "SETUSER", "guest", "on", ">right", "~lg:*", "+ping", "+info", "+client", "+hget")
     path = own.server.files.socket
     store = await open_store(audit_key=KEY, url=f"unix://guest:right@{path}")
     with pytest.raises(StoreRefusedError, match="may not run `EVALSHA`") as caught:
@@ -180,8 +180,8 @@ async def test_an_unfit_server_is_named(tmp_path: Path) -> None:
 async def test_servers_that_are_too_old(tmp_path: Path, info: str, fit: bool) -> None:  # noqa: FBT001 - a case
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while asked := await reader.read(1000):
-            answer = f"${len(info)}\r\n{info}\r\n" if b"INFO" in asked else "+OK\r\n"
-            writer.write(answer.encode())
+            empty = "$-1\r\n" if b"HGET" in asked else "+OK\r\n"
+            writer.write((f"${len(info)}\r\n{info}\r\n" if b"INFO" in asked else empty).encode())
         writer.close()
 
     async with await asyncio.start_unix_server(play, str(tmp_path / "s")):

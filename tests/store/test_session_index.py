@@ -9,10 +9,24 @@ from bot.core.errors import CursorError, ForeignError, LeaseLostError, NotFoundE
 from bot.sessions.delegation import Lineage
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, Title, Write
 from bot.store import codec
+from bot.store.records import LINEAGE, pack
 from bot.store.redis_store import RedisStore
 from bot.store.schema import labels_key, list_key, past_key, turned_key
 from policy.labels import PUBLIC, Label, parse
-from tests.store.world import SECRET, TOP, claimed, command, ending, event, fresh, item, keys, opening, started
+from tests.store.world import (
+    SECRET,
+    TOP,
+    claimed,
+    command,
+    ending,
+    event,
+    fresh,
+    item,
+    keys,
+    opening,
+    put_state,
+    started,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +38,7 @@ async def begun(store: RedisStore, who: str, label: Label = PUBLIC, at: int = 0,
     sid = fresh()
     await store.sessions.accept(replace(item(sid, label=label), principal=who, lineage=lineage, reserved=2**50))
     if at:
-        await command(store, "HSET", keys(sid).state, "moved", at)
+        await put_state(store, sid, updated=at)
         await command(store, "ZADD", list_key(who, str(label)), at, sid)
     return sid
 
@@ -172,7 +186,7 @@ async def test_wrong_hints_show_nothing_and_are_put_right_by_whoever_meets_them(
     high, low = await begun(store, who, SECRET, 1_000), await begun(store, who, INTERNAL, 2_000)
     foreign = await begun(store, stranger, PUBLIC, 3_000)
     gone = await begun(store, who, PUBLIC, 4_000)
-    await command(store, "HSET", keys(gone).state, "status", "archived")
+    await put_state(store, gone, status="archived")
     for sid in (high, low, foreign, "nothing"):
         await command(store, "ZADD", list_key(who, "PUBLIC"), 9_000, sid)
     assert sids(await store.index.listed(SessionQuery(who, PUBLIC))) == []
@@ -192,7 +206,7 @@ async def test_a_session_met_in_two_places_is_listed_once(store: RedisStore) -> 
 async def test_the_sweep_files_what_lost_its_hint(own: RedisStore) -> None:
     low, high = await begun(own, "ann"), await begun(own, "ann", SECRET)
     newer = await begun(own, "ann", INTERNAL)
-    await command(own, "HSET", keys(newer).state, "v", 99)
+    await put_state(own, newer, version=99)
     for label in ("PUBLIC", str(SECRET), "INTERNAL"):
         await command(own, "DEL", list_key("ann", label))
     await command(own, "DEL", labels_key("ann"))
@@ -238,7 +252,7 @@ async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> 
 
 async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore) -> None:
     broken, whole = await begun(store, "ann"), await begun(store, "ann")
-    await command(store, "HSET", keys(broken).state, "taint", "COSMIC")
+    await put_state(store, broken, taint="COSMIC")
     await command(store, "ZREM", list_key("ann", "PUBLIC"), whole)
     await store.wake.sweep()
     assert await _filed(store, whole) == ["PUBLIC"]
@@ -251,7 +265,7 @@ async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore
 async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore) -> None:
     who = fresh()
     kept, gone = await begun(store, who, PUBLIC, 1_000), await begun(store, who, INTERNAL, 2_000)
-    await command(store, "HSET", keys(gone).state, "status", "archived")
+    await put_state(store, gone, status="archived")
     for _ in range(2):
         # Found where it was filed as active, and then where it belongs.
         assert sids(await store.index.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
@@ -259,7 +273,7 @@ async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore)
     assert await command(store, "ZRANGE", list_key(who, "INTERNAL"), 0, -1) == []
     assert await command(store, "ZRANGE", past_key(who, "INTERNAL"), 0, -1) == [gone.encode()]
     assert sids(await store.index.listed(SessionQuery(who, PUBLIC, archived=True))) == [kept]
-    await command(store, "HSET", keys(gone).state, "status", "idle")
+    await put_state(store, gone, status="idle")
     assert sids(await store.index.listed(SessionQuery(who, TOP, archived=True))) == [gone, kept]
     assert sids(await store.index.listed(SessionQuery(who, TOP))) == [gone, kept]
 
@@ -332,16 +346,16 @@ async def test_a_background_session_counts_until_it_had_to_end(store: RedisStore
     who = fresh()
     tasks = [await turned(store, who, PAGE, HIGH_PAGE, lineage=Lineage("p", 1, "r", 1, 2**50)) for _ in range(10)]
     assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PAGE
-    past = codec.lineage(Lineage("p", 1, "r", 1, 1))
+    past = pack(LINEAGE, codec.lineage(Lineage("p", 1, "r", 1, 1)))
     for sid in tasks:
-        await command(store, "HSET", keys(sid).state, "kin", past)
+        await put_state(store, sid, lineage=past)
     assert (await store.index.listed(SessionQuery(who, PUBLIC))).label == PUBLIC
     assert await command(store, "ZCARD", turned_key(who, str(PAGE))) == 0
     # For those above it counts as long as it is not archived.
     asked = SessionQuery(who, parse("CONFIDENTIAL"), kind=SessionKind.CHAT)
     assert (await store.index.listed(asked)).label == HIGH_PAGE
     for sid in tasks:
-        await command(store, "HSET", keys(sid).state, "status", "archived")
+        await put_state(store, sid, status="archived")
     assert (await store.index.listed(asked)).label == PUBLIC
 
 
@@ -352,7 +366,7 @@ async def test_the_sweep_notes_what_turned_and_what_nobody_can_read_counts(own: 
     assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC
     await own.wake.sweep()
     assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PAGE
-    await command(own, "HSET", keys(sid).state, "v", 99)
+    await put_state(own, sid, version=99)
     assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PAGE
     await command(own, "DEL", keys(sid).state)
     assert (await own.index.listed(SessionQuery("ann", PUBLIC))).label == PUBLIC

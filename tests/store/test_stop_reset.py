@@ -21,7 +21,7 @@ from tests.store.world import (
     event,
     fresh,
     item,
-    keys,
+    put_state,
     row,
     started,
     suspended,
@@ -152,14 +152,14 @@ async def test_what_cannot_be_reset(store: RedisStore) -> None:
     with pytest.raises(NotFoundError):
         await store.sessions.reset(fresh(), op=fresh(), actor="ann", audit=())
     claim, _ = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, "status", "archived")
+    await put_state(store, claim.sid, status="archived")
     with pytest.raises(ArchivedError):
         await store.sessions.reset(claim.sid, op=fresh(), actor="ann", audit=())
 
 
 async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     claim, _ = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, "v", 2)
+    await put_state(store, claim.sid, version=3)
     before = await dump(store, claim.sid)
     with pytest.raises(SchemaError):
         await store.sessions.stop(claim.sid, actor="ann")

@@ -6,6 +6,7 @@ import pytest
 from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records import KEPT, pack
 from bot.store.redis_store import RedisStore
 from bot.store.schema import VAULT, encode
 from channels.port import VaultError
@@ -109,7 +110,7 @@ async def test_one_thing_is_not_handed_out_as_another(store: RedisStore) -> None
         await vault.get(another)
 
 
-@pytest.mark.parametrize("record", [b"99 x", b"not a record", b"", b"1 x"])
+@pytest.mark.parametrize("record", [pack(KEPT, {"token": "x"}), b"not a record", b"", b"\x81\xa1v\x63"])
 async def test_what_cannot_be_read_is_told(store: RedisStore, record: bytes) -> None:
     vault, name = store.vault([KEY]), fresh()
     await command(store, "HSET", VAULT, encode(name), record)

@@ -21,6 +21,7 @@ from tests.store.world import (
     fresh,
     item,
     keys,
+    put_state,
     started,
     suspended,
 )
@@ -139,14 +140,14 @@ async def test_a_newer_session_does_not_hide_the_others(own: RedisStore) -> None
     newer, sid = fresh(), fresh()
     for one in (newer, sid):
         await own.sessions.accept(item(one))
-    await command(own, "HSET", keys(newer).state, "v", 2)
+    await put_state(own, newer, version=3)
     assert await own.wake.sweep() == (sid,)
 
 
 async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
     sid = fresh()
     await own.sessions.accept(item(sid))
-    await command(own, "HSET", keys(sid).state, "status", "archived")
+    await put_state(own, sid, status="archived")
     assert await own.wake.sweep() == ()
     # But for what is still to be said of it.
     await own.outbox.put(sid, NewDelivery("k", "console::ann:", "hi", PUBLIC))

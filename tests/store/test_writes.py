@@ -10,12 +10,14 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
 from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
+from bot.store.records import APPROVAL
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
 from tests.store.world import (
     HOME,
     SECRET,
     TOP,
+    alter,
     answer,
     claimed,
     command,
@@ -27,6 +29,7 @@ from tests.store.world import (
     item,
     keys,
     opening,
+    put_state,
     question,
     row,
     started,
@@ -200,7 +203,7 @@ async def test_an_illegal_move_writes_nothing(store: RedisStore) -> None:
 
 async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     claim, written = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, "v", 2)
+    await put_state(store, claim.sid, version=3)
     before = await dump(store, claim.sid)
     for write in (store.sessions.record, store.sessions.commit):
         with pytest.raises(SchemaError):
@@ -210,7 +213,7 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
 
 async def test_an_unknown_level_in_the_store_is_refused(store: RedisStore) -> None:
     claim, written = await started(store)
-    await command(store, "HSET", keys(claim.sid).state, "taint", "COSMIC")
+    await put_state(store, claim.sid, taint="COSMIC")
     with pytest.raises(SchemaError):
         await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
     with pytest.raises(SchemaError):
@@ -259,9 +262,7 @@ async def test_one_past_its_time_cannot_be_spent(store: RedisStore) -> None:
     claim, asked = await suspended(store)
     await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     resumed = await claimed(store, claim.sid)
-    stored: bytes = await command(store, "HGET", keys(claim.sid).approvals, asked.id)
-    late = stored.replace(str(asked.expires_at).encode(), b"1", 1)
-    await command(store, "HSET", keys(claim.sid).approvals, asked.id, late)
+    await alter(store, APPROVAL, keys(claim.sid).approvals, asked.id, expires=1)
     with pytest.raises(NotFoundError):
         await store.sessions.record(resumed, Write(fresh(), resumed.state.seq, use=asked.id))
     (read,) = await store.approvals.of(claim.sid)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bot.core.ids import Ids
 from bot.sessions.alternatives import Alternative, Wanted
@@ -20,8 +21,21 @@ from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.connection import Reply
 from bot.store.embedded_server import Supervisor
+from bot.store.records import (
+    DELIVERY,
+    INPUT,
+    LINEAGE,
+    NAMES,
+    SLOT,
+    RecordType,
+    Value,
+    pack,
+    pack_arguments,
+    stored_map,
+    unpack,
+)
 from bot.store.redis_store import RedisStore
-from bot.store.schema import SessionKeys, session_keys
+from bot.store.schema import SessionKeys, session_keys, slots_key
 from policy.labels import PUBLIC, Label, parse
 from tests.servers import quick_folder
 
@@ -195,9 +209,57 @@ async def dump(store: RedisStore, sid: str) -> dict[str, object]:
     return {name: await command(store, "DUMP", name) for name in names}
 
 
+async def put_state(store: RedisStore, sid: str, **fields: str | bytes | int) -> None:
+    """Put fields into a session's record."""
+    words = [part for name, value in fields.items() for part in (NAMES[name], value)]
+    await command(store, "HSET", keys(sid).state, *words)
+
+
+async def drop_state(store: RedisStore, sid: str, *names: str) -> None:
+    """Take fields out of a session's record."""
+    await command(store, "HDEL", keys(sid).state, *(NAMES[name] for name in names))
+
+
+async def state_field(store: RedisStore, sid: str, name: str) -> bytes | None:
+    """Return a field of a session's record as it is stored."""
+    return await command(store, "HGET", keys(sid).state, NAMES[name])
+
+
+async def stored_record(store: RedisStore, kind: RecordType, key: str, field: str) -> dict[str, Any]:
+    """Return a record of a hash."""
+    return unpack(kind, await command(store, "HGET", key, field))
+
+
+async def alter(store: RedisStore, kind: RecordType, key: str, field: str, **changes: Value) -> None:
+    """Change fields of a record of a hash."""
+    stored: bytes = await command(store, "HGET", key, field)
+    unpack(kind, stored)
+    changed = stored_map(stored) | {NAMES[name]: value for name, value in changes.items()}
+    await command(store, "HSET", key, field, pack_arguments(changed))
+
+
+async def end_by(store: RedisStore, sid: str, deadline: int) -> None:
+    """Change by when a background session must end."""
+    lineage = unpack(LINEAGE, await state_field(store, sid, "lineage") or b"")
+    await put_state(store, sid, lineage=pack(LINEAGE, {**lineage, "deadline": deadline}))
+
+
+async def statuses(store: RedisStore, sid: str) -> list[ItemStatus]:
+    """Return where every accepted input is, oldest first."""
+    flat: list[bytes] = await command(store, "HGETALL", keys(sid).inputs)
+    found = sorted((unpack(INPUT, one) for one in flat[1::2]), key=lambda one: one["position"])
+    return [ItemStatus(one["status"]) for one in found]
+
+
+async def taken_slot(store: RedisStore, principal: str, run: str, parent: str, **facts: Value) -> None:
+    """Put a slot that is taken for long; `facts` are what differs of it."""
+    slot: dict[str, Value] = {"live": True, "lapses": 2**42, "deadline": 2**42, "pool": "PUBLIC", "session": run}
+    await command(store, "HSET", slots_key(principal), run, pack(SLOT, {**slot, "parent": parent, **facts}))
+
+
 async def end_lease(store: RedisStore, sid: str) -> None:
     """Let the time of a lease pass: its worker has vanished."""
-    await command(store, "HSET", keys(sid).state, "until", 1)
+    await put_state(store, sid, lease_until=1)
 
 
 async def end_sends(store: RedisStore, sid: str) -> None:
@@ -209,11 +271,7 @@ async def end_sends(store: RedisStore, sid: str) -> None:
 
 async def pass_time(store: RedisStore, sid: str, key: str) -> None:
     """Let the time of an entry come: when it may be tried again, or when its sender counts as gone."""
-    record: bytes = await command(store, "HGET", keys(sid).outbox, key)
-    head, _, rest = record.partition(b"\n")
-    words = head.split(b" ")
-    words[6] = b"1"
-    await command(store, "HSET", keys(sid).outbox, key, b" ".join(words) + b"\n" + rest)
+    await alter(store, DELIVERY, keys(sid).outbox, key, lapses=1)
 
 
 def keys(sid: str) -> SessionKeys:

@@ -35,12 +35,12 @@ if not exists then
   set('generation', 1)
   set('generation_seq', 1)
   set('status', Status.idle)
-  set('creation', A.creation)
+  set_label('creation', A.creation)
   set('home', A.home)
   set('principal', A.principal)
   set('created', now)
   if A.lineage then set('lineage', encode_part(A.lineage)) end
-  append_event(now, {type = 'session.created', actor = item.sender, label = A.creation, body = '{}'})
+  append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
 put_bodies()
 -- Only a person's own words: a forward is another's.

@@ -7,7 +7,7 @@
 -- the order of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
 
 local A = cmsgpack.unpack(ARGV[1])
-local S, changed, dropped = {}, {}, {}
+local S, pending = {}, {}
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -125,18 +125,24 @@ local function read_state(key)
   return true
 end
 
-local function set(field, value)
-  if type(value) == 'number' then value = digits(value) end
-  S[field] = value == true and '1' or value
-  changed[#changed + 1] = STORED[field] or string.match(field, '^%l+:.*$')
-  changed[#changed + 1] = S[field]
-end
-
 local function drop(field)
   if S[field] then
     S[field] = nil
-    dropped[#dropped + 1] = STORED[field] or field
+    pending[field] = false
   end
+end
+
+-- Change a field; what is zero is left out, as no field is.
+local function set(field, value)
+  if value == 0 then return drop(field) end
+  if type(value) == 'number' then value = digits(value) end
+  S[field] = value == true and '1' or value
+  pending[field] = S[field]
+end
+
+-- Change a label; PUBLIC is left out.
+local function set_label(field, label)
+  if label == 'PUBLIC' then drop(field) else set(field, label) end
 end
 
 local function count(field)
@@ -214,6 +220,17 @@ local function save(key)
   if not S.turned then
     local seen = visibility()
     if string.sub(seen, -1) == '~' then set('turned', seen) end
+  end
+  local changed, dropped = {}, {}
+  for field, value in pairs(pending) do
+    local stored = STORED[field] or string.match(field, '^%l+:.*$')
+    if not stored then error({err = 'ERR no field ' .. field}) end
+    if value then
+      changed[#changed + 1] = stored
+      changed[#changed + 1] = value
+    else
+      dropped[#dropped + 1] = stored
+    end
   end
   if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
   if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
@@ -331,7 +348,7 @@ end
 local function put_item(now, op, item)
   set('position', count('position') + 1)
   set('waiting', count('waiting') + 1)
-  set('inbox_label', join(S.inbox_label or 'PUBLIC', item.label))
+  set_label('inbox_label', join(S.inbox_label or 'PUBLIC', item.label))
   set('updated', now)
   if S.status == Status.idle or S.status == Status.failed or (S.status == Status.awaiting_input and not S.turn) then
     set('status', Status.queued)

@@ -223,7 +223,7 @@ async def test_a_session_above_a_clearance_that_was_lowered_freezes(tmp_path: Pa
 async def test_changes_that_cannot_be_read_put_nothing_in_force(tmp_path: Path) -> None:
     async with running(tmp_path, BEN, serve=False) as owner:
         before = owner.app.gate.document
-        await owner.app.store._shared.connection.commands(("HSET", OVERRIDES, "v", 99, "n", 4))  # pyright: ignore[reportPrivateUsage]
+        await owner.app.store._shared.connection.commands(("HSET", OVERRIDES, "version", 99, "count", 4))  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Exception, match="version"):
             await owner.app.reloader.open()
         assert owner.app.gate.document is before

@@ -27,7 +27,7 @@ from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, RESTRICTED, TOP, Scripte
 from tests.bot.rooms import talking, team
 from tests.channels.telegram.kit import at
 from tests.harness import running
-from tests.store.world import command
+from tests.store.world import command, drop_state, put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -265,7 +265,7 @@ async def test_a_session_that_cannot_be_read_is_above_everybody(tmp_path: Path) 
     async with running(tmp_path) as person:
         await person.say("hello")
         await person.say("/simulate current_time")
-        await command(person.app.store, "HSET", session_keys(person.sid).state, "taint", "garbage")
+        await put_state(person.app.store, person.sid, taint="garbage")
         assert not any("simulate by" in text for text in await traced(person.app, INTERNAL))
         assert any("simulate by" in text for text in await traced(person.app, TOP))
         assert (await asked(person.app, "/audit verify", INTERNAL)).text.startswith("1 of 1 chains intact\n")
@@ -285,7 +285,7 @@ async def test_a_command_that_fails_is_answered_and_noted_and_not_told_again(tmp
         (failed,) = [row for row in await store.audit.records(AUDIT) if row.kind == "failed"]
         assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "KeyError")
         assert str(failed.body["where"]).startswith("recap.py:")
-        await command(store, "HSET", session_keys(person.sid).state, "taint", "garbage")
+        await put_state(store, person.sid, taint="garbage")
         assert UNREAD in await person.say("/status", wait=False)
 
 
@@ -332,10 +332,10 @@ async def test_a_record_that_cannot_be_read_keeps_nobody_out(tmp_path: Path) -> 
         await there.stage.server.until(lambda: any("audit: tampered with" in text for text in alice.private.said), 10)
         alice.says(alice.private, "hello")
         await there.stage.server.until(lambda: any("You said: hello" in text for text in alice.private.said), 10)
-        key = session_keys(there.app.session_id(at(alice.private))).state
-        await command(store, "HSET", key, "taint", "garbage")
+        sid = there.app.session_id(at(alice.private))
+        await put_state(store, sid, taint="garbage")
         alice.says(alice.private, "/status")
         alice.says(there.group, f"@{there.stage.server.state.username} anybody")
         await there.stage.server.until(lambda: any("You said: anybody" in text for text in there.group.said), 10)
         await there.stage.server.until(lambda: any(UNREAD in text for text in alice.private.said), 10)
-        await command(store, "HDEL", key, "taint")
+        await drop_state(store, sid, "taint")

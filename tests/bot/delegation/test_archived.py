@@ -13,7 +13,7 @@ from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command, keys
+from tests.store.world import put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ ELSEWHERE = frozenset(
 
 
 async def archived(person: Person) -> None:
-    await command(person.app.store, "HSET", keys(person.sid).state, "status", "archived")
+    await put_state(person.app.store, person.sid, status="archived")
 
 
 async def over(person: Person) -> str:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from bot.gate.calls import NOBODY_ALONE
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.events import EventType
 from bot.sessions.models import SessionState, Status, YieldReason
+from bot.store.records import APPROVAL
 from bot.tools.base import CallFacts
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results
@@ -18,7 +18,7 @@ from tests.bot.rooms import TEAM, Rooms, talking, team
 from tests.harness import Person, running
 from tests.people import principal
 from tests.sim.web import web
-from tests.store.world import command, keys
+from tests.store.world import alter, end_by, keys
 
 pytestmark = pytest.mark.anyio
 
@@ -199,11 +199,8 @@ async def test_its_question_expires_at_its_deadline_and_it_ends(tmp_path: Path) 
         (asked,) = await owner.app.store.approvals.of(child.sid)
         assert child.lineage is not None
         assert asked.expires_at == child.lineage.deadline
-        stored = await command(owner.app.store, "HGET", keys(child.sid).approvals, asked.id)
-        late = re.sub(rb"^(\d+ \w+ \d+) \d+", rb"\1 1", stored)
-        kin = json.loads(await command(owner.app.store, "HGET", keys(child.sid).state, "kin"))
-        await command(owner.app.store, "HSET", keys(child.sid).state, "kin", json.dumps({**kin, "deadline": 1}))
-        await command(owner.app.store, "HSET", keys(child.sid).approvals, asked.id, late)
+        await end_by(owner.app.store, child.sid, 1)
+        await alter(owner.app.store, APPROVAL, keys(child.sid).approvals, asked.id, expires=1)
         over = await ended(owner, child.sid)
         assert over.last_turn is not None
         assert over.last_turn.reason is YieldReason.DEADLINE_EXCEEDED

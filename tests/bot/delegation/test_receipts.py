@@ -26,7 +26,7 @@ from policy.labels import PUBLIC, Label
 from tests.bot.delivery.test_sending import POLICY, READS, at, hears, send
 from tests.bot.kit import CONFIDENTIAL, bang, eventually, policy
 from tests.harness import Person, running
-from tests.store.world import command
+from tests.store.world import command, put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -155,7 +155,7 @@ async def test_what_was_consumed_before_a_reset_is_forgotten_with_it(tmp_path: P
 async def test_an_archived_target_fails_it(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         delivered, under_way = await put(owner, desk), await put(owner, desk, deliver=False)
-        await command(owner.app.store, "HSET", session_keys(desk.sid).state, "status", "archived")
+        await put_state(owner.app.store, desk.sid, status="archived")
         failed = {"status": "failed", "code": "archived"}
         assert await told(owner, delivered) == await told(owner, under_way) == failed
         await owner.app.outbox.collect(owner.sid)
@@ -190,7 +190,7 @@ async def test_one_that_the_policy_stops_on_the_way_is_withheld(tmp_path: Path) 
 async def test_a_task_that_ends_before_it_comes_fails_it(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         receipt = await put(owner, desk, deliver=False)
-        await command(owner.app.store, "HSET", session_keys(desk.sid).state, "done", 1)
+        await put_state(owner.app.store, desk.sid, ended=1)
         await owner.app.outbox.collect(owner.sid)
         assert await told(owner, receipt) == {"status": "failed", "code": "ended"}
 
@@ -348,5 +348,5 @@ async def test_what_a_dead_process_handed_over_is_told_and_what_was_held_is_not(
 async def test_a_receipt_ends_with_what_it_is_derived_from(tmp_path: Path) -> None:
     async with two(tmp_path) as (owner, desk):
         receipt = await put(owner, desk)
-        await command(owner.app.store, "DEL", session_keys(desk.sid).idem)
+        await command(owner.app.store, "DEL", session_keys(desk.sid).inputs)
         assert UNKNOWN in await owner.say(f"/status {receipt}", wait=False)

@@ -1,7 +1,6 @@
 """Background sessions through the whole application: labels, results, caps, deadlines, stops, crashes."""
 
 import asyncio
-import json
 import re
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from bot.sessions.deliveries import RISEN, NewDelivery
 from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
-from bot.store.schema import slots_key
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker.turn_runner import TOO_LATE
@@ -34,7 +32,7 @@ from tests.bot.kit import (
 )
 from tests.bot.rooms import talking, team
 from tests.harness import HOME, Person, running
-from tests.store.world import command, keys
+from tests.store.world import end_by, taken_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -321,7 +319,7 @@ async def test_slots_that_a_crash_left_are_found_when_one_is_wanted(tmp_path: Pa
         await app.store.delegation.reserve("owner", NewSlot("lost", "nowhere", sid, PUBLIC, 60_000), Caps(5, 8, 2))
         with pytest.raises(BusyError):
             await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
-        await command(app.store, "HSET", slots_key("owner"), "lost", f"1 live 1 {2**42} PUBLIC nowhere {sid}")
+        await taken_slot(app.store, "owner", "lost", sid, lapses=1, session="nowhere")
         await app.spawner.mint_child(standing(sid=sid, turn=""), "again", Errand("hello"))
         assert sum(slot.live for slot in await slots(owner)) == 5
 
@@ -394,8 +392,7 @@ async def test_what_came_through_too_many_sessions_spawns_nothing(tmp_path: Path
 
 async def late(owner: Person, sid: str, deadline: int) -> None:
     """Change a background session's deadline."""
-    kin = json.loads(await command(owner.app.store, "HGET", keys(sid).state, "kin"))
-    await command(owner.app.store, "HSET", keys(sid).state, "kin", json.dumps({**kin, "deadline": deadline}))
+    await end_by(owner.app.store, sid, deadline)
 
 
 async def test_its_deadline_is_on_the_stores_clock(tmp_path: Path) -> None:

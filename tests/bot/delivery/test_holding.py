@@ -18,7 +18,7 @@ from tests.bot.rooms import TEAM, talking, team
 from tests.channels.contract import until
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command, keys
+from tests.store.world import put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +138,7 @@ async def test_what_has_ended_takes_nothing_in_and_says_so(tmp_path: Path) -> No
     async with running(tmp_path, policy(principals=PEOPLE)) as owner:
         desk = await sent(owner)
         (item,) = await owner.app.store.delegation.held(desk.sid)
-        await command(owner.app.store, "HSET", keys(desk.sid).state, "status", "archived")
+        await put_state(owner.app.store, desk.sid, status="archived")
         shown = await owner.say("/held")
         assert "drop with" in shown
         assert "accept with" not in shown

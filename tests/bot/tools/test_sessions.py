@@ -10,14 +10,13 @@ import pytest
 from bot.sessions.delegation import Lineage
 from bot.sessions.inbox import NewItem
 from bot.sessions.models import Title
-from bot.store.schema import slots_key
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, Services, bang, policy, results, tool_call, tool_context
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command
+from tests.store.world import taken_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +179,7 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
         await store.sessions.accept(item)
         for sid, label in (("seen", PUBLIC), ("hidden", CONFIDENTIAL)):
             lineage = Lineage(owner.sid, 1, sid, 1, 2**50)
-            await command(store, "HSET", slots_key("owner"), sid, f"1 live {2**42} {2**42} PUBLIC {sid} {owner.sid}")
+            await taken_slot(store, "owner", sid, owner.sid)
             await store.sessions.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
         tool = SessionStatus(store)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):

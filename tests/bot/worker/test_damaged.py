@@ -14,7 +14,7 @@ import pytest
 
 from bot.app.app import App
 from bot.operations.diagnostics import channel
-from bot.store.schema import session_keys
+from bot.sessions.models import SCHEMA
 from channels.messages import Address
 from tests.bot.kit import eventually, policy
 from tests.channels.contract import until
@@ -25,6 +25,7 @@ from tests.channels.telegram.kit import TelegramStage, at, staged
 from tests.harness import Person, running
 from tests.people import principal
 from tests.sim.telegram_world import Person as Someone
+from tests.store.world import put_state
 
 pytestmark = pytest.mark.anyio
 
@@ -53,21 +54,21 @@ class Bot:
     def alice(self) -> Someone:
         return self.played.alice
 
-    async def break_off(self, field: str = "v", value: str = "99") -> None:
+    async def break_off(self, field: str = "version", value: str = "99") -> None:
         """Let alice be answered once, and write something into the record of that session."""
         self.alice.says(None, "before")
         await until(lambda: "You said: before" in self.alice.private.said)
         await damage(self.app, at(self.alice.private), field, value)
 
     async def mend(self) -> None:
-        await damage(self.app, at(self.alice.private), "v", "1")
+        await damage(self.app, at(self.alice.private), "version", str(SCHEMA))
 
 
 async def damage(app: App, home: Address, field: str, value: str) -> None:
     """Write something into a record that no program wrote, once nothing of its session is on its way."""
-    if value != "1":
+    if value != str(SCHEMA):
         await Person(app, io.StringIO(), home).settled()
-    await app.store._shared.connection.commands(("HSET", session_keys(app.session_id(home)).state, field, value))
+    await put_state(app.store, app.session_id(home), **{field: value})
 
 
 @asynccontextmanager
@@ -85,7 +86,9 @@ async def bot(folder: Path, *, room: int = 100) -> AsyncGenerator[Bot]:
                 await asyncio.wait({listening})
 
 
-@pytest.mark.parametrize("field, value", [("v", "99"), ("taint", "NOSUCH"), ("taint", "CONFIDENTIAL{"), ("kin", "{")])
+@pytest.mark.parametrize(
+    "field, value", [("version", "99"), ("taint", "NOSUCH"), ("taint", "CONFIDENTIAL{"), ("lineage", "{")]
+)
 async def test_one_damaged_session_silences_nobody_else(tmp_path: Path, field: str, value: str) -> None:
     async with bot(tmp_path) as there:
         await there.break_off(field, value)
@@ -193,9 +196,9 @@ async def test_on_slack_what_a_damaged_session_refuses_is_not_lost(tmp_path: Pat
         home = slack_at(played.alice.dm())
         await played.alice.says(played.alice.dm(), "before")
         await until(lambda: "You said: before" in played.shown())
-        await damage(app, home, "v", "99")
+        await damage(app, home, "version", "99")
         await played.alice.says(played.alice.dm(), "meanwhile")
         assert not played.server.reach.attempts[-1].failed
         assert "You said: meanwhile" not in played.shown()
-        await damage(app, home, "v", "1")
+        await damage(app, home, "version", str(SCHEMA))
         await until(lambda: "You said: meanwhile" in played.shown())

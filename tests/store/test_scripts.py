@@ -1,0 +1,55 @@
+"""The scripts' words are those of Python: a misspelt one would be nothing to Lua, and say so nowhere."""
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Final
+
+import pytest
+
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.models import Status
+from bot.store.records import NAMES, STATE
+from bot.store.scripts import KEYS, Script
+
+FOLDER: Final = files("bot.store").joinpath("scripts")
+SHARED: Final = ("prelude", "write")
+TEXTS: Final = {name: FOLDER.joinpath(f"{name}.lua").read_text("utf-8") for name in (*SHARED, *map(str, Script))}
+WORDS: Final[dict[str, Iterable[str]]] = {
+    "Status": Status,
+    "Item": ItemStatus,
+    "Approval": ApprovalState,
+    "Delivery": DeliveryState,
+    "QueueMode": QueueMode,
+    "S": {field.name for field in STATE.fields},
+    "STORED": NAMES,
+}
+
+
+def used(text: str, table: str) -> set[str]:
+    """Return the names that a script looks up in a table."""
+    return set(re.findall(rf"(?<![\w.]){table}\.(\w+)", re.sub(r"--.*", "", text)))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("table", WORDS)
+def test_what_a_script_looks_up_is_there(name: str, table: str) -> None:
+    assert used(TEXTS[name], table) <= set(WORDS[table])
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_script_changes_fields_that_a_session_has(name: str) -> None:
+    changed = set(re.findall(r"\b(?:set|set_label|drop|count)\('(\w+)'", TEXTS[name]))
+    assert changed <= {field.name for field in STATE.fields}
+
+
+@pytest.mark.parametrize("script", Script)
+def test_a_script_names_the_keys_that_it_is_given(script: Script) -> None:
+    assert used(TEXTS[script], "K") <= set(KEYS[script])
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_a_session_is_doing_is_no_text_of_a_script(name: str) -> None:
+    assert not re.search(r"S\.status\s*[=~]=\s*'|set\('status',\s*'", TEXTS[name])
