@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.sessions.events import JsonObject
+from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
 
 SESSION: Final = "session"
@@ -197,7 +198,7 @@ class Parcel:
     `generation` is the target's when it was sent. A `report` is what a background session tells its parent at its end,
     and that it rose above it: for that there is always room. `run` is that of the background session whose result it
     is, empty for any other. With `hold` it is held whatever its label. `told` is what the sender's own readers may
-    know: of a target that is above that, nothing shows to it.
+    know: of a target that is above that, nothing shows to it. `refs` are what it came from.
     """
 
     sid: str
@@ -210,6 +211,7 @@ class Parcel:
     run: str = ""
     hold: bool = False
     told: Label = PUBLIC
+    refs: tuple[Ref, ...] = ()
 
 
 class Arrival(StrEnum):
@@ -237,6 +239,7 @@ class PendingMessage:
     label: Label
     body: JsonObject
     at: int
+    refs: tuple[Ref, ...] = ()
 
 
 def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:

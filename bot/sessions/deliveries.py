@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from bot.sessions.delegation import Arrival, Endorsed
+from bot.sessions.refs import Ref
 from policy.labels import Label
 
 OURS: Final = ("*",)
@@ -83,7 +84,7 @@ class NewDelivery:
     the address before, in whose place it is to stand. `meant_for` is the principal that it is for, where that is one
     person alone: it is not said there once the place is another's. `authors` are the people beside the asker whose
     words one that another session is to hear derives from, and
-    `endorsed` the bounded answers that the session had heard.
+    `endorsed` the bounded answers that the session had heard. `refs` are what it came from.
     """
 
     key: str
@@ -100,6 +101,7 @@ class NewDelivery:
     meant_for: str = ""
     authors: tuple[str, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class Delivery:
     failures: int = 0
     receipt: str = ""
     doubtful: bool = False
+    refs: tuple[Ref, ...] = ()
 
     @property
     def holds(self) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from bot.sessions.refs import Ref
 from policy.labels import Label
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
@@ -68,7 +69,8 @@ class NewEvent:
 
     `admitted` tells that its content entered the context, so its label counts for the taint (law
     `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one. `carried` is what all events of
-    the generation before it come to (`bot.history.folds`), for the program alone: nobody is shown it.
+    the generation before it come to (`bot.history.folds`), for the program alone: nobody is shown it. `refs` are
+    what it came from.
     """
 
     type: EventType
@@ -79,6 +81,7 @@ class NewEvent:
     admitted: bool = False
     turn: str = ""
     carried: JsonObject | None = None
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class Event:
     admitted: bool
     turn: str
     carried: JsonObject | None = None
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

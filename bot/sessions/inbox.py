@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from bot.sessions.delegation import Lineage
 from bot.sessions.events import JsonObject
+from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
 
 
@@ -44,7 +45,8 @@ class NewItem:
     `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
     `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
-    `lineage` makes it the task of a new background session, created only until `reserved`.
+    `lineage` makes it the task of a new background session, created only until `reserved`. `refs` are what it came
+    from.
     """
 
     sid: str
@@ -57,6 +59,7 @@ class NewItem:
     creation: Label = PUBLIC
     lineage: Lineage | None = None
     reserved: int = 0
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class InboxItem:
     label: Label
     body: JsonObject
     accepted_at: int
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from bot.core.errors import UNREADABLE, SchemaError
+from bot.sessions import refs
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, Endorsed, FieldKind, Lineage, ResultField
@@ -343,6 +344,8 @@ def new_event(value: NewEvent, bodies: Bodies) -> Values:
         written["visibility"] = value.visibility.value
     if value.carried is not None:
         written["carried"] = bodies.put(dump(value.carried))
+    if value.refs:
+        written["refs"] = refs.written(value.refs)
     return written
 
 
@@ -365,6 +368,7 @@ def event(name: str, got: Fields, fetched: Fetched) -> Event:
         turn=got["turn"],
         body=body(got["body"] or "{}", fetched),
         carried=body(got["carried"], fetched) if got["carried"] else None,
+        refs=refs.read(got["refs"]),
     )
 
 
@@ -380,6 +384,7 @@ def item(got: Fields, fetched: Fetched) -> InboxItem:
         label=label(got["label"]),
         body=body(got["body"], fetched),
         accepted_at=got["accepted_at"],
+        refs=refs.read(got["refs"]),
     )
 
 
@@ -474,6 +479,7 @@ def new_delivery(new: NewDelivery, channel: str, bodies: Bodies) -> Values:
         "authors": _list(new.authors),
         "endorsed": _list(endorsed),
         "body": bodies.put(dump(new.text)),
+        "refs": refs.written(new.refs),
     }
 
 
@@ -503,6 +509,7 @@ def delivery(sid: str, name: bytes, got: Fields, fetched: Fetched) -> Delivery:
         failures=got["failures"],
         doubtful=got["doubtful"],
         receipt=got["receipt"],
+        refs=refs.read(got["refs"]),
     )
 
 

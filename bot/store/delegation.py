@@ -4,6 +4,7 @@ from typing import Final
 
 from bot.core.errors import BusyError, NotFoundError
 from bot.core.ids import waiting_id
+from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.store import codec
@@ -77,6 +78,7 @@ class RedisDelegation:
                 "body": bodies.put(body),
                 "digest": digest(body),
                 "report": parcel.report,
+                "refs": refs.written(parcel.refs),
             },
             "op": self._shared.ids.op(),
             "generation": parcel.generation,
@@ -110,7 +112,8 @@ class RedisDelegation:
 
         def read(name: bytes, got: codec.Fields) -> PendingMessage:
             body = codec.body(got["body"], fetched)
-            return PendingMessage(text(name), got["sender"], codec.label(got["label"]), body, got["time"])
+            came = refs.read(got["refs"])
+            return PendingMessage(text(name), got["sender"], codec.label(got["label"]), body, got["time"], came)
 
         return codec.reading(
             lambda: tuple(sorted((read(*one) for one in records.items()), key=lambda held: (held.at, held.id)))

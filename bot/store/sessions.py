@@ -23,6 +23,7 @@ from bot.core.errors import (
     WithdrawnError,
     WornError,
 )
+from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event
 from bot.sessions.inbox import (
@@ -75,6 +76,7 @@ class RedisSessions:
                 "sender": item.sender,
                 "body": bodies.put(body),
                 "digest": digest(body),
+                "refs": refs.written(item.refs),
             },
             "op": op,
             "home": item.home,
