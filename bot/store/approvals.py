@@ -14,7 +14,7 @@ from bot.sessions.models import SessionState
 from bot.store import codec
 from bot.store.calls import call
 from bot.store.codec import clock_ms, dump, raw, reading, text
-from bot.store.records import ALTERNATIVE, DELIVERY, Values, unpack
+from bot.store.records import ALTERNATIVE, DELIVERY, Values, stored, unpack
 from bot.store.schema import COPIES, OPEN, decode, encode, offer_key, session_keys
 from bot.store.scripts import Script
 from bot.store.shared import SessionChange, Shared
@@ -170,7 +170,7 @@ class RedisAlternatives:
 
     async def make_offer(self, offer: Alternative, life: int) -> None:
         """Keep an offer for `life` milliseconds."""
-        args = {"offer": _written(offer), "life": life}
+        args = {"offer": stored(_written(offer)), "life": life}
         await self._shared.run(call(Script.MAKE_OFFER, {"offer": offer_key(offer.code)}, args))
 
     async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:

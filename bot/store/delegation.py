@@ -10,7 +10,7 @@ from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, Pend
 from bot.store import codec
 from bot.store.calls import call, session_call
 from bot.store.codec import Bodies, digest, dump, raw, text
-from bot.store.records import HELD, SLOT, unpack
+from bot.store.records import HELD, SLOT, stored, unpack
 from bot.store.schema import OPEN, held_key, session_keys, slots_key
 from bot.store.scripts import Script
 from bot.store.session_index import Filing
@@ -61,7 +61,7 @@ class RedisDelegation:
 
     async def endorse(self, charge: Charge) -> bool:
         """Charge what an answer may endorse."""
-        told = {"label": str(charge.label), "millibits": charge.millibits, "lapses": charge.until}
+        told = stored({"label": str(charge.label), "millibits": charge.millibits, "lapses": charge.until})
         args = {"generation": charge.generation, "run": charge.run, "charge": told, "most": charge.most}
         got = await self._shared.run(session_call(Script.ENDORSE, session_keys(charge.sid), args))
         return got.flag("charged")

@@ -16,7 +16,7 @@ from bot.store.approvals import copy_member
 from bot.store.calls import call, session_call
 from bot.store.codec import Bodies, raw, text
 from bot.store.connection import Command
-from bot.store.records import DELIVERY, unpack
+from bot.store.records import DELIVERY, stored, unpack
 from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.scripts import Script
 from bot.store.sessions import channel_of
@@ -35,7 +35,7 @@ class RedisOutbox:
     async def put(self, sid: str, new: NewDelivery) -> None:
         """Add a pending entry without holding the session, and mark that ready."""
         bodies = Bodies()
-        args = {"key": new.key, "delivery": codec.new_delivery(new, channel_of(new.address), bodies)}
+        args = {"key": new.key, "delivery": stored(codec.new_delivery(new, channel_of(new.address), bodies))}
         hints = (self._shared.ready_hint(sid), ("SADD", OPEN, raw(sid)))
         got = await self._shared.run(session_call(Script.PUT, session_keys(sid), args, bodies=bodies), *hints)
         if got.word == "none":

@@ -15,7 +15,7 @@ from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
 from bot.store.calls import Arguments, ScriptAnswer, call
 from bot.store.codec import dump, pairs, text
-from bot.store.records import BLOCKED, CHAT, PAIRING, PERSON, Values, check_version, unpack
+from bot.store.records import BLOCKED, CHAT, PAIRING, PERSON, Values, check_version, complete, unpack
 from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
 from bot.store.scripts import Script
 from bot.store.shared import POLICY_ASKED, Shared
@@ -146,12 +146,12 @@ def change_fields(change: AccessChange) -> list[tuple[str, Values | None]]:
     """Write a change: fields with their records, None for what is taken away."""
     written = list[tuple[str, Values | None]]()
     for name, person in change.people.items():
-        written.append((f"person:{name}", None if person is None else _person(person)))
+        written.append((f"person:{name}", None if person is None else complete(PERSON, _person(person))))
     for place, placing in change.places.items():
         name = ":".join(map(encode, (place.channel, place.workspace, place.chat)))
-        written.append((f"place:{name}", None if placing is None else _chat(placing)))
+        written.append((f"place:{name}", None if placing is None else complete(CHAT, _chat(placing))))
     for account, blocked in change.accounts.items():
-        written.append((f"blocked:{account}", {"account": account} if blocked else None))
+        written.append((f"blocked:{account}", complete(BLOCKED, {"account": account}) if blocked else None))
     return written
 
 

@@ -564,6 +564,20 @@ def pack(kind: RecordType, values: Values) -> bytes:
     return _packb(written, unicode_errors="surrogatepass")
 
 
+def stored(values: Values) -> dict[str, Value]:
+    """Return fields as they are stored, for a script to complete: what is zero, false or empty is left out."""
+    return {NAMES[name]: value for name, value in values.items() if value}
+
+
+def complete(kind: RecordType, values: Values) -> dict[str, Value]:
+    """Return all fields of a kind as they are stored, for a script to put in the place of a record.
+
+    What has its default is not left out: it takes the place of what was there.
+    """
+    fields = (field for field in _LAYOUT[kind.name] if field[0] != VERSION)
+    return {short: values[name] if default is None else values.get(name, default) for name, short, _, default in fields}
+
+
 def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
     """Read a record: all fields of its kind by name, with their defaults.
 

@@ -7,6 +7,7 @@ background session that rises above it, and which of a script's keys is which. T
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,6 +71,13 @@ class Script(StrEnum):
     UNQUARANTINE = "unquarantine"
 
 
+_WORD: Final = re.compile(r"\w+")
+
+_COMMENT: Final = re.compile(r"--.*")
+
+_PART: Final = re.compile(r"^local (?:function )?(?P<names>\w+(?:, \w+)*).*\n(?:(?!local ).*\n)*", re.MULTILINE)
+"""What the prelude defines at once: a function, or values, up to the next."""
+
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
@@ -131,24 +139,43 @@ class ScriptText:
 
 def load_scripts() -> dict[Script, ScriptText]:
     """Read all scripts."""
-    folder = files("bot.store").joinpath("scripts")
-
-    def read(name: str) -> str:
-        return folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
-
-    shared = constants()
-    prelude, write = read("prelude"), read("write")
+    prelude, write = lua("prelude"), lua("write")
     return {
-        script: _text(
-            shared + _keys(KEYS[script]) + prelude + (write if script in _USES_WRITE else "") + read(script.value)
-        )
+        script: script_text(script, prelude, (write if script in _USES_WRITE else "") + lua(script.value))
         for script in Script
     }
 
 
-def constants() -> str:
-    """Return the Lua text of what the scripts share with Python: schema version, levels, lifecycle, words, names."""
+def lua(name: str) -> str:
+    """Return a file of the scripts."""
+    return files("bot.store").joinpath("scripts", f"{name}.lua").read_text(encoding="utf-8")
+
+
+def script_text(script: Script, prelude: str, text: str) -> ScriptText:
+    """Return a script's text behind what it uses of the prelude, and of what Python says.
+
+    A server runs the whole text at each call, so what a script does not use would cost it time.
+    """
+    code = _COMMENT.sub("", text)
+    parts = list(_PART.finditer(_COMMENT.sub("", prelude)))
+    words = set(_WORD.findall(code))
+    while more := {word for part in parts if words & _names(part) for word in _WORD.findall(part[0])} - words:
+        words |= more
+    needed = "".join(part[0] for part in parts if words & _names(part))
+    whole = _constants(words) + _keys(KEYS[script]) + needed + code
+    # Redis names a script by its SHA-1; nothing is protected by it.
+    return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
+
+
+def _names(part: re.Match[str]) -> set[str]:
+    """Return what a part of the prelude defines."""
+    return set(_WORD.findall(part["names"]))
+
+
+def _constants(words: set[str]) -> str:
+    """Return the Lua text of what scripts share with Python, as far as these words occur in them."""
     moves = {before.value: _table({after.value: "true" for after in sorted(MOVES[before])}) for before in Status}
+    names = {name: stored for name, stored in NAMES.items() if name in words}
     tables: dict[str, Mapping[str, str]] = {
         "LEVELS": {level.name: str(level.value) for level in Level},
         "LEVEL_NAMES": {f"[{level.value}]": _quoted(level.name) for level in Level},
@@ -159,11 +186,12 @@ def constants() -> str:
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
         "DEAD": {state.value: "true" for state in sorted(DEAD)},
-        "STORED": {name: _quoted(stored) for name, stored in NAMES.items()},
-        "FIELDS": {f"['{stored}']": _quoted(name) for name, stored in NAMES.items()},
+        "STORED": {name: _quoted(stored) for name, stored in names.items()},
+        "FIELDS": {f"['{stored}']": _quoted(name) for name, stored in names.items()},
         "NOTICE": dict(_notice()),
     }
-    return f"local SCHEMA = {SCHEMA}\n" + "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items())
+    used = (f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
+    return f"local SCHEMA = {SCHEMA}\n" + "".join(used)
 
 
 def _keys(names: tuple[str, ...]) -> str:
@@ -192,8 +220,3 @@ def _notice() -> Iterator[tuple[str, str]]:
     yield "approved", f"[==[{json.dumps(list(OURS))}]==]"
     yield "hops", str(MOST_HOPS)
     yield "body", f"[==[{json.dumps(RISEN)}]==]"
-
-
-def _text(text: str) -> ScriptText:
-    # Redis names a script by its SHA-1; nothing is protected by it.
-    return ScriptText(text, hashlib.sha1(text.encode("utf-8"), usedforsecurity=False).hexdigest())

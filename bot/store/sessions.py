@@ -42,7 +42,7 @@ from bot.store import codec
 from bot.store.approvals import approvals_of
 from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.codec import Bodies, digest, dump, raw, text
-from bot.store.records import EVENT, ITEM, OBSERVED, unpack
+from bot.store.records import EVENT, ITEM, OBSERVED, TURN, complete, stored, unpack
 from bot.store.schema import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.session_index import Filing, place_of
@@ -83,7 +83,7 @@ class RedisSessions:
             "principal": item.principal,
             "creation": str(item.creation),
             "limit": self._shared.options.inbox_limit,
-            "lineage": codec.lineage(item.lineage) if item.lineage else None,
+            "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
             "reserved": item.reserved,
         }
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
@@ -247,7 +247,7 @@ class RedisSessions:
 
     async def name(self, sid: str, title: Title | None) -> None:
         """Give a session a title, or take it away."""
-        args = {"title": None if title is None else codec.title(title)}
+        args = {"title": None if title is None else stored(codec.title(title))}
         got = await self._shared.run(session_call(Script.NAME, session_keys(sid), args))
         if got.word == "none":
             raise NotFoundError
@@ -425,19 +425,19 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "take": write.take,
         "use": write.use,
         "status": None if write.status is None else write.status.value,
-        "turn": codec.turn(write.turn) if write.turn else None,
+        "turn": complete(TURN, codec.turn(write.turn)) if write.turn else None,
         "chooses_model": write.model is not None,
         "model": write.model or None,
-        "last_turn": codec.last_turn(end) if end else None,
+        "last_turn": stored(codec.last_turn(end)) if end else None,
         "context_seq": write.context,
         "usage": codec.usage(end.usage if end else write.usage),
         "settle": [{"position": position, "status": status.value} for position, status in write.settle],
-        "ask": [{"id": one.id, "approval": codec.new_approval(one)} for one in write.ask],
+        "ask": [{"id": one.id, "approval": stored(codec.new_approval(one))} for one in write.ask],
         "deliver": [
-            {"key": one.key, "delivery": codec.new_delivery(one, channel_of(one.address), bodies)}
+            {"key": one.key, "delivery": stored(codec.new_delivery(one, channel_of(one.address), bodies))}
             for one in write.deliver
         ],
-        "events": [codec.new_event(one, bodies) for one in write.events],
+        "events": [stored(codec.new_event(one, bodies)) for one in write.events],
     }
 
 
@@ -461,7 +461,7 @@ class RedisObserved:
 
     async def observe(self, sid: str, new: NewObserved, most: int) -> None:
         """Keep a text."""
-        said = {"account": new.account, "label": str(new.label), "text": new.text, "opens": new.opens}
+        said = stored({"account": new.account, "label": str(new.label), "text": new.text, "opens": new.opens})
         args = {"dedupe": new.dedupe, "observed": said, "most": most, "life": LIFE_MS, "remembered": _REMEMBERED}
         await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
 

@@ -17,7 +17,7 @@ from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, s
 from bot.store.codec import Fetched, dump, raw, referred, text
 from bot.store.connection import Command, Connection, Reply
 from bot.store.options import StoreOptions
-from bot.store.records import check_version
+from bot.store.records import check_version, stored
 from bot.store.schema import (
     AUDIT,
     AUDIT_CHAIN,
@@ -185,7 +185,7 @@ class Shared:
             return None
         seq, before = self.heads.get(chain, EMPTY)
         told = [
-            {"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash}
+            stored({"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash})
             for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.clock.wall_ms() + self.ahead)
         ]
         return {"seq": seq, "hash": before, "rows": told}

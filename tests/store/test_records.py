@@ -41,7 +41,7 @@ from bot.store.records import (
 )
 from bot.store.redis_store import RedisStore
 from bot.store.schema import OVERRIDES, PAIRINGS, QUARANTINE, VAULT, encode, pace_keys, slots_key, turn_field
-from bot.store.scripts import Script, load_scripts
+from bot.store.scripts import Script, lua, script_text
 from policy.document.overrides import AccessChange, Person
 from policy.request import Role
 from tests.store.world import (
@@ -157,10 +157,9 @@ def test_a_script_writes_a_record_as_it_read_it(
 ) -> None:
     """Both ways: what Python wrote a script reads and writes, and Python reads what it wrote."""
     loop, store = runner
-    prelude = load_scripts()[Script.PROBE].text.partition("-- Say what a session needs")[0]
     again = "local out = {} for i, one in ipairs(A) do out[i] = encode_part(decode_part(one)) end return out"
     stored = [pack_arguments(stored_map(pack(kind, given_)) | unknown) for (kind, given_), unknown in made]
-    asked = ("EVAL", prelude + again, 1, keys("x").state, pack_arguments(stored))
+    asked = ("EVAL", script_text(Script.PROBE, lua("prelude"), again).text, 1, keys("x").state, pack_arguments(stored))
     (written,) = loop.run(store._shared.connection.commands(asked))
     for ((kind, _), unknown), before, after in zip(made, stored, written, strict=True):
         # What is zero, false or empty is left out, of fields that nobody here knows too.

@@ -39,7 +39,7 @@ if not exists then
   set('home', A.home)
   set('principal', A.principal)
   set('created', now)
-  if A.lineage then set('lineage', encode_part(A.lineage)) end
+  if A.lineage then set('lineage', encode_part(named(A.lineage))) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
 put_bodies()

@@ -7,11 +7,11 @@
 
 if not read_state(K.state) or count('generation') ~= A.generation then return reply('ok') end
 if S[CHARGE .. A.run] then return reply('ok', {charged = true}) end
-local one, spent, n = A.charge, 0, 1
+local one, spent, n = named(A.charge), 0, 1
 for _, other in pairs(charges()) do
   if flows(other.label, one.label) then spent, n = spent + (other.millibits or 0), n + 1 end
 end
-one.millibits = one.millibits + math.ceil(1000 * math.log(n) / math.log(2))
+one.millibits = (one.millibits or 0) + math.ceil(1000 * math.log(n) / math.log(2))
 if spent + one.millibits > A.most then return reply('ok') end
 set(CHARGE .. A.run, encode_part(one))
 save(K.state)

@@ -35,7 +35,7 @@ if #A.changes > 0 then
   for _, change in ipairs(A.changes) do
     if change.record then
       local before = redis.call('HGET', K.overrides, change.field)
-      redis.call('HSET', K.overrides, change.field, encode(keep_unknown(before, change.record)))
+      redis.call('HSET', K.overrides, change.field, encode(renewed(before, change.record)))
     else
       redis.call('HDEL', K.overrides, change.field)
     end

@@ -1,4 +1,5 @@
--- Shared by every script. The loader puts before it, from the Python values, so that nothing is said twice:
+-- Shared by the scripts: each is given the parts that it uses. The loader puts before them, from the Python values, so
+-- that nothing is said twice:
 --   SCHEMA (number), LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (status -> set of statuses),
 --   Status, Item, Approval, Delivery, QueueMode (the words of each), DEAD (set of delivery states),
 --   STORED (field -> stored name), FIELDS (stored name -> field), NOTICE (what a parent is told),
@@ -57,8 +58,8 @@ local function answer(word, fields)
 end
 
 -- Records ----------------------------------------------------------------------------------------------
--- `bot.store.records` tells the fields of each kind. A field that this program does not know bears a `?` before its
--- stored name here, and is written as it was read.
+-- `bot.store.records` tells the fields of each kind. A field that no word of a script names bears a `?` before its stored
+-- name here, and is written as it was read: whether Python knows it or not. The arguments hold records as stored maps.
 
 local function check(version)
   local number = tonumber(version)
@@ -66,11 +67,16 @@ local function check(version)
   if number ~= SCHEMA then error({err = 'LGSCHEMA ' .. digits(number)}) end
 end
 
+-- Give the fields of a stored map their names.
+local function named(map)
+  local record = {}
+  for stored, value in pairs(map) do record[FIELDS[stored] or '?' .. stored] = value end
+  return record
+end
+
 -- Read a record inside another one, which has no version of its own.
 local function decode_part(packed)
-  local record = {}
-  for stored, value in pairs(cmsgpack.unpack(packed)) do record[FIELDS[stored] or '?' .. stored] = value end
-  return record
+  return named(cmsgpack.unpack(packed))
 end
 
 local function decode(packed)
@@ -95,12 +101,11 @@ local function encode(record)
   return encode_part(record)
 end
 
--- Give a record what this program does not know of the one in whose place it is written.
-local function keep_unknown(packed, record)
-  for name, value in pairs(packed and decode_part(packed) or {}) do
-    if string.sub(name, 1, 1) == '?' then record[name] = value end
-  end
-  return record
+-- Put a stored map that has all fields Python knows in the place of a record: what Python does not know of that is kept.
+local function renewed(packed, map)
+  local record = packed and cmsgpack.unpack(packed) or {}
+  for stored, value in pairs(map) do record[stored] = value end
+  return named(record)
 end
 
 -- All records of a hash, by field.
@@ -243,7 +248,7 @@ end
 
 -- Log --------------------------------------------------------------------------------------------------
 
--- Append one event; the caller saves.
+-- Append one event, a record without its time and generation; the caller saves.
 local function append_event(now, event)
   set('seq', count('seq') + 1)
   event.time, event.generation = now, count('generation')
@@ -251,8 +256,8 @@ local function append_event(now, event)
 end
 
 -- Audit chain ------------------------------------------------------------------------------------------
--- A.audit, if there are rows: `seq` and `hash` of the record that they follow on, and `rows`, each with `time`, `kind`,
--- `actor`, `body` and `hash`. The number of a record is its place in the list.
+-- A.audit, if there are rows: `seq` and `hash` of the record that they follow on, and `rows`, stored maps. The number of a
+-- record is its place in the list.
 
 -- The answer that tells the client to chain again, or nil when the chain is where it thought.
 local function moved_head()
@@ -266,8 +271,8 @@ local function append_audit()
   if not A.audit then return end
   for _, row in ipairs(A.audit.rows) do
     set('audit_seq', count('audit_seq') + 1)
-    redis.call('RPUSH', K.audit, encode(row))
-    set('audit_hash', row.hash)
+    redis.call('RPUSH', K.audit, encode(named(row)))
+    set('audit_hash', row[STORED.hash])
   end
 end
 

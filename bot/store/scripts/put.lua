@@ -4,7 +4,8 @@
 
 if not read_state(K.state) then return reply('none') end
 put_bodies()
-A.delivery.state = Delivery.pending
-add_delivery(A.key, now_ms(), A.delivery)
+local delivery = named(A.delivery)
+delivery.state = Delivery.pending
+add_delivery(A.key, now_ms(), delivery)
 save(K.state)
 return reply('ok')

@@ -63,10 +63,10 @@ local function refuse_write(w, now)
 end
 
 -- Raise the taint by what the events admit, in the step that writes them (law taint_is_the_fold).
-local function raise_taint()
+local function raise_taint(events)
   local before = S.taint or 'PUBLIC'
   local taint = before
-  for _, event in ipairs(A.events) do
+  for _, event in ipairs(events) do
     if event.admitted then taint = join(taint, event.label) end
   end
   if taint ~= before then set('taint', taint) end
@@ -74,7 +74,7 @@ end
 
 -- For whom the turn is that writes, the session's own principal outside one.
 local function asker_of()
-  local turn = A.turn or open_turn()
+  local turn = A.turn and named(A.turn) or open_turn()
   return turn and turn.sender or S.principal
 end
 
@@ -106,7 +106,7 @@ local function put_out(w, now)
     end
   end
   for _, one in ipairs(A.deliver) do
-    local delivery = one.delivery
+    local delivery = named(one.delivery)
     delivery.state = Delivery.pending
     if A.sender and behind[delivery.address] then
       w.behind[#w.behind + 1] = one.key
@@ -127,12 +127,12 @@ end
 local function move_turn(w, now)
   if A.turn then
     local before = open_turn()
-    local kept = before and before.id == A.turn.id and S.turn or nil
-    set('turn', encode_part(keep_unknown(kept, A.turn)))
+    local kept = before and before.id == named(A.turn).id and S.turn or nil
+    set('turn', encode_part(renewed(kept, A.turn)))
   end
   if w.status then set('status', w.status) end
   if not A.last_turn then return end
-  set('last_turn', encode_part(A.last_turn))
+  set('last_turn', encode_part(named(A.last_turn)))
   drop('turn')
   drop('stop')
   if w.waiting == 0 then drop('late') end
@@ -164,17 +164,20 @@ local function write(release)
   if refusal then return refusal end
 
   local before, stop = visibility(), S.stop ~= nil
-  raise_taint()
+  local events = {}
+  for i, event in ipairs(A.events) do events[i] = named(event) end
+  raise_taint(events)
   put_bodies()
-  for _, event in ipairs(A.events) do append_event(now, event) end
+  for _, event in ipairs(events) do append_event(now, event) end
   append_audit()
   if w.spent then
     w.spent.state = Approval.used
     put_approval(A.use, w.spent)
   end
   for _, asked in ipairs(A.ask) do
-    asked.approval.state, asked.approval.generation = Approval.pending, count('generation')
-    put_approval(asked.id, asked.approval)
+    local approval = named(asked.approval)
+    approval.state, approval.generation = Approval.pending, count('generation')
+    put_approval(asked.id, approval)
   end
   move_items(w)
   -- Before what is said with it: the parent hears that first.
