@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.sessions.delegation import Lineage
-from bot.sessions.events import JsonObject
+from bot.sessions.messages import SessionMessage
 from policy.labels import PUBLIC, Label
 
 
@@ -51,7 +51,7 @@ class NewItem:
     dedupe: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     home: str
     principal: str
     creation: Label = PUBLIC
@@ -67,7 +67,7 @@ class InboxItem:
     dedupe: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     accepted_at: int
 
 

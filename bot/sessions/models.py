@@ -1,7 +1,7 @@
 """A session as the store keeps it: its state and status, its turns, and what a claim reads and a write changes.
 
 Times are milliseconds since the epoch on the store's clock. Labels are values, never text; the store
-writes their text form. Bodies are JSON objects.
+writes their text form.
 """
 
 from dataclasses import dataclass, field

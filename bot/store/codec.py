@@ -13,13 +13,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from bot.core.errors import UNREADABLE, SchemaError
+from bot.core.json_values import JsonObject
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRecord
-from bot.sessions.delegation import Arrival, Endorsed, FieldKind, Lineage, ResultField
+from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.events import Event, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
+from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import SCHEMA, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
+from bot.sessions.serialization import event_from, message_from, question_from, question_json
 from bot.store.schema import decode
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
@@ -298,13 +301,12 @@ def event(entry: StreamEntry, fetched: Fetched) -> Event:
         seq=int(name.partition(b"-")[0]),
         ts=int(fields[3]),
         generation=int(fields[5]),
-        type=EventType(text(fields[7])),
         actor=text(fields[9]),
         label=label(fields[11]),
         visibility=Visibility(text(fields[13])),
         admitted=fields[15] == b"1",
         turn=text(fields[17]),
-        body=_object(whole(fields[19], fetched)),
+        body=event_from(text(fields[7]), _object(whole(fields[19], fetched))),
         carried=_object(whole(fields[21], fetched)) if len(fields) > _PLAIN else None,
     )
 
@@ -329,7 +331,7 @@ def item(stored: bytes, fetched: Fetched) -> InboxItem:
         dedupe=text(rest[:first]),
         sender=text(rest[first : first + second]),
         label=label(labelled),
-        body=_object(whole(rest[first + second :], fetched)),
+        body=message(rest[first + second :], fetched),
         accepted_at=int(at),
     )
 
@@ -343,9 +345,9 @@ def outcome(stored: bytes) -> ItemOutcome:
     return ItemOutcome(ItemStatus(text(status)), int(noted[0]) if noted else 0)
 
 
-def body(stored: bytes, fetched: Fetched) -> JsonObject:
-    """Read a body that stands in a record, or what stands for it."""
-    return _object(whole(stored, fetched))
+def message(stored: bytes, fetched: Fetched) -> SessionMessage:
+    """Read what a message carries from its record, or from what stands there for it."""
+    return message_from(_object(whole(stored, fetched)))
 
 
 # Audit chain ----------------------------------------------------------------------------------------------
@@ -381,7 +383,7 @@ def _strings(stored: bytes) -> list[str]:
 def approval_tail(value: Approval) -> bytes:
     """Write what never changes of an approval."""
     bound = [value.turn, value.call, value.tool, value.binding, str(value.label), value.principal]
-    return dump([bound, list(value.rules), value.question, value.alone])
+    return dump([bound, list(value.rules), question_json(value.question), value.alone])
 
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
@@ -404,7 +406,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         binding=binding,
         label=parse(labelled),
         principal=principal,
-        question=question,
+        question=question_from(question),
         rules=tuple(rules),
         expires_at=expires_at,
         state=found,

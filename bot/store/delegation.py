@@ -7,6 +7,7 @@ from bot.core.errors import BusyError, NotFoundError
 from bot.core.ids import waiting_id
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
+from bot.sessions.serialization import message_json
 from bot.store import codec
 from bot.store.codec import Bodies, dump, raw, text
 from bot.store.connection import Arg, Reply
@@ -65,7 +66,7 @@ class RedisDelegation:
     async def receive(self, parcel: Parcel) -> Arrival:
         """Take a parcel into its session, or hold it."""
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._shared.options
-        body = dump(parcel.body, sort=True)
+        body = dump(message_json(parcel.body), sort=True)
         args: list[Arg] = [raw(parcel.dedupe), hashlib.sha256(body).hexdigest()[:32], self._shared.ids.op()]
         args += [raw(parcel.sender), str(parcel.label), bodies.put(body), int(parcel.report), parcel.generation]
         args += [limits.inbox_limit, waiting_id(parcel.dedupe), limits.held_limit, parcel.run, int(parcel.hold)]
@@ -95,7 +96,7 @@ class RedisDelegation:
         records = codec.reading(lambda: {name: _parts(record) for name, record in codec.pairs(flat).items()})
         fetched = await self._shared.fetch(keys, [body for *_, body in records.values()])
         found = (
-            PendingMessage(text(name), sender, codec.label(label), codec.body(body, fetched), at)
+            PendingMessage(text(name), sender, codec.label(label), codec.message(body, fetched), at)
             for name, (at, label, sender, body) in records.items()
         )
         return codec.reading(lambda: tuple(sorted(found, key=lambda held: (held.at, held.id))))

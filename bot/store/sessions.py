@@ -38,6 +38,7 @@ from bot.sessions.inbox import (
     Stopped,
 )
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
+from bot.sessions.serialization import event_json, message_json
 from bot.store import codec
 from bot.store.approvals import approvals_of
 from bot.store.codec import Bodies, dump, raw, text
@@ -67,7 +68,7 @@ class RedisSessions:
             raise ValueError(item.sid)
         keys, bodies = session_keys(item.sid), Bodies()
         # Sorted, so that the same object redelivered in another order is the same input.
-        body = dump(item.body, sort=True)
+        body = dump(message_json(item.body), sort=True)
         digest = hashlib.sha256(body).hexdigest()[:32]
         args: list[Arg] = [raw(item.dedupe), digest, self._shared.ids.op(), raw(item.sender), str(item.label)]
         args += [
@@ -447,8 +448,8 @@ def event_args(events: Sequence[NewEvent], bodies: Bodies) -> list[Arg]:
     """Return a write's events."""
     args: list[Arg] = [len(events)]
     for event in events:
-        args += [event.type.value, raw(event.actor), str(event.label), event.visibility.value, int(event.admitted)]
-        args += [raw(event.turn), bodies.put(dump(event.body))]
+        args += [raw(event.type), raw(event.actor), str(event.label), event.visibility.value, int(event.admitted)]
+        args += [raw(event.turn), bodies.put(dump(event_json(event.body)))]
         args.append("" if event.carried is None else bodies.put(dump(event.carried)))
     return args
 
