@@ -56,7 +56,7 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
             return _longer_json(body)
 
 
-def _longer_json(
+def _longer_json(  # noqa: PLR0911 - as above
     body: event_types.UserMessage
     | event_types.ChatObserved
     | event_types.ItemHeld

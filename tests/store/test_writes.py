@@ -7,11 +7,13 @@ import pytest
 from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import ToolResult
 from bot.sessions.events import Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
 from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
+from tests.events import bodies
 from tests.store.world import (
     HOME,
     SECRET,
@@ -298,7 +300,8 @@ async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> N
     await store.sessions.record(claim, write)
     first, second = await store.sessions.events(claim.sid, after=written.seq)
     (said,) = await store.outbox.deliveries(claim.sid)
-    assert (first.body, second.body, said.text) == ({"text": long}, {"text": long}, long)
+    assert [one.text for one in bodies((first, second), ToolResult)] == [long, long]
+    assert said.text == long
     found: list[bytes] = await command(store, "KEYS", f"{keys(claim.sid).prefix}body:*")
     assert len(found) == 2
     for key in found:

@@ -12,6 +12,7 @@ from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.event_types import PolicyDecision, ToolResult
 from bot.sessions.events import EventType
 from bot.sessions.models import Status, YieldReason
 from bot.tools.message import Message
@@ -38,6 +39,7 @@ from tests.bot.kit import (
     standing,
     unanswered,
 )
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -156,8 +158,8 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told(tmp_path: Path) -
         assert "→ guest" not in owner.shown
         assert results(await owner.events())[-1] == ("message", "denied")
         # It waits no more, and whoever asks why is told of what, and by which rules.
-        last = [event.body for event in await owner.events() if event.type is EventType.POLICY_DECISION][-1]
-        assert (last["verdict"], last["about"]) == ("BLOCK", "message")
+        last = bodies(await owner.events(), PolicyDecision)[-1]
+        assert (last.verdict, last.about) == (Verdict.BLOCK, "message")
         told = await owner.say("/why")
         assert "message: refused" in told
         assert "rule `untrusted_cannot_command`: " in told
@@ -275,7 +277,7 @@ async def test_fifty_calls_are_one_question_and_its_refusal_ends_the_turn(tmp_pa
         assert shown.count("One answer is for all 10") == shown.count(f"`/approve {name}`") == 1
         assert "spam 10" in shown
         assert "spam 11" not in shown
-        told = [event.body["text"] for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        told = [event.body.text for event in await owner.events() if isinstance(event.body, ToolResult)]
         assert told.count(NOT_ASKED) == 40
         shown = await owner.say(f"/deny {name}")
         assert TOO_MANY_REFUSALS in shown
