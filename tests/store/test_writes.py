@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import JsonValue
 
 from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import ToolResult
-from bot.sessions.events import Visibility
+from bot.sessions.event_types import ToolResult, UnknownEvent
+from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
 from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
 from bot.store.redis_store import RedisStore
@@ -291,6 +292,32 @@ async def test_a_delivery_key_is_used_once(store: RedisStore) -> None:
         PUBLIC,
         "answer",
     )
+
+
+async def test_an_event_of_an_unknown_type_comes_back_as_written(store: RedisStore) -> None:
+    claim, written = await started(store)
+    unknown = UnknownEvent("chat.reaction", {"emoji": "é\ud800", "deep": [{"n": 1}], "large": "x" * 40_000})
+    new = NewEvent("ann", SECRET, unknown, Visibility.USER, admitted=True, turn="t")
+    after = await store.sessions.record(claim, Write(fresh(), written.seq, events=(new,)))
+    (found,) = await store.sessions.events(claim.sid, after=written.seq)
+    assert (found.type, found.body, found.label, found.actor) == ("chat.reaction", unknown, SECRET, "ann")
+    # Whatever it is, it counts: law `taint_is_the_fold`.
+    assert after.taint == SECRET
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"call": "c"}, {"call": "c", "tool": "t", "text": "x", "outcome": "maybe"}], ids=str
+)
+async def test_a_broken_body_of_a_known_type_is_a_record_that_cannot_be_read(
+    store: RedisStore, broken: dict[str, JsonValue]
+) -> None:
+    claim, written = await started(store)
+    new = NewEvent("tool", PUBLIC, UnknownEvent("tool.result", broken))
+    await store.sessions.record(claim, Write(fresh(), written.seq, events=(new,), release=True))
+    with pytest.raises(SchemaError):
+        await store.sessions.events(claim.sid, after=written.seq)
+    with pytest.raises(SchemaError):
+        await store.sessions.claim(claim.sid, fresh(), idle=True)
 
 
 async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> None:

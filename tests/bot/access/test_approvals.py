@@ -11,7 +11,7 @@ from bot.access.approvals import DENIED
 from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.event_types import PolicyDecision, ToolResult
 from bot.sessions.events import EventType
 from bot.sessions.models import Status, YieldReason
@@ -70,7 +70,20 @@ def people() -> Document:
 
 
 def question(label: object = PUBLIC, *rules: str) -> Approval:
-    return Approval("a", "s1", 1, "t1", "c1", "message", "b", label, "owner", {}, rules or ("mine",), NOW)  # pyright: ignore[reportArgumentType] - a label
+    return Approval(
+        "a",
+        "s1",
+        1,
+        "t1",
+        "c1",
+        "message",
+        "b",
+        label,
+        "owner",
+        ApprovalQuestion("message", {}),
+        rules or ("mine",),
+        NOW,
+    )  # pyright: ignore[reportArgumentType] - a label
 
 
 async def pending(person: Person) -> Approval:
