@@ -19,7 +19,7 @@ from bot.tools.message import Message
 from channels.messages import Address, Inbound
 from policy.decision import Verdict
 from policy.document.model import Document
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Label
 from tests.bot.kit import (
     CONFIDENTIAL,
     DIRTY,
@@ -69,21 +69,9 @@ def people() -> Document:
     return document(principals={**PEOPLE, "admin": admin}, rules=rules)
 
 
-def question(label: object = PUBLIC, *rules: str) -> Approval:
-    return Approval(
-        "a",
-        "s1",
-        1,
-        "t1",
-        "c1",
-        "message",
-        "b",
-        label,
-        "owner",
-        ApprovalQuestion("message", {}),
-        rules or ("mine",),
-        NOW,
-    )  # pyright: ignore[reportArgumentType] - a label
+def question(label: Label = PUBLIC, *rules: str) -> Approval:
+    asks = ApprovalQuestion("message", {})
+    return Approval("a", "s1", 1, "t1", "c1", "message", "b", label, "owner", asks, rules or ("mine",), NOW)
 
 
 async def pending(person: Person) -> Approval:

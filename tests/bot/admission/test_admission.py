@@ -9,8 +9,9 @@ import pytest
 
 from bot.admission.attachments import NOT_HAD
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import UserMessage
+from bot.sessions.event_types import MessageFile, UserMessage
 from bot.sessions.events import EventType
+from bot.sessions.messages import FileKind
 from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError
 from bot.worker.finish import WENT_WRONG
@@ -43,14 +44,14 @@ async def test_a_text_file_is_read_kept_and_labelled(tmp_path: Path) -> None:
             "> first\n> second"
         )
         (file,) = await ann.files()
-        assert file == {
-            "name": "plan.md",
-            "kind": "text",
-            "path": "workspace/incoming/1-1-plan.md",
-            "media_type": "text/plain",
-            "size": 12,
-            "sha256": hashlib.sha256(b"first\nsecond").hexdigest(),
-        }
+        assert file == MessageFile(
+            "plan.md",
+            kind=FileKind.TEXT,
+            path="workspace/incoming/1-1-plan.md",
+            media_type="text/plain",
+            size=12,
+            digest=hashlib.sha256(b"first\nsecond").hexdigest(),
+        )
         assert await ann.kept("workspace/incoming/1-1-plan.md") == b"first\nsecond"
         place = await ann.place("workspace/incoming/1-1-plan.md")
         found = await asyncio.to_thread(ann.app.files.find, place, DIRTY)

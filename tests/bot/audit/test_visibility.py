@@ -280,12 +280,12 @@ async def test_a_command_that_fails_is_answered_and_noted_and_not_told_again(tmp
         await person.say("hello")
         claim = await store.sessions.claim(person.sid, "test", idle=True)
         assert claim is not None
-        said = NewEvent("owner", PUBLIC, AgentThinking({}), admitted=True)
+        said = NewEvent("owner", PUBLIC, AgentThinking({"kind": "request", "parts": []}), admitted=True)
         await store.sessions.record(claim, Write("op", claim.state.seq, events=(said,), release=True))
         assert FAILED in await person.say("/summarize", wait=False)
         (failed,) = [row for row in await store.audit.records(AUDIT) if row.kind == "failed"]
-        assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "KeyError")
-        assert str(failed.body["where"]).startswith("recap.py:")
+        assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "TypeError")
+        assert str(failed.body["where"]).startswith("context.py:")
         await command(store, "HSET", session_keys(person.sid).state, "taint", "garbage")
         assert UNREAD in await person.say("/status", wait=False)
 

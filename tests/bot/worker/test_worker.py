@@ -14,7 +14,7 @@ from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
-from bot.sessions.event_types import TurnError, UnknownEvent, UserMessage
+from bot.sessions.event_types import AgentThinking, EventBody, TurnError, UnknownEvent, UserMessage
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
@@ -369,12 +369,21 @@ async def test_taint_survives_a_restart(tmp_path: Path) -> None:
         assert "CONFIDENTIAL~" in await owner.say("/taint")
 
 
-async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "body, error",
+    [
+        pytest.param(UnknownEvent("tool.result", {"text": "no tool"}), "SchemaError", id="a record nobody can read"),
+        pytest.param(AgentThinking({}), "ValidationError", id="what a provider said"),
+    ],
+)
+async def test_a_session_that_cannot_be_worked_does_not_end_the_others(
+    tmp_path: Path, body: EventBody, error: str
+) -> None:
     async with running(tmp_path) as owner:
         store, home = owner.app.store, Address("console", "broken")
         sid = owner.app.session_id(home)
         await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"))
-        broken = NewEvent("tool", parse("PUBLIC~"), UnknownEvent("tool.result", {"text": "no tool"}), admitted=True)
+        broken = NewEvent("tool", parse("PUBLIC~"), body, admitted=True)
         # The worker may have it first, and nobody is told when it is done.
         while (claim := await store.sessions.claim(sid, "somebody", idle=True)) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -392,7 +401,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         await eventually(told)
         # What kind of error and where, and nothing of what it says: that may be anything.
         told_of = (await failures())[0]
-        assert told_of == {"session": sid, "doing": "work", "error": "KeyError", "where": told_of["where"]}
+        assert told_of == {"session": sid, "doing": "work", "error": error, "where": told_of["where"]}
         assert "You said: again" in await owner.say("again")
 
 
