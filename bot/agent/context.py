@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import JsonValue
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -38,6 +37,9 @@ from bot.sessions.events import Event, NewEvent
 from bot.sessions.messages import OriginKind
 from bot.sessions.models import Summary
 from bot.sessions.transcript import Tail
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 SUMMARIZED: Final = "What was said before this, summarized by a model:"
 

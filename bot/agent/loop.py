@@ -24,8 +24,8 @@ from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
-from bot.sessions.event_types import ToolResult, UserMessage
-from bot.sessions.models import Change, Summary, YieldReason
+from bot.sessions.event_types import ToolResult, UserMessage, YieldReason
+from bot.sessions.models import Change, Summary
 from bot.sessions.transcript import Tail
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict

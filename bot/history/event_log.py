@@ -30,10 +30,11 @@ from bot.sessions.event_types import (
     TurnError,
     TurnStarted,
     UserMessage,
+    YieldReason,
 )
 from bot.sessions.events import DeferredResult, Event, NewEvent, Visibility
 from bot.sessions.messages import Endorsed, Origin, named
-from bot.sessions.models import Summary, YieldReason
+from bot.sessions.models import Summary
 from bot.sessions.releases import Release
 from bot.sessions.serialization import event_json
 from policy import explain
@@ -49,7 +50,7 @@ def turn_started(standing: DecisionContext, attempt: int) -> NewEvent:
 
 def turn_completed(standing: DecisionContext, reason: YieldReason) -> NewEvent:
     """Tell how a turn ended."""
-    return _told(standing, "worker", TurnCompleted(reason.value))
+    return _told(standing, "worker", TurnCompleted(reason))
 
 
 def user_message(  # noqa: PLR0913 - what a message is made of

@@ -32,6 +32,17 @@ class ToolOutcome(StrEnum):
         return self in {ToolOutcome.OK, ToolOutcome.FAILED}
 
 
+class YieldReason(StrEnum):
+    """Why a turn ended."""
+
+    COMPLETED = "completed"
+    ERROR = "error"
+    MAX_TURNS = "max_turns"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    CANCELED = "canceled"
+
+
 @dataclass(frozen=True, slots=True)
 class SessionCreated:
     """The session exists: the first event of its log."""
@@ -104,9 +115,9 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """A turn ended; `reason` is the value of a `YieldReason`."""
+    """A turn ended, and why."""
 
-    reason: str
+    reason: YieldReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,15 @@ from pydantic import JsonValue
 from bot.core.json_values import JsonObject, child, flag, objects, text, texts, whole, whole_object
 from bot.sessions import event_types
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
-from bot.sessions.event_types import EventBody, MessageFile, PolicyDecision, RuleVerdict, ToolOutcome, UnknownEvent
+from bot.sessions.event_types import (
+    EventBody,
+    MessageFile,
+    PolicyDecision,
+    RuleVerdict,
+    ToolOutcome,
+    UnknownEvent,
+    YieldReason,
+)
 from bot.sessions.events import EventType
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
 from bot.sessions.releases import Release
@@ -41,7 +49,7 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
         case event_types.TurnStarted():
             return {"attempt": body.attempt}
         case event_types.TurnCompleted():
-            return {"reason": body.reason}
+            return {"reason": body.reason.value}
         case event_types.TaintRaised():
             return {"before": str(body.before), "after": str(body.after), "cause": body.cause}
         case event_types.ApprovalResolved():
@@ -369,7 +377,7 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),
         EventType.AGENT_THINKING: lambda found: event_types.AgentThinking(whole_object(found["response"])),
         EventType.TURN_STARTED: lambda found: event_types.TurnStarted(whole(found, "attempt")),
-        EventType.TURN_COMPLETED: lambda found: event_types.TurnCompleted(text(found, "reason")),
+        EventType.TURN_COMPLETED: lambda found: event_types.TurnCompleted(YieldReason(text(found, "reason"))),
         EventType.TOOL_CALL: _tool_call,
         EventType.TOOL_RESULT: _tool_result,
         EventType.ITEM_HELD: _item_held,

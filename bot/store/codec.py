@@ -18,10 +18,11 @@ from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.event_types import YieldReason
 from bot.sessions.events import Event, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
 from bot.sessions.messages import Endorsed, SessionMessage
-from bot.sessions.models import SCHEMA, LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
+from bot.sessions.models import SCHEMA, LastTurn, SessionState, Status, Title, Turn, Usage
 from bot.sessions.serialization import event_from, message_from, question_from, question_json
 from bot.store.schema import decode
 from policy.errors import LabelTextError

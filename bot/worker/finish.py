@@ -27,10 +27,10 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
-from bot.sessions.event_types import ToolOutcome, ToolResult
+from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
-from bot.sessions.models import Change, LastTurn, Status, YieldReason
+from bot.sessions.models import Change, LastTurn, Status
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
 from channels.messages import OutboundKind

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.core.ids import Ids
-from bot.sessions.event_types import AgentMessage, EventBody, TurnCompleted, TurnStarted, UserMessage
+from bot.sessions.event_types import AgentMessage, EventBody, TurnCompleted, TurnStarted, UserMessage, YieldReason
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore
@@ -76,5 +76,5 @@ def _turn(turn: str) -> tuple[NewEvent, ...]:
         told(TurnStarted(1)),
         said("owner", UserMessage(_ASKED)),
         said("agent", AgentMessage(ANSWER)),
-        told(TurnCompleted("completed")),
+        told(TurnCompleted(YieldReason.COMPLETED)),
     )

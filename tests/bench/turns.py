@@ -18,11 +18,11 @@ from redis.asyncio import Redis
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, TurnCompleted, TurnStarted, UserMessage
+from bot.sessions.event_types import AgentMessage, TurnCompleted, TurnStarted, UserMessage, YieldReason
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, YieldReason
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -137,7 +137,7 @@ def _opening(claim: Claim) -> Write:
 def _ending(claim: Claim, seq: int, now: int) -> Write:
     text = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
     said = NewEvent("agent", PUBLIC, AgentMessage(text), Visibility.USER, admitted=True, turn="t")
-    told = NewEvent("worker", PUBLIC, TurnCompleted("completed"), Visibility.PROGRESS, turn="t")
+    told = NewEvent("worker", PUBLIC, TurnCompleted(YieldReason.COMPLETED), Visibility.PROGRESS, turn="t")
     return Write(
         _IDS.op(),
         seq,

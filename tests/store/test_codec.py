@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
-from bot.sessions.models import LastTurn, Turn, Usage, YieldReason
+from bot.sessions.event_types import YieldReason
+from bot.sessions.models import LastTurn, Turn, Usage
 from bot.store import codec
 from bot.store.codec import INLINE, Bodies, check_version, dump, raw, reading, refs, text
 

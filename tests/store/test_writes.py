@@ -8,10 +8,10 @@ from pydantic import JsonValue
 from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import ToolResult, UnknownEvent
+from bot.sessions.event_types import ToolResult, UnknownEvent, YieldReason
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
-from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
 from tests.events import bodies

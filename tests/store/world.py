@@ -15,11 +15,11 @@ from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, NewSlot, Parcel
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
 from bot.store.connection import Reply
 from bot.store.embedded_server import Supervisor
 from bot.store.redis_store import RedisStore

@@ -12,9 +12,9 @@ from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
-from bot.sessions.event_types import PolicyDecision, ToolResult
+from bot.sessions.event_types import PolicyDecision, ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
 from bot.tools.message import Message
 from channels.messages import Address, Inbound
 from policy.decision import Verdict

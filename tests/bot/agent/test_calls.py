@@ -12,8 +12,8 @@ from bot.agent.room import Room
 from bot.core.errors import StoreGoneError
 from bot.core.ids import Ids
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult
-from bot.sessions.models import Claim, Status, Write, Written, YieldReason
+from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
+from bot.sessions.models import Claim, Status, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.turn import OpenTurn

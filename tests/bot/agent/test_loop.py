@@ -8,9 +8,9 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart, TextPart, ThinkingPart
 
 from bot.agent.loop import TOO_MANY_REFUSALS, TOO_MANY_STEPS
-from bot.sessions.event_types import ToolResult
+from bot.sessions.event_types import ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
 from bot.tools.base import CallFacts
 from bot.worker.finish import NO_ANSWER
 from policy.labels import PUBLIC, parse

@@ -9,9 +9,9 @@ import pytest
 
 from bot.gate.calls import NOBODY_ALONE
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import ToolResult
+from bot.sessions.event_types import ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import SessionState, Status, YieldReason
+from bot.sessions.models import SessionState, Status
 from bot.tools.base import CallFacts
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results

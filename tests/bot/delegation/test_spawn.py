@@ -14,11 +14,11 @@ from bot.delegation.spawn import DepthError, HopsError
 from bot.delegation.structured_result import FAILED
 from bot.sessions.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.deliveries import RISEN, NewDelivery
-from bot.sessions.event_types import AgentMessage
+from bot.sessions.event_types import AgentMessage, YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
+from bot.sessions.models import SessionState, Status, Turn, Write
 from bot.store.schema import slots_key
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sending import FIELDS_ONLY

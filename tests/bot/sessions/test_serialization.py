@@ -35,6 +35,7 @@ from bot.sessions.event_types import (
     TurnStarted,
     UnknownEvent,
     UserMessage,
+    YieldReason,
 )
 from bot.sessions.events import TYPES, EventType, NewEvent
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
@@ -134,7 +135,7 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.AGENT_MESSAGE: st.builds(AgentMessage, words),
     EventType.AGENT_THINKING: st.builds(AgentThinking, json_objects),
     EventType.TURN_STARTED: st.builds(TurnStarted, numbers),
-    EventType.TURN_COMPLETED: st.builds(TurnCompleted, words),
+    EventType.TURN_COMPLETED: st.builds(TurnCompleted, st.sampled_from(YieldReason)),
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
     EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome)),
     EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions),
@@ -164,7 +165,7 @@ FULL: Final[dict[EventType, EventBody]] = {
     EventType.AGENT_MESSAGE: AgentMessage("hi"),
     EventType.AGENT_THINKING: AgentThinking({"kind": "response", "parts": []}),
     EventType.TURN_STARTED: TurnStarted(1),
-    EventType.TURN_COMPLETED: TurnCompleted("completed"),
+    EventType.TURN_COMPLETED: TurnCompleted(YieldReason.COMPLETED),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
     EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK),
     EventType.POLICY_DECISION: PolicyDecision(
@@ -343,6 +344,7 @@ def test_a_broken_body_of_a_known_type_raises(kind: EventType, name: str) -> Non
         (EventType.POLICY_DECISION, "verdict", "MAYBE"),
         (EventType.POLICY_DECISION, "hook", "NOWHERE"),
         (EventType.APPROVAL_RESOLVED, "state", "maybe"),
+        (EventType.TURN_COMPLETED, "reason", "maybe"),
         (EventType.TAINT_RAISED, "after", "SECRET"),
         (EventType.ITEM_HELD, "floor", "INTERNAL{"),
     ],

@@ -11,8 +11,9 @@ from bot.access.decision_context import Call
 from bot.agent.loop import Answer
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import YieldReason
 from bot.sessions.events import EventType, Visibility
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
 from bot.sessions.serialization import event_json
 from bot.worker.lease import LeaseKeeper
 from channels.messages import OutboundKind
