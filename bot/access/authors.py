@@ -14,8 +14,8 @@ from bot.sessions.events import Event, NewEvent
 def authors(events: Iterable[Event | NewEvent]) -> frozenset[str]:
     """Return the people whose words are in these events of one generation.
 
-    They are named by principal or, where they have none, by account. Nobody knows who wrote an event of an unknown
-    type, so that all it names count, and its actor (law `unknown_is_worst`).
+    They are named by principal or, where they have none, by account. The writers of an event of an unknown type are
+    unknown: all people that it names count, and its actor (law `unknown_is_worst`).
     """
     found = set[str]()
     for event in events:

@@ -252,7 +252,7 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
 
 
 def _add(context: Context, event: Event) -> None:
-    """Put an event into a context; one of a type that nobody knows is left out, as nobody can say what it tells."""
+    """Put an event into a context; one of an unknown type is left out, as its meaning is unknown."""
     match event.body:
         case UserMessage() | ChatObserved():
             context.add_said(event)

@@ -18,7 +18,7 @@ from policy.request import Hook
 
 
 class ToolOutcome(StrEnum):
-    """What became of a call: done, its result held, failed, refused, or interrupted and nobody knows."""
+    """What became of a call: done, its result held, failed, refused, or interrupted."""
 
     OK = "ok"
     HELD = "held"
@@ -199,7 +199,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalResolved:
-    """What people answered, or that nobody did."""
+    """A question was answered, cancelled, or ran out of time."""
 
     approval: str
     state: ApprovalState
