@@ -51,7 +51,7 @@ for _name in ("mcp", "client"):
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-class Connection:
+class McpConnection:
     """One server, by its `name` in the configuration. `keep` must be running while it is called.
 
     `inherited` is the environment of Lockgate, `scrub` takes the values of secrets out of a text.

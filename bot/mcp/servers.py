@@ -15,7 +15,7 @@ from bot.core.errors import ConfigError
 from bot.mcp.tool import NOT_RUNNING, Ask, McpResult, McpTool
 
 if TYPE_CHECKING:
-    from bot.mcp.connection import Connection
+    from bot.mcp.connection import McpConnection
 
 
 def check_library(settings: Mapping[str, McpServerSettings]) -> None:
@@ -64,7 +64,7 @@ class Servers:
         self._environment = environment
         self._clock = clock
         self._scrub = scrub
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         self._serving = False
         self._needed = asyncio.Event()
         self._made = asyncio.Event()
@@ -84,7 +84,7 @@ class Servers:
         try:
             await self._needed.wait()
             module = await asyncio.to_thread(import_module, "bot.mcp.connection")
-            make: type[Connection] = module.Connection
+            make: type[McpConnection] = module.McpConnection
             async with asyncio.TaskGroup() as tasks:
                 for name, settings in self._settings.items():
                     self._connections[name] = make(
@@ -142,7 +142,7 @@ class Servers:
             lacking=tuple(tool for tool in listed if tool not in found), not_offered=tuple(others[:_MOST])
         )
 
-    async def _connection(self, server: str) -> "Connection | None":
+    async def _connection(self, server: str) -> "McpConnection | None":
         if not self._serving:
             return None
         self._needed.set()
