@@ -19,11 +19,13 @@ from bot.access import principals
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.errors import LeaseLostError, StoreGoneError, WithdrawnError
 from bot.core.ids import Ids
+from bot.core.json_values import JsonObject
 from bot.history.folds import Folds
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import EventType, JsonObject, NewEvent
+from bot.sessions.event_types import ToolResult
+from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Change, Claim, Turn, Usage, Write, Written
 from bot.sessions.ports import SessionStore
@@ -122,7 +124,7 @@ class OpenTurn:
         """The positions of the messages of this turn that a person wrote, and no other session sent."""
         waiting = next((item.body for item in self.claim.items if item.position == self.record.position), None)
         mine = self.folds.newest.foreign if self.begun else None
-        foreign = mine is not False if waiting is None else "origin" in waiting
+        foreign = mine is not False if waiting is None else waiting.origin is not None
         return self.record.joined if foreign else (self.record.position, *self.record.joined)
 
     @property
@@ -289,8 +291,8 @@ class OpenTurn:
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
         for event in write.events:
-            if event.type is EventType.TOOL_RESULT:
-                self.open_calls.pop(str(event.body["call"]), None)
+            if isinstance(event.body, ToolResult):
+                self.open_calls.pop(event.body.call, None)
         if write.turn is not None and not final:
             self.record = write.turn
         if written.stop and not final:

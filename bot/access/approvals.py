@@ -12,11 +12,10 @@ from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import at_least
-from bot.access.authors import AUTHORS
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.delegation import SESSION
-from bot.sessions.events import DeferredResult, texts
+from bot.sessions.events import DeferredResult
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.fixed import OUTCOME
@@ -29,9 +28,6 @@ ANSWER: Final = "answer"
 DENIED: Final = "a person refused this call"
 UNANSWERED: Final = "nobody answered in time, so this call was not made"
 """What a call gets that people did not approve."""
-
-WITHHELD: Final = "withheld"
-"""The field of a question that does not show what its call refers to: whatever is answered, that is not approved."""
 
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
@@ -93,7 +89,7 @@ def to_spend(approval: Approval | None) -> str | None:
 
 def withheld(approvals: tuple[Approval, ...], bound: str, call: str) -> bool:
     """Say whether people were asked about a call and not shown what it refers to."""
-    return any(one.question.get(WITHHELD) is True for one in approvals if (one.binding, one.call) == (bound, call))
+    return any(one.question.withheld for one in approvals if (one.binding, one.call) == (bound, call))
 
 
 def may_answer(document: Document, approval: Approval, principal: str) -> bool:
@@ -103,7 +99,7 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
     """
     if approval.alone and principal != approval.principal:
         return False
-    others = frozenset(texts(approval.question, AUTHORS))
+    others = frozenset(approval.question.authors)
     return _may_answer(
         document, approval.rules, approval.principal, label=approval.label, principal=principal, others=others
     )

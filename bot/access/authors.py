@@ -6,28 +6,25 @@ is decided in each turn (law `others_cannot_command`); no label is touched.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
-from pydantic import JsonValue
-
-from bot.sessions.events import Event, EventType, NewEvent, texts
-
-AUTHORS: Final = "authors"
-"""The field of a body that names people, by principal or, of somebody who is none, by account."""
+from bot.sessions.event_types import ChatObserved, SessionSummary, UnknownEvent, UserMessage
+from bot.sessions.events import Event, NewEvent
 
 
 def authors(events: Iterable[Event | NewEvent]) -> frozenset[str]:
-    """Return the people whose words are in these events of one generation."""
+    """Return the people whose words are in these events of one generation.
+
+    They are named by principal or, where they have none, by account. The writers of an event of an unknown type are
+    unknown: all people that it names count, and its actor (law `unknown_is_worst`).
+    """
     found = set[str]()
     for event in events:
         if event.admitted:
-            found.update(texts(event.body, AUTHORS))
-            if event.type is EventType.USER_MESSAGE:
-                found.add(event.actor)
+            match event.body:
+                case UserMessage(authors=others) | UnknownEvent(authors=others):
+                    found.update(others, (event.actor,))
+                case ChatObserved(authors=others) | SessionSummary(authors=others):
+                    found.update(others)
+                case _:
+                    pass
     return frozenset(found)
-
-
-def named(people: Iterable[str]) -> dict[str, JsonValue]:
-    """Return the field of a body that names people, nothing if there are none."""
-    listed: list[JsonValue] = [*sorted(people)]
-    return {AUTHORS: listed} if listed else {}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from bot.access.authorize import Caller
-from bot.sessions.delegation import Endorsed
 from bot.sessions.events import DeferredResult
+from bot.sessions.messages import Endorsed
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role

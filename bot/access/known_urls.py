@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage
+from bot.sessions.events import Event, NewEvent
 
 PAGES: Final = "web_fetch"
 """The tool whose results are written by others."""
@@ -38,10 +39,15 @@ def given(event: Event | NewEvent) -> Iterator[str]:
 
     What anybody typed whole counts for everybody: they could have the bot fetch it in a turn of their own.
     """
-    yield from _brought(event)
-    typed_here = event.type is EventType.USER_MESSAGE and event.body.get("origin") is None
-    if (typed_here and not event.label.untrusted) or _is_page(event):
-        yield from _in(_meant(event))
+    match event.body:
+        case UserMessage(origin=None) if not event.label.untrusted:
+            yield from _in(_meant(event.body))
+        case UserMessage():
+            yield from _brought(event.body)
+        case ToolResult() if _is_page(event.body):
+            yield from _in(event.body.text)
+        case _:
+            pass
 
 
 def repeated(event: Event | NewEvent) -> Iterator[str]:
@@ -49,10 +55,14 @@ def repeated(event: Event | NewEvent) -> Iterator[str]:
 
     For an asker the words of somebody else are as UNTRUSTED ones (law `others_cannot_command`).
     """
-    # Another session's words are a model's: their integrity may have been endorsed, their wording was not.
-    sent = event.type is EventType.USER_MESSAGE and event.body.get("origin") is not None
-    if sent or (event.type is EventType.TOOL_RESULT and not _is_page(event)):
-        yield from _in(_meant(event))
+    match event.body:
+        # Another session's words are a model's: their integrity may have been endorsed, their wording was not.
+        case UserMessage(origin=origin) if origin is not None:
+            yield from _in(event.body.text)
+        case ToolResult() if not _is_page(event.body):
+            yield from _in(event.body.text)
+        case _:
+            pass
 
 
 def typed(event: Event | NewEvent) -> Iterable[str]:
@@ -60,11 +70,11 @@ def typed(event: Event | NewEvent) -> Iterable[str]:
 
     They are read from what this person typed themselves, never from a task's text: that is a model's.
     """
-    if event.type is not EventType.USER_MESSAGE:
+    if not isinstance(event.body, UserMessage):
         return ()
-    if event.body.get("origin") is not None:
-        return _brought(event)
-    return () if event.label.untrusted else (one for one in _in(_meant(event)) if len(one) <= LONGEST)
+    if event.body.origin is not None:
+        return _brought(event.body)
+    return () if event.label.untrusted else (one for one in _in(_meant(event.body)) if len(one) <= LONGEST)
 
 
 def newest(found: Iterable[str]) -> tuple[str, ...]:
@@ -72,24 +82,19 @@ def newest(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(reversed(list(islice(dict.fromkeys(reversed(list(found))), MOST))))
 
 
-def _is_page(event: Event | NewEvent) -> bool:
-    body = event.body
-    return event.type is EventType.TOOL_RESULT and body.get("tool") == PAGES and body.get("outcome") == "ok"
+def _is_page(result: ToolResult) -> bool:
+    return result.tool == PAGES and result.outcome is ToolOutcome.OK
 
 
-def _brought(event: Event | NewEvent) -> Iterable[str]:
+def _brought(message: UserMessage) -> tuple[str, ...]:
     """Return the addresses that a task brought along: the program read them from what its asker typed."""
-    origin = event.body.get("origin")
-    found = origin.get("typed") if isinstance(origin, dict) else None
-    return map(str, found) if isinstance(found, list) else ()
+    return () if message.origin is None else message.origin.typed
 
 
-def _meant(event: Event | NewEvent) -> str:
-    """Return an event's text, of a person's words with the scheme that they left out as well."""
-    text = str(event.body.get("text", ""))
-    theirs = event.type is EventType.USER_MESSAGE and event.body.get("origin") is None
-    whole = _BARE.sub(r"https://\g<0>", text) if theirs else text
-    return text if whole == text else f"{text}\n{whole}"
+def _meant(message: UserMessage) -> str:
+    """Return a person's words, with the scheme that they left out as well."""
+    whole = _BARE.sub(r"https://\g<0>", message.text)
+    return message.text if whole == message.text else f"{message.text}\n{whole}"
 
 
 def _in(text: str) -> Iterator[str]:

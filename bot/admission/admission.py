@@ -12,9 +12,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
-from bot.access.authors import AUTHORS
 from bot.admission.ambient import Heard, Observer
-from bot.admission.attachments import Attachments, attachments
+from bot.admission.attachments import Attachments
 from bot.admission.brought import ReceivedFile
 from bot.admission.wording import worded
 from bot.agent.loop import GivenUp
@@ -25,9 +24,10 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.events import JsonObject, NewEvent, texts
+from bot.sessions.event_types import YieldReason
+from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Change, Status, YieldReason
+from bot.sessions.models import Change, Status
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.decision import Decision
@@ -68,10 +68,10 @@ class Admission:
         Returns the ending of a turn that it would begin if it may not enter. Raises WithdrawnError: it does not wait
         any more.
         """
-        said = (str(item.body["text"]), *texts(item.body, "quoted"))
+        said = (item.body.text, *item.body.quoted)
         decision, row = self._decided(turn, item, said)
         brought: tuple[ReceivedFile, ...] = ()
-        if decision.verdict in MAY_GO_ON and attachments(item.body):
+        if decision.verdict in MAY_GO_ON and item.body.files:
             await _begin(turn, row)
             brought = await self._files.bring(turn.standing, item, turn.folds.file_bytes, turn.audit)
             found = (text for file in brought for text in (file.name, file.text or ""))
@@ -87,9 +87,9 @@ class Admission:
             item.sender,
             worded(text, quoted, brought),
             label=item.label,
-            origin=item.body.get("origin"),
+            origin=item.body.origin,
             files=[file.described() for file in brought],
-            authors=texts(item.body, AUTHORS),
+            authors=item.body.authors,
         )
         heard = await self._observer.before(turn, item, decision.label_after)
         await self._written(turn, item, event, heard=heard, row=row, brought=brought)
@@ -173,11 +173,7 @@ class Admission:
 
 
 def _joins(turn: OpenTurn, item: InboxItem) -> bool:
-    return item.sender == turn.record.sender and not _from_session(item.body) and item.position != turn.left
-
-
-def _from_session(message: JsonObject) -> bool:
-    return "origin" in message
+    return item.sender == turn.record.sender and item.body.origin is None and item.position != turn.left
 
 
 async def _begin(turn: OpenTurn, row: AuditRow) -> None:
@@ -188,8 +184,8 @@ async def _begin(turn: OpenTurn, row: AuditRow) -> None:
 
 def _cause(item: InboxItem, taint: Label) -> str:
     """Return what a message that raises the taint is called: what another session sent is above it if it was let in."""
-    origin = item.body.get("origin")
-    if not isinstance(origin, dict) or "session" not in origin:
+    origin = item.body.origin
+    if origin is None or not origin.session:
         return "message"
-    source = f"session {origin['session']}"
+    source = f"session {origin.session}"
     return source if item.label.flows_to(taint) else f"what was let in from {source}"

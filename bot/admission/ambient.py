@@ -105,9 +105,9 @@ class Observer:
         """Return what is let in beside a message, which itself raises the session to `taint`."""
         home, document = turn.standing.home, self._gate.document
         most = document.observed(home.channel, home.workspace, home.chat)
-        if not most or item.body.get("origin") is not None:
+        if not most or item.body.origin is not None:
             return Heard(taint)
-        opens, after = bool(item.body.get("opens")), turn.folds.overheard
+        opens, after = item.body.opens, turn.folds.overheard
         found = await self._found(turn, item, where=home.place if opens else home, after=after, most=most)
         # Of what was kept beside another session nothing is to be passed over in this one.
         upto = found[-1].id if found and not opens else ""

@@ -19,7 +19,7 @@ import anyio
 
 from bot.access.decision_context import DecisionContext
 from bot.admission.brought import ReceivedFile
-from bot.admission.kinds import OTHER, FileKind, beginning, nature
+from bot.admission.kinds import OTHER, beginning, nature
 from bot.admission.names import safe_name
 from bot.admission.transcription import Transcriber, TranscriptionError
 from bot.budgets import Budget, BudgetError
@@ -27,8 +27,8 @@ from bot.config.files import FilesSettings
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import JsonObject, objects, whole
 from bot.sessions.inbox import InboxItem
+from bot.sessions.messages import FileKind
 from bot.tools.labelled_files import FileRoot, UnusableError
 from channels.messages import Attachment
 from channels.port import Channel, ChannelError, FileSource, LargeFileError
@@ -84,7 +84,7 @@ class Attachments:
         """
         left = self._settings.total_megabytes * _MEGA - kept
         brought = list[ReceivedFile]()
-        for number, one in enumerate(attachments(item.body), start=1):
+        for number, one in enumerate(item.body.files, start=1):
             file = await self._fetched(standing.home.channel, one, f"{item.position}-{number}", place=number, left=left)
             left -= len(file.content)
             if file.nature.kind is FileKind.TEXT:
@@ -188,14 +188,6 @@ class Attachments:
         return replace(
             file, text=self._gate.masks.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at
         )
-
-
-def attachments(body: JsonObject) -> tuple[Attachment, ...]:
-    """Return the files that a message in the inbox came with."""
-    return tuple(
-        Attachment(str(one["handle"]), str(one["name"]), str(one["media_type"]), whole(one["size"]))
-        for one in objects(body, "files")
-    )
 
 
 def _digest(content: bytes) -> str:

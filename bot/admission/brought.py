@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.admission.kinds import OTHER, FileType
 from bot.admission.names import safe_name
-from bot.sessions.events import JsonObject
+from bot.sessions.event_types import MessageFile
 from policy.document.reading import WORKSPACE
 
 FOLDER: Final = "incoming"
@@ -56,15 +56,15 @@ class ReceivedFile:
             return replace(self, name=name)
         return replace(self, name=name, text=text[:characters], more=self.more or len(text) > characters)
 
-    def described(self) -> JsonObject:
+    def described(self) -> MessageFile:
         """Return what the log says of it: where it is, and not its bytes."""
         if self.problem:
-            return {"name": self.name, "problem": self.problem}
-        return {
-            "name": self.name,
-            "kind": self.nature.kind.value,
-            "path": self.path,
-            "media_type": self.nature.media_type,
-            "size": len(self.content),
-            "sha256": self.digest,
-        }
+            return MessageFile(self.name, self.problem)
+        return MessageFile(
+            self.name,
+            kind=self.nature.kind,
+            path=self.path,
+            media_type=self.nature.media_type,
+            size=len(self.content),
+            digest=self.digest,
+        )

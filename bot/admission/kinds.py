@@ -5,18 +5,10 @@ Pure. Only what can be shown to a model is told apart; the rest is kept and name
 
 import codecs
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-
-class FileKind(StrEnum):
-    """What can be done with a file: its text read, a picture shown, what is said in it written down, or none of it."""
-
-    TEXT = "text"
-    PICTURE = "picture"
-    AUDIO = "audio"
-    OTHER = "other"
+from bot.sessions.messages import FileKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from bot.admission.brought import ReceivedFile
-from bot.admission.kinds import FileKind
+from bot.sessions.messages import FileKind
 
 _KILO: Final = 1000
 

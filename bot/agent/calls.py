@@ -26,6 +26,7 @@ from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
+from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.models import Change
 from bot.tools.references import notice
@@ -33,7 +34,6 @@ from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
 from policy.request import Hook
 
-HELD: Final = "held"
 OUTCOME_UNKNOWN: Final = (
     "outcome unknown: this call was interrupted, and nobody knows whether it took effect; it was not repeated"
 )
@@ -193,7 +193,8 @@ class ToolRunner:
         # event more or less may tell of it.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
             text = explained(decision, standing.taint, call.tool)
-            written.append(event_log.decided(standing, prepared.hook, decision, about=call.tool, text=text))
+            told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
+            written.append(event_log.decided(standing, told))
         row = decision_row(standing, prepared.hook, decision, **_named(call))
         await turn.write(Change(events=tuple(written), audit=(row,), use=prepared.use))
         context.decided.add(call.id)
@@ -209,7 +210,8 @@ class ToolRunner:
         if decision.verdict is not Verdict.ALLOW and not prepared.hold:
             tool = str(told["tool"])
             text = explained(decision, turn.standing.taint, tool)
-            written.append(event_log.decided(turn.standing, hook, decision, about=tool, text=text))
+            decided = event_log.policy_decision(turn.standing, hook, decision, about=tool, text=text)
+            written.append(event_log.decided(turn.standing, decided))
         await turn.write(Change(events=tuple(written), audit=(decision_row(turn.standing, hook, decision, **told),)))
 
     async def _denied(self, turn: OpenTurn, context: Context, prepared: CallDecision, text: str) -> None:
@@ -217,59 +219,53 @@ class ToolRunner:
 
         One that tells of what the call refers to is held, as a result would be.
         """
-        call, standing, outcome = prepared.call, turn.standing, "denied"
-        why = explained(prepared.decision, standing.taint, call.tool)
-        told = event_log.decided(
-            standing, prepared.hook, prepared.decision, about=call.tool, text=why, label=prepared.beside
-        )
+        call, standing, outcome = prepared.call, turn.standing, ToolOutcome.DENIED
+        hook, decision = prepared.hook, prepared.decision
+        why = explained(decision, standing.taint, call.tool)
+        decided = event_log.policy_decision(standing, hook, decision, about=call.tool, text=why)
         if prepared.concealed:
             held = self._gate.results.kept(standing, prepared, text, standing.taint)
-            told = event_log.item_held(standing, held, told)
-            text, outcome = notice(held, standing.taint), HELD
-        written = [told]
-        written.append(event_log.tool_result(standing, call.id, call.tool, text, outcome=outcome, label=standing.taint))
+            told = event_log.item_held(standing, held, decided)
+            text, outcome = notice(held, standing.taint), ToolOutcome.HELD
+        else:
+            told = event_log.decided(standing, decided, prepared.beside)
+        result = ToolResult(call.id, call.tool, text, outcome)
+        written = [told, event_log.tool_result(standing, result, standing.taint)]
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call))
-        row = decision_row(standing, prepared.hook, prepared.decision, **_named(call))
+        row = decision_row(standing, hook, decision, **_named(call))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
         await turn.write(Change(events=tuple(written), audit=(row,), use=use))
-        context.add_result(call.id, call.tool, text, outcome)
+        context.add_result(result)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
         """Close a call that was interrupted and that is not made again."""
-        call, standing = prepared.call, turn.standing
-        written = in_doubt(self._gate, standing, prepared)
-        result = written[-1]
+        standing = turn.standing
+        written, result = in_doubt(self._gate, standing, prepared)
         await turn.write(Change(events=written, audit=(self._invocation(standing),)))
-        context.add_result(call.id, call.tool, str(result.body["text"]), str(result.body["outcome"]))
+        context.add_result(result)
 
     async def _responded(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, response: ResultDecision
     ) -> None:
         """Write a result down with the decision on the model call that will read it, then deliver what it says."""
         call, standing = prepared.call, turn.standing
-        outcome = HELD if response.held is not None else "failed" if response.failed else "ok"
-        told: NewEvent | None = None
-        if response.decision.verdict is not Verdict.ALLOW:
-            text = explained(response.decision, standing.taint, call.tool)
-            told = event_log.decided(standing, response.hook, response.decision, about=call.tool, text=text)
-        if response.held is not None:
-            told = event_log.item_held(standing, response.held, told)
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
+        result = ToolResult(call.id, call.tool, shown.text, _outcome(response))
         written = [
-            *(() if told is None else (told,)),
+            *_decided_on(standing, call, response),
             *(() if shown.held is None else (event_log.item_held(standing, shown.held),)),
             *event_log.taint_raised(standing, response.label, call.tool),
-            event_log.tool_result(standing, call.id, call.tool, shown.text, outcome=outcome, label=response.label),
+            event_log.tool_result(standing, result, response.label),
         ]
         if response.summary is not None:
             written.append(event_log.summarized(after, response.summary))
         deliveries = await turn.write(
             Change(events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver)
         )
-        context.add_result(call.id, call.tool, shown.text, outcome)
+        context.add_result(result)
         await self._outbox.deliver(deliveries)
 
     def _fitted(
@@ -285,8 +281,26 @@ class ToolRunner:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
 
 
-def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> tuple[NewEvent, ...]:
-    """Return the events that close a call whose outcome nobody knows, the last of them its result.
+def _outcome(response: ResultDecision) -> ToolOutcome:
+    if response.held is not None:
+        return ToolOutcome.HELD
+    return ToolOutcome.FAILED if response.failed else ToolOutcome.OK
+
+
+def _decided_on(standing: DecisionContext, call: Call, response: ResultDecision) -> Iterator[NewEvent]:
+    """Yield the event that tells of the decision on a result, or that holds the result: then it tells of both."""
+    about, told = call.tool, None
+    if response.decision.verdict is not Verdict.ALLOW:
+        text = explained(response.decision, standing.taint, about)
+        told = event_log.policy_decision(standing, response.hook, response.decision, about=about, text=text)
+    if response.held is not None:
+        yield event_log.item_held(standing, response.held, told)
+    elif told is not None:
+        yield event_log.decided(standing, told)
+
+
+def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> tuple[tuple[NewEvent, ...], ToolResult]:
+    """Return the events that close a call whose outcome nobody knows, and its result, which the last of them tells.
 
     Of a call whose result is held that is held too: what it read may have decided whether it ended, and that one which
     refers to something was begun tells that nothing in that stopped it (law `no_read_up`).
@@ -294,16 +308,12 @@ def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> t
     call, taint = prepared.call, standing.taint
     if not prepared.hold:
         # What success would have had is in the taint since the call was allowed.
-        return (
-            event_log.tool_result(standing, call.id, call.tool, OUTCOME_UNKNOWN, outcome="interrupted", label=taint),
-        )
+        result = ToolResult(call.id, call.tool, OUTCOME_UNKNOWN, ToolOutcome.INTERRUPTED)
+        return (event_log.tool_result(standing, result, taint),), result
     label = gate.document.top if prepared.accepted is None else prepared.label
     held = gate.results.kept(standing, prepared, OUTCOME_UNKNOWN, label)
-    told = notice(held, taint)
-    return (
-        event_log.item_held(standing, held),
-        event_log.tool_result(standing, call.id, call.tool, told, outcome=HELD, label=taint),
-    )
+    result = ToolResult(call.id, call.tool, notice(held, taint), ToolOutcome.HELD)
+    return (event_log.item_held(standing, held), event_log.tool_result(standing, result, taint)), result
 
 
 def answered(turn: OpenTurn, call: str) -> str | None:

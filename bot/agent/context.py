@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import JsonValue
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -24,32 +23,44 @@ from pydantic_ai.messages import (
 from bot.access.decision_context import Call
 from bot.agent.pictures import NONE, Shown, has_picture, pictured
 from bot.agent.window import Messages
-from bot.sessions.events import Event, EventType, JsonObject, NewEvent
+from bot.sessions.event_types import (
+    AgentMessage,
+    AgentThinking,
+    ChatObserved,
+    SessionSummary,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    UserMessage,
+)
+from bot.sessions.events import Event, NewEvent
+from bot.sessions.messages import OriginKind
 from bot.sessions.models import Summary
 from bot.sessions.transcript import Tail
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 SUMMARIZED: Final = "What was said before this, summarized by a model:"
 
 _ANSWER: Final = "answer"
 """Stands for an answer in the log that waits for an approval to be said."""
 
-_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.OBSERVED})
-
-_OUTCOMES: Final[Mapping[str, Any]] = MappingProxyType(
+_OUTCOMES: Final[Mapping[ToolOutcome, Any]] = MappingProxyType(
     {
-        "ok": "success",
-        "held": "success",
-        "failed": "failed",
-        "denied": "denied",
-        "interrupted": "interrupted",
+        ToolOutcome.OK: "success",
+        ToolOutcome.HELD: "success",
+        ToolOutcome.FAILED: "failed",
+        ToolOutcome.DENIED: "denied",
+        ToolOutcome.INTERRUPTED: "interrupted",
     }
 )
 
 _ORIGINS: Final = MappingProxyType(
     {
-        "result": "result of background session",
-        "message": "message from session",
-        "notice": "notice about background session",
+        OriginKind.RESULT: "result of background session",
+        OriginKind.MESSAGE: "message from session",
+        OriginKind.NOTICE: "notice about background session",
     }
 )
 
@@ -69,17 +80,17 @@ class Context:
     answered: set[str] = field(default_factory=set[str])
     pictures: Shown = field(default_factory=lambda: NONE)
     turn: str | None = None
-    sent: list[tuple[int, int, JsonObject]] = field(default_factory=list[tuple[int, int, JsonObject]])
+    sent: list[tuple[int, int, UserMessage]] = field(default_factory=list[tuple[int, int, UserMessage]])
 
     def copy(self, pictures: Shown) -> "Context":
         """Return a context that goes on from here and shows these pictures, while this one stays as it is."""
         messages = self.messages.copied()
-        for request, place, body in self.sent:
-            found = pictured(body, pictures)
+        for request, place, sent in self.sent:
+            found = pictured(sent, pictures)
             if found:
                 message = cast("ModelRequest", messages[request])
                 parts = list(message.parts)
-                parts[place] = UserPromptPart([prompt(body), *found])
+                parts[place] = UserPromptPart([prompt(sent), *found])
                 messages[request] = replace(message, parts=parts)
                 messages.recount()
         return Context(messages, set(self.decided), set(self.answered), pictures, self.turn, list(self.sent))
@@ -120,25 +131,40 @@ class Context:
             return None
         return text_of(response)
 
-    def add_message(self, event: Event | NewEvent) -> None:
-        """Append a message, or what was observed; messages of one turn that follow each other are one request."""
-        text, pictures = prompt(event.body), pictured(event.body, self.pictures)
-        turn = event.turn if event.type is EventType.USER_MESSAGE else None
+    def add_said(self, event: Event | NewEvent) -> None:
+        """Append a message, or what was observed; nothing for any other event."""
+        match event.body:
+            case UserMessage():
+                self._add_message(event.body, event.turn)
+            case ChatObserved(text=text):
+                self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+                self.turn = None
+            case _:
+                pass
+
+    def _add_message(self, message: UserMessage, turn: str) -> None:
+        """Append a message; those of one turn that follow each other are one request."""
+        text, pictures = prompt(message), pictured(message, self.pictures)
         part = UserPromptPart([text, *pictures] if pictures else text)
-        last = self.messages[-1] if self.messages and turn is not None and turn == self.turn else None
+        last = self.messages[-1] if self.messages and turn == self.turn else None
         if isinstance(last, ModelRequest) and isinstance(last.parts[-1], UserPromptPart):
             last.parts = [*last.parts, part]
         else:
             last = ModelRequest(parts=[part])
             self.messages.append(last)
-        if has_picture(event.body):
-            self.sent.append((len(self.messages) - 1, len(last.parts) - 1, event.body))
+        if has_picture(message):
+            self.sent.append((len(self.messages) - 1, len(last.parts) - 1, message))
         self.turn = turn
 
-    def add_result(self, call: str, tool: str, text: str, outcome: str) -> None:
+    def add_result(self, result: ToolResult) -> None:
         """Append a call's result, joining those of one step into one message."""
-        part = ToolReturnPart(tool_name=tool, content=text, tool_call_id=call, outcome=_OUTCOMES[outcome])
-        self.answered.add(call)
+        part = ToolReturnPart(
+            tool_name=result.tool,
+            content=result.text,
+            tool_call_id=result.call,
+            outcome=_OUTCOMES[result.outcome],
+        )
+        self.answered.add(result.call)
         last = self.messages[-1] if self.messages else None
         if isinstance(last, ModelRequest) and isinstance(last.parts[0], ToolReturnPart):
             last.parts = [*last.parts, part]
@@ -160,8 +186,8 @@ def assemble(tail: Tail, summary: Summary | None = None, pictures: Shown = NONE,
     if summary is not None:
         context.messages.append(ModelRequest(parts=[UserPromptPart(f"{SUMMARIZED}\n{summary.text}")]))
         for event in (*tail.early, *tail.upto(summary.upto)):
-            if event.type in _SAID and event.turn == turn:
-                context.add_message(event)
+            if event.turn == turn:
+                context.add_said(event)
     go_on(context, tail.events if summary is None else tail.after(summary.upto))
     return context
 
@@ -178,8 +204,8 @@ def newest_summary(tail: Tail, upto: int | None = None) -> Summary | None:
     With `upto` the newest that stands for no more than so many events of the generation.
     """
     for event in reversed(tail.events):
-        if event.type is EventType.SUMMARY and not event.body["topic"]:
-            found = _summary(event)
+        if isinstance(event.body, SessionSummary) and not event.body.topic:
+            found = _summary(event.body)
             if upto is None or found.upto <= upto:
                 return found
     return None
@@ -187,12 +213,14 @@ def newest_summary(tail: Tail, upto: int | None = None) -> Summary | None:
 
 def base(tail: Tail) -> Summary | None:
     """Return the recap that a context begins with, as it was made when the window was full; None if there is none."""
-    return next((_summary(event) for event in reversed(tail.events) if event.carried is not None), None)
+    for event in reversed(tail.events):
+        if isinstance(event.body, SessionSummary) and event.carried is not None:
+            return _summary(event.body)
+    return None
 
 
-def _summary(event: Event) -> Summary:
-    upto, messages = event.body["upto"], event.body.get("messages", 0)
-    return Summary(str(event.body["text"]), cast("int", upto), messages=cast("int", messages))
+def _summary(recap: SessionSummary) -> Summary:
+    return Summary(recap.text, recap.upto, messages=recap.messages)
 
 
 def cuts(events: Iterable[Event]) -> Iterator[int]:
@@ -202,19 +230,19 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
     """
     waiting, before, begun = set[str](), 0, False
     for n, event in enumerate(events, 1):
-        if event.type is EventType.USER_MESSAGE:
+        if isinstance(event.body, UserMessage):
             waiting.discard(_ANSWER)
-        if event.type in {EventType.USER_MESSAGE, EventType.AGENT_THINKING}:
+        if isinstance(event.body, UserMessage | AgentThinking):
             if begun and not waiting:
                 yield before
             begun = True
-        match event.type:
-            case EventType.AGENT_THINKING:
+        match event.body:
+            case AgentThinking():
                 calls = response_from(event.body).tool_calls
                 waiting |= {part.tool_call_id for part in calls} or {_ANSWER}
-            case EventType.TOOL_RESULT:
-                waiting.discard(str(event.body["call"]))
-            case EventType.AGENT_MESSAGE:
+            case ToolResult(call=call):
+                waiting.discard(call)
+            case AgentMessage():
                 waiting.discard(_ANSWER)
             case _:
                 pass
@@ -224,45 +252,45 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
 
 
 def _add(context: Context, event: Event) -> None:
-    body = event.body
-    match event.type:
-        case EventType.USER_MESSAGE | EventType.OBSERVED:
-            context.add_message(event)
-        case EventType.AGENT_THINKING:
-            context.messages.append(response_from(body))
-        case EventType.AGENT_MESSAGE:
+    """Put an event into a context; one of an unknown type is left out, as its meaning is unknown."""
+    match event.body:
+        case UserMessage() | ChatObserved():
+            context.add_said(event)
+        case AgentThinking():
+            context.messages.append(response_from(event.body))
+        case AgentMessage(text=text):
             # An answer that waited for an approval stands in the log as thinking already.
             if context.spoken is not None:
                 context.messages.pop()
-            context.messages.append(ModelResponse(parts=[TextPart(str(body["text"]))]))
-        case EventType.TOOL_CALL:
-            context.decided.add(str(body["call"]))
-        case EventType.TOOL_RESULT:
-            context.add_result(str(body["call"]), str(body["tool"]), str(body["text"]), str(body["outcome"]))
+            context.messages.append(ModelResponse(parts=[TextPart(text)]))
+        case ToolCall(call=call):
+            context.decided.add(call)
+        case ToolResult():
+            context.add_result(event.body)
         case _:
             pass
 
 
-def prompt(body: JsonObject) -> str:
+def prompt(message: UserMessage) -> str:
     """Return a message as the model reads it: what comes from another session says so in its first line.
 
     A task needs no such line, as a background session has no user whose words it could be taken for.
     """
-    text, origin = str(body["text"]), body.get("origin")
-    if not isinstance(origin, dict) or origin["as"] == "task":
-        return text
-    named = f" {origin['session']}" if "session" in origin else ""
-    return f"[{_ORIGINS[str(origin['as'])]}{named}, not your user]\n{text}"
+    origin = message.origin
+    if origin is None or origin.kind is OriginKind.TASK:
+        return message.text
+    named = f" {origin.session}" if origin.session else ""
+    return f"[{_ORIGINS[origin.kind]}{named}, not your user]\n{message.text}"
 
 
-def response_body(response: ModelResponse) -> dict[str, JsonValue]:
-    """Return a model's response as an event's body, complete enough to be sent back to its provider."""
-    return {"response": ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]}
+def thought(response: ModelResponse) -> AgentThinking:
+    """Return a model's response as the log keeps it, complete enough to be sent back to its provider."""
+    return AgentThinking(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
 
 
-def response_from(body: JsonObject) -> ModelResponse:
-    """Read a response back from an event's body."""
-    (message,) = ModelMessagesTypeAdapter.validate_python([body["response"]])
+def response_from(kept: AgentThinking) -> ModelResponse:
+    """Read a response back from the log."""
+    (message,) = ModelMessagesTypeAdapter.validate_python([kept.response])
     if not isinstance(message, ModelResponse):
         raise TypeError("an agent.thinking event holds no model response")
     return message

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 
 from bot.agent.calls import ToolRunner
 from bot.agent.chain import Chain
-from bot.agent.context import Context, assemble, base, call_of, cuts, newest_summary, response_body, text_of
+from bot.agent.context import Context, assemble, base, call_of, cuts, newest_summary, text_of, thought
 from bot.agent.fitting import fitted
 from bot.agent.guidance import guidance
 from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError
@@ -24,8 +24,8 @@ from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
-from bot.sessions.events import Event, EventType
-from bot.sessions.models import Change, Summary, YieldReason
+from bot.sessions.event_types import ToolResult, UserMessage, YieldReason
+from bot.sessions.models import Change, Summary
 from bot.sessions.transcript import Tail
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -132,7 +132,7 @@ class Agent:
         """
         context = await self._begun(turn, past.context)
         for event in turn.admitted:
-            context.add_message(event)
+            context.add_said(event)
         step = _steps_taken(turn)
         while True:
             response, logged = context.last_response, True
@@ -186,7 +186,7 @@ class Agent:
         if turn.admitted[before:]:
             context.pictures = await self._pictured(turn, context)
         for event in turn.admitted[before:]:
-            context.add_message(event)
+            context.add_said(event)
 
     async def _ask(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse:
         before = turn.usage
@@ -211,7 +211,7 @@ class Agent:
         context.messages.append(response)
         if response.tool_calls:
             # Written with the step's first call, before that call runs.
-            turn.note(event_log.thinking(turn.standing, response_body(response)))
+            turn.note(event_log.thinking(turn.standing, thought(response)))
         return response
 
     def _told(self, turn: OpenTurn) -> str:
@@ -239,7 +239,9 @@ class Agent:
         """Return the pictures of a turn's context, if a model sees any."""
         if not self._chain.sees(turn.standing):
             return NONE
-        messages = [*(body for _, _, body in context.sent), *(event.body for event in turn.admitted)]
+        admitted = (event.body for event in turn.admitted)
+        messages = [message for _, _, message in context.sent]
+        messages += [body for body in admitted if isinstance(body, UserMessage)]
         return await self._pictures.of(turn.standing, messages)
 
     async def _shorten(self, turn: OpenTurn, context: Context) -> None:
@@ -253,13 +255,17 @@ class Agent:
             return
         reads_on = self._room.reads_on(turn.standing)
         calls = {part.tool_call_id: call_of(part) for part in response.tool_calls}
-        read = {event.body["call"]: event for event in (await turn.log()).events if _was_read(event)}
+        events = (await turn.log()).events
+        read = {
+            event.body.call: (event.body.text, event.label)
+            for event in events
+            if isinstance(event.body, ToolResult) and event.body.outcome.ran
+        }
         for part in results:
-            event = read.get(part.tool_call_id)
-            if event is None:
+            if part.tool_call_id not in read:
                 continue
-            call, text = calls[part.tool_call_id], str(event.body["text"])
-            shown = fitted(turn.standing, call, text, label=event.label, room=share, reads_on=reads_on)
+            call, (text, label) = calls[part.tool_call_id], read[part.tool_call_id]
+            shown = fitted(turn.standing, call, text, label=label, room=share, reads_on=reads_on)
             context.show(part, shown.text)
             if shown.held is not None:
                 async with turn.lock:
@@ -303,11 +309,6 @@ class Agent:
     def _halves(self, turn: OpenTurn, context: Context, log: Tail, cut: int) -> bool:
         """Say whether half of the window is free if a recap stands for the first `cut` events of a log."""
         return self._room.half(turn.standing, _from(turn, log, Summary("", log.before + cut), context.pictures))
-
-
-def _was_read(event: Event) -> bool:
-    """Say whether an event is a result as a tool gave it, and no notice in place of one."""
-    return event.type is EventType.TOOL_RESULT and event.body["outcome"] in {"ok", "failed"}
 
 
 def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Context:

@@ -15,7 +15,8 @@ from typing import Final, TypeGuard
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelRequestPart, UserPromptPart
 
 from bot.access.decision_context import DecisionContext
-from bot.sessions.events import JsonObject, objects
+from bot.sessions.event_types import UserMessage
+from bot.sessions.messages import FileKind
 from bot.tools.labelled_files import AbsentError, FileRoot, UnusableError
 
 Shown = Mapping[str, BinaryContent]
@@ -27,7 +28,6 @@ _EACH: Final = 3_500_000
 """Bytes of a picture: what is written in base64 takes a third more, and some providers take 5 MB."""
 _TOGETHER: Final = 14_000_000
 _MOST: Final = 20
-_KIND: Final = "picture"
 
 
 class Pictures:
@@ -36,17 +36,16 @@ class Pictures:
     def __init__(self, root: FileRoot) -> None:
         self._root = root
 
-    async def of(self, standing: DecisionContext, messages: Sequence[JsonObject]) -> Shown:
+    async def of(self, standing: DecisionContext, messages: Sequence[UserMessage]) -> Shown:
         """Return the pictures that came with messages, as many as are shown."""
         found, left = dict[str, BinaryContent](), _TOGETHER
-        for file in reversed([file for body in messages for file in objects(body, "files")]):
-            size, digest = file.get("size"), str(file.get("sha256"))
-            if file.get("kind") != _KIND or not isinstance(size, int) or size > min(_EACH, left) or digest in found:
+        for file in reversed([file for message in messages for file in message.files]):
+            if file.kind is not FileKind.PICTURE or file.size > min(_EACH, left) or file.digest in found:
                 continue
-            content = await asyncio.to_thread(self._read, standing, str(file["path"]), size, digest)
+            content = await asyncio.to_thread(self._read, standing, file.path, file.size, file.digest)
             if content:
-                found[digest] = BinaryContent(content, media_type=str(file["media_type"]))
-                left -= size
+                found[file.digest] = BinaryContent(content, media_type=file.media_type)
+                left -= file.size
             if len(found) == _MOST:
                 break
         return found
@@ -62,15 +61,14 @@ class Pictures:
         return content if hashlib.sha256(content).hexdigest() == digest else b""
 
 
-def has_picture(body: JsonObject) -> bool:
+def has_picture(message: UserMessage) -> bool:
     """Say whether a message came with a picture."""
-    return any(file.get("kind") == _KIND for file in objects(body, "files"))
+    return any(file.kind is FileKind.PICTURE for file in message.files)
 
 
-def pictured(body: JsonObject, shown: Shown) -> tuple[BinaryContent, ...]:
+def pictured(message: UserMessage, shown: Shown) -> tuple[BinaryContent, ...]:
     """Return the pictures of a message that are shown."""
-    digests = (str(file.get("sha256")) for file in objects(body, "files"))
-    return tuple(shown[digest] for digest in digests if digest in shown)
+    return tuple(shown[file.digest] for file in message.files if file.digest in shown)
 
 
 def has_pictures(messages: Iterable[ModelMessage]) -> bool:

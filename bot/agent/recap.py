@@ -22,7 +22,8 @@ from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row, explained
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import AgentMessage, AgentThinking, ChatObserved, ToolResult, UserMessage
+from bot.sessions.events import Event
 from bot.sessions.models import Recapped, Summary, Usage
 from bot.sessions.ports import AuditStore
 from bot.sessions.transcript import Tail
@@ -30,8 +31,6 @@ from policy.decision import Verdict
 from policy.request import Hook
 
 NOTHING: Final = "there is nothing to summarize yet"
-
-_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
 
 _NO_TOOLS: Final = ModelRequestParameters()
 _ALL_AT_ONCE: Final = 400_000
@@ -75,7 +74,7 @@ class Recap:
         if known is not None and not topic:
             text, first, said = known.text, known.upto, known.messages
         following = Tail(log.upto(upto), log.before).after(first)
-        said += sum(event.type in _SAID for event in following)
+        said += sum(isinstance(event.body, UserMessage | AgentMessage) for event in following)
         lines = list(_lines(following))
         window = self._chain.window(standing).tokens
         # Half of what the model reads is the part, and a quarter what was summarized before.
@@ -115,19 +114,18 @@ def _parts(lines: list[str], size: int) -> Iterator[str]:
 def _lines(events: tuple[Event, ...]) -> Iterator[str]:
     """Yield what was said, one line of our own for each; what follows in a text is indented and begins no line."""
     for event in events:
-        body = event.body
-        match event.type:
-            case EventType.USER_MESSAGE:
-                said = ("user", str(body["text"]))
-            case EventType.OBSERVED:
-                said = ("others in the chat", str(body["text"]))
-            case EventType.AGENT_MESSAGE:
-                said = ("agent", str(body["text"]))
-            case EventType.AGENT_THINKING:
-                said = ("agent", text_of(response_from(body)))
-            case EventType.TOOL_RESULT:
-                said = (f"result of {body['tool']}", str(body["text"]))
+        match event.body:
+            case UserMessage(text=text):
+                who = "user"
+            case ChatObserved(text=text):
+                who = "others in the chat"
+            case AgentMessage(text=text):
+                who = "agent"
+            case AgentThinking():
+                who, text = "agent", text_of(response_from(event.body))
+            case ToolResult(tool=tool, text=text):
+                who = f"result of {tool}"
             case _:
                 continue
-        if said[1].strip():
-            yield f"{said[0]}: {said[1]}".replace("\n", "\n  ")
+        if text.strip():
+            yield f"{who}: {text}".replace("\n", "\n  ")

@@ -15,9 +15,9 @@ from typing import Final
 from bot.access.labelling import CONFIGURED
 from bot.audit.anchors import OUTSIDE, AnchoredChains
 from bot.core.errors import SchemaError
+from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import SESSION
-from bot.sessions.events import JsonObject
 from bot.sessions.models import SessionState
 from bot.sessions.store import Store
 from bot.sessions.visibility import LONGEST_ID

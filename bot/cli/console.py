@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from bot.history.event_log import decision_in
-from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.event_types import AgentMessage, PolicyDecision, TaintRaised, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.events import Event, Visibility
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from channels.console import visible
+from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
 
 _BYTES_PER_CHARACTER: Final = 4
@@ -109,12 +111,13 @@ HISTORY: Final = 6
 
 _LONGEST: Final = 400
 _WINDOW: Final = 200
-_OUTCOMES: Final = frozenset({"ok", "held", "failed", "interrupted"})
 _VERDICTS: Final = MappingProxyType(
-    {"BLOCK": "refused", "REQUIRE_APPROVAL": "waits for an approval", "REDACT": "redacted"}
+    {
+        Verdict.BLOCK: "refused",
+        Verdict.REQUIRE_APPROVAL: "waits for an approval",
+        Verdict.REDACT: "redacted",
+    }
 )
-_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE})
-
 Show = Callable[[str], Awaitable[None]]
 
 
@@ -135,9 +138,10 @@ class ConsoleView:
         if state is None:
             return
         self._cursor, self.taint = state.seq, state.taint
-        said = [event for event in await self._tail(state) if event.type in _SAID and _readable(event, clearance)]
+        readable = (event.body for event in await self._tail(state) if _readable(event, clearance))
+        said = [body for body in readable if isinstance(body, UserMessage | AgentMessage)]
         if said:
-            shown = [_message(event) for event in said[-HISTORY:]]
+            shown = [_message(body) for body in said[-HISTORY:]]
             await self._show("\n".join([f"· going on, taint {state.taint}", *shown]))
 
     async def follow(self, clearance: Label) -> None:
@@ -160,42 +164,36 @@ class ConsoleView:
         return await self._store.events(self._sid, after=after, limit=_WINDOW)
 
     def _line(self, event: Event) -> str:
-        body = event.body
-        match event.type:
-            case EventType.TOOL_RESULT if body.get("outcome") in _OUTCOMES:
-                outcome = "allowed" if body["outcome"] == "ok" else body["outcome"]
-                return f"· {self._named(body.get('tool'))} {outcome}, taint {self.taint}"
-            case EventType.TAINT_RAISED:
+        match event.body:
+            case ToolResult(tool=tool, outcome=outcome) if outcome is not ToolOutcome.DENIED:
+                told = "allowed" if outcome is ToolOutcome.OK else outcome
+                return f"· {self._named(tool)} {told}, taint {self.taint}"
+            case TaintRaised():
                 # Told with the result of the call that caused it.
                 self.taint = event.label.join(self.taint)
                 return ""
             case _:
                 return self._decided(decision_in(event))
 
-    def _decided(self, told: JsonObject | None) -> str:
+    def _decided(self, told: PolicyDecision | None) -> str:
         if told is None:
             return ""
-        verdict = str(told.get("verdict"))
-        return f"· {self._named(told.get('about'))} {_VERDICTS.get(verdict, verdict)} by {_deciding(told)}"
+        verdict = _VERDICTS.get(told.verdict, told.verdict.name)
+        deciding = ", ".join(rule.rule for rule in told.rules if rule.verdict is told.verdict)
+        return f"· {self._named(told.about)} {verdict} by {deciding}"
 
-    def _named(self, name: object) -> str:
-        return str(name) if name in self._tools else "a call"
-
-
-def _deciding(told: JsonObject) -> str:
-    """Return the ids of the rules that had the last word."""
-    rules, verdict = told.get("rules"), told.get("verdict")
-    known = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
-    return ", ".join(str(rule.get("id")) for rule in known if rule.get("verdict") == verdict)
+    def _named(self, name: str) -> str:
+        return name if name in self._tools else "a call"
 
 
 def _readable(event: Event, clearance: Label) -> bool:
     return event.visibility is Visibility.USER and event.label.flows_to(clearance)
 
 
-def _message(event: Event) -> str:
-    text = visible(str(event.body.get("text", "")))
+def _message(said: UserMessage | AgentMessage) -> str:
+    text = visible(said.text)
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     indented = cut.replace("\n", "\n  ")
-    theirs = "a session: " if "origin" in event.body else "you: "
-    return f"{theirs if event.type is EventType.USER_MESSAGE else '  '}{indented}"
+    if isinstance(said, AgentMessage):
+        return f"  {indented}"
+    return f"{'you: ' if said.origin is None else 'a session: '}{indented}"

@@ -13,8 +13,25 @@ from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import NotFoundError, OperatorError, SchemaError
 from bot.operations.sessions import ListedSession, SessionInspector
+from bot.sessions.approvals import ApprovalQuestion
+from bot.sessions.event_types import (
+    AgentMessage,
+    ApprovalRequested,
+    ChatObserved,
+    EventBody,
+    ItemHeld,
+    PolicyDecision,
+    SessionSummary,
+    ToolCall,
+    ToolResult,
+    TurnError,
+    UnknownEvent,
+    UserMessage,
+)
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
+from bot.sessions.serialization import event_json
+from bot.tools.history import UNKNOWN
 from bot.tools.sessions import describe
 from policy.labels import Label
 
@@ -125,21 +142,42 @@ def _event(event: Event) -> dict[str, JsonValue]:
         "seq": event.seq,
         "ts": event.ts,
         "generation": event.generation,
-        "type": event.type.value,
+        "type": event.type,
         "actor": event.actor,
         "label": str(event.label),
         "visibility": event.visibility.value,
         "admitted": event.admitted,
         "turn": event.turn,
-        "body": dict(event.body),
+        "body": event_json(event.body),
     }
 
 
 def _line(event: Event) -> tuple[str, ...]:
-    body = event.body
-    what = str(body.get("text") or body.get("tool") or body.get("about") or "")
+    what = _told(event.body)
     cut = what if len(what) <= _LONGEST else f"{what[:_LONGEST]}…"
-    return str(event.seq), moment(event.ts), event.type.value, event.actor, str(event.label), cut
+    return str(event.seq), moment(event.ts), event.type, event.actor, str(event.label), cut
+
+
+def _told(body: EventBody) -> str:
+    """Return an event's text, or else what it is about."""
+    match body:
+        case (
+            UserMessage(text=text)
+            | ChatObserved(text=text)
+            | AgentMessage(text=text)
+            | ItemHeld(text=text)
+            | SessionSummary(text=text)
+            | TurnError(text=text)
+        ):
+            return text
+        case ToolResult(text=text, tool=about) | PolicyDecision(text=text, about=about):
+            return text or about
+        case ToolCall(tool=tool) | ApprovalRequested(question=ApprovalQuestion(tool=tool)):
+            return tool
+        case UnknownEvent():
+            return UNKNOWN
+        case _:
+            return ""
 
 
 def _shown(value: JsonValue) -> str:

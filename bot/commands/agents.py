@@ -17,11 +17,12 @@ from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
 from bot.sessions.delegation import Slot
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.events import Event
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports import AuditStore, DelegationStore, OutboxStore, SessionStore
 from bot.sessions.transcript import place
-from bot.tools.history import source
+from bot.tools.history import UNKNOWN, said, source
 from bot.tools.sessions import title_for
 from policy import explain
 from policy.decision import Decision
@@ -45,7 +46,7 @@ _BEGINNING: Final = 10
 """Within how many events of its log a background session's task stands."""
 
 _EVENTS: Final = 200
-_LOGGED: Final = frozenset({EventType.USER_MESSAGE, EventType.AGENT_MESSAGE, EventType.TOOL_RESULT})
+_LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +189,8 @@ class BackgroundCommands:
         if title is not None:
             return self.gate.masks.masked(title.text)
         log = await self.sessions.events(state.sid, limit=_BEGINNING)
-        texts = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
-        texts += [str(item.body["text"]) for item in await self.sessions.waiting(state.sid)] if not texts else []
+        texts = [event.body.text for event in log if isinstance(event.body, UserMessage)]
+        texts += [item.body.text for item in await self.sessions.waiting(state.sid)] if not texts else []
         words = " ".join(self.gate.masks.masked(texts[0]).split()) if texts else ""
         return words if len(words) <= _TASK else f"{words[:_TASK]} …"
 
@@ -204,7 +205,7 @@ class BackgroundCommands:
 
     async def _log(self, state: SessionState) -> Reply:
         events = await self.sessions.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
-        lines = [_told(event, state) for event in events if event.type in _LOGGED]
+        lines = [_told(event, state) for event in events if isinstance(event.body, _LOGGED)]
         return Reply("\n".join(lines) or NONE, state.visibility)
 
 
@@ -224,7 +225,8 @@ def _line(slot: Slot, state: SessionState, task: str) -> str:
 
 
 def _told(event: Event, state: SessionState) -> str:
-    text = str(event.body["text"])
+    what, text = said(event)
+    told = f"{UNKNOWN} {text}" if what == UNKNOWN else text
     return (
-        f"{place(event, state)} {source(event)}, {event.label}: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} …'}"
+        f"{place(event, state)} {source(event)}, {event.label}: {told if len(told) <= _SHOWN else f'{told[:_SHOWN]} …'}"
     )

@@ -14,11 +14,14 @@ from bot.commands.agents import PersonalCalls
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
 from bot.delivery import alternatives
+from bot.delivery.alternatives import BoundText
 from bot.gate.gate import Gate
 from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import TurnStarted
+from bot.sessions.events import Event
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.ports import AlternativeStore, AuditStore, OutboxStore, SessionStore
 from bot.sessions.transcript import backwards
 from channels.messages import Address, OutboundKind
@@ -48,7 +51,7 @@ class AlternativeCommands:
         private = Address.parse(offer.private) if offer.private else None
         if private not in known:
             raise CommandError(NO_SUCH_WAY)
-        event = await self._bound(offer)
+        offered = await self._bound(offer)
         await self._take(offer, Way.PRIVATE)
         if offer.wanted is Wanted.QUESTION:
             await self.sessions.accept(
@@ -56,8 +59,8 @@ class AlternativeCommands:
                     sid=await self.session_ids.of(private, request.caller.principal),
                     dedupe=f"offer/{offer.code}",
                     sender=request.caller.principal,
-                    label=event.label,
-                    body={"text": str(event.body["text"])},
+                    label=offered.label,
+                    body=SessionMessage(offered.text),
                     home=offer.private,
                     principal=request.caller.principal,
                 )
@@ -66,8 +69,8 @@ class AlternativeCommands:
         answer = NewDelivery(
             key=f"{offer.turn}-private",
             address=offer.private,
-            text=str(event.body["text"]),
-            label=event.label,
+            text=offered.text,
+            label=offered.label,
             kind=OutboundKind.MESSAGE,
             turn=offer.turn,
             meant_for=offer.principal,
@@ -91,9 +94,7 @@ class AlternativeCommands:
         if await own.state() is None:
             raise CommandError(NOT_BEGUN)
         await self._take(offer, Way.BACKGROUND)
-        task = Call(
-            f"offer-{offer.code}", alternatives.SPAWN, {"task": str(question.body["text"]), "deliver_to": alias}
-        )
+        task = Call(f"offer-{offer.code}", alternatives.SPAWN, {"task": question.text, "deliver_to": alias})
         response = await self.calls.called(own, task, question.label, leads=(known[alias],))
         if isinstance(response, Reply):
             return response
@@ -120,10 +121,10 @@ class AlternativeCommands:
             raise NotFoundError
         return found[0]
 
-    async def _bound(self, offer: Alternative) -> Event:
-        """Return the event that an offer is bound to, from the log as it is now.
+    async def _bound(self, offer: Alternative) -> BoundText:
+        """Return the text that an offer is bound to, from the log as it is now.
 
-        Raises NotFoundError: its conversation was reset, or the event is not what was offered.
+        Raises NotFoundError: its conversation was reset, or the text is not what was offered.
         """
         state = await self.sessions.state(offer.sid)
         if state is None or state.generation != offer.generation:
@@ -132,15 +133,15 @@ class AlternativeCommands:
         async for event in backwards(self.sessions, state):
             if event.turn == offer.turn:
                 found.append(event)
-                if event.type is EventType.TURN_STARTED:
+                if isinstance(event.body, TurnStarted):
                     break
         if offer.wanted is Wanted.QUESTION:
-            event = alternatives.question(reversed(found), offer.turn)
+            offered = alternatives.question(reversed(found), offer.turn)
         else:
-            event = next((event for event in found if event.type is EventType.AGENT_MESSAGE), None)
-        if event is None or alternatives.bound(str(event.body["text"]), event.label) != offer.binding:
+            offered = alternatives.answer(found)
+        if offered is None or offered.digest != offer.binding:
             raise NotFoundError
-        return event
+        return offered
 
     async def _take(self, offer: Alternative, way: Way) -> None:
         """Take an offer; what follows may be done again when the same way is taken again.

@@ -19,6 +19,7 @@ from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports import ApprovalStore
+from bot.sessions.serialization import question_json
 from policy.labels import Label, join_all
 
 _MINUTE: Final = 60_000
@@ -130,7 +131,7 @@ class ApprovalCommands:
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
         minutes = max(0, -(-(approval.expires_at - request.now) // _MINUTE))
-        question = spelled(json.dumps(approval.question, ensure_ascii=False))
+        question = spelled(json.dumps(question_json(approval.question), ensure_ascii=False))
         shown = question
         if longest is not None and len(question) > longest:
             shown = f"{question[:longest]}… ({len(question)} characters, `/approvals {approval.id}` shows them all)"

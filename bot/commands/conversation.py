@@ -20,7 +20,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import SessionSummary, TaintRaised
 from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports import AuditStore, OutboxStore, SessionStore
 from bot.sessions.store import Store
@@ -118,9 +118,8 @@ class ConversationCommands:
         async for event in backwards(self.sessions, state):
             if event.seq < least:
                 break
-            if event.type is EventType.SUMMARY and not event.body["topic"]:
-                count = event.body.get("messages", 0)
-                return f"\nrecap of {moment(event.ts)} UTC, {count} messages summarized"
+            if isinstance(event.body, SessionSummary) and not event.body.topic:
+                return f"\nrecap of {moment(event.ts)} UTC, {event.body.messages} messages summarized"
         return ""
 
     async def stop(self, request: CommandRequest, argument: str) -> Reply:
@@ -176,10 +175,10 @@ class ConversationCommands:
             raise UsageError("")
         if state is None:
             return Reply(f"taint {PUBLIC}: {NOTHING_YET}")
-        causes = [event async for event in backwards(self.sessions, state) if event.type is EventType.TAINT_RAISED]
-        lines = [f"taint {state.taint}", *(_cause(event) for event in causes[:_CAUSES])]
-        if len(causes) > _CAUSES:
-            lines.append(f"and {len(causes) - _CAUSES} raises before these")
+        raised = [event.body async for event in backwards(self.sessions, state) if isinstance(event.body, TaintRaised)]
+        lines = [f"taint {state.taint}", *(f"- {one.before} → {one.after} by {one.cause}" for one in raised[:_CAUSES])]
+        if len(raised) > _CAUSES:
+            lines.append(f"and {len(raised) - _CAUSES} raises before these")
         return Reply("\n".join(lines), state.visibility)
 
     async def reset(self, request: CommandRequest, argument: str) -> Reply:
@@ -268,8 +267,3 @@ def at_console(request: CommandRequest) -> bool:
 def _nothing_more(argument: str) -> None:
     if argument:
         raise UsageError("")
-
-
-def _cause(event: Event) -> str:
-    before, after, cause = (event.body.get(key, "?") for key in ("before", "after", "cause"))
-    return f"- {before} → {after} by {cause}"

@@ -11,11 +11,12 @@ from bot.history import event_log
 from bot.history.recall import recall
 from bot.operations import simulation
 from bot.operations.simulation import CallArgumentsError, Simulator
-from bot.sessions.events import Event, JsonObject
+from bot.sessions.event_types import PolicyDecision
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.transcript import backwards
 from channels.messages import Address
+from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
 
 MOST_THREADS: Final = 50
@@ -23,7 +24,7 @@ MOST_THREADS: Final = 50
 
 NOTHING_REFUSED: Final = "nothing was refused in this conversation"
 
-_REFUSED: Final = frozenset({"BLOCK", "REQUIRE_APPROVAL"})
+_REFUSED: Final = frozenset({Verdict.BLOCK, Verdict.REQUIRE_APPROVAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +53,22 @@ class DecisionCommands:
         known = PUBLIC if own is None else own.visibility
         if not found:
             return Reply(NOTHING_REFUSED, known)
-        event, label = max(found, key=lambda denial: denial[0].ts)
-        return Reply(_explained(event_log.decision_in(event) or {}), label.join(known))
+        newest = max(found, key=lambda denial: denial.ts)
+        return Reply(newest.decision.text, newest.label.join(known))
 
     def _is_here(self, request: CommandRequest, state: SessionState) -> bool:
         """Say whether a session is of the chat at hand, in any of its threads."""
         return Address.parse(state.home).place == request.address.place
 
-    async def _last_denial(self, state: SessionState, reader: Label, asker: str) -> tuple[Event, Label] | None:
-        """Return the last event of a session that refused something, to `asker` if one is named, with what it tells."""
+    async def _last_denial(self, state: SessionState, reader: Label, asker: str) -> "_Denial | None":
+        """Return the last decision of a session that refused something, to `asker` if one is named."""
         async for event in backwards(self.sessions, state):
             told = event_log.decision_in(event)
-            if told is None or told.get("verdict") not in _REFUSED or (asker and told.get("asker") != asker):
+            if told is None or told.verdict not in _REFUSED or (asker and told.asker != asker):
                 continue
             # One that tells of what was held is shown only where that may be known (law `no_read_up`).
             if event.label.flows_to(reader.join(state.visibility)):
-                return event, event.label.join(state.visibility)
+                return _Denial(event.ts, told, event.label.join(state.visibility))
         return None
 
     async def simulate(self, request: CommandRequest, argument: str) -> Reply:
@@ -89,8 +90,10 @@ class DecisionCommands:
         return Reply("\n".join(simulation.lines(report)), standing.taint if state is None else state.visibility)
 
 
-def _explained(body: JsonObject) -> str:
-    """Return the words the decision was told in when it was made."""
-    text = body.get("text")
-    told = text if isinstance(text, list) else [text]
-    return "\n".join(str(line) for line in told)
+@dataclass(frozen=True, slots=True)
+class _Denial:
+    """A decision that refused something, when, in milliseconds on the store's clock, and the label of what it tells."""
+
+    ts: int
+    decision: PolicyDecision
+    label: Label

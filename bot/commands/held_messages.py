@@ -13,6 +13,7 @@ from bot.delivery.holding import buttons
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import PendingMessage
+from bot.sessions.messages import OriginKind
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports import DelegationStore, SessionStore
 from channels.messages import Button
@@ -53,7 +54,7 @@ class HeldMessageCommands:
 
     async def _answered(self, request: CommandRequest, state: SessionState, item: PendingMessage, action: str) -> Reply:
         if action == "show":
-            line = self._line(state, item, len(str(item.body["text"])))
+            line = self._line(state, item, len(item.body.text))
             return Reply(line, _label(state, item), buttons(item.id, accept=_takes(state, item)))
         return await self._decide(request, state, item, accept=action == "accept")
 
@@ -83,10 +84,10 @@ class HeldMessageCommands:
         return Reply("\n".join(lines) or NOTHING, join_all(_label(*one) for one in found), tuple(shown))
 
     def _line(self, state: SessionState, item: PendingMessage, longest: int) -> str:
-        text = self.gate.masks.masked(str(item.body["text"]))
+        text = self.gate.masks.masked(item.body.text)
         cut = text if len(text) <= longest else f"{text[:longest]} … (`/held show {item.id}` shows it all)"
-        origin = item.body.get("origin")
-        source = f" from session {origin['session']}" if isinstance(origin, dict) and "session" in origin else ""
+        origin = item.body.origin
+        source = f" from session {origin.session}" if origin is not None and origin.session else ""
         return (
             f"{item.id}{source} for session {state.sid}, "
             f"which would then have read {state.taint.join(item.label)}: {cut}\n"
@@ -95,9 +96,8 @@ class HeldMessageCommands:
 
     async def _closed(self, item: PendingMessage) -> None:
         """Edit the notice of an item that was decided about: it stands in its sender's outbox."""
-        origin = item.body.get("origin")
-        if isinstance(origin, dict):
-            await self.close(str(origin["session"]))
+        if item.body.origin is not None:
+            await self.close(item.body.origin.session)
 
     async def _decide(
         self, request: CommandRequest, state: SessionState, item: PendingMessage, *, accept: bool
@@ -125,8 +125,8 @@ def _theirs(state: SessionState, item: PendingMessage, caller: str) -> bool:
 
 def _takes(state: SessionState, item: PendingMessage) -> bool:
     """Say whether a session still takes an item in; a background one that has ended takes reports alone."""
-    origin = item.body.get("origin")
-    report = isinstance(origin, dict) and origin["as"] == "result"
+    origin = item.body.origin
+    report = origin is not None and origin.kind is OriginKind.RESULT
     return report if state.ended_at else state.status is not Status.ARCHIVED
 
 

@@ -85,7 +85,7 @@ class QueueCommands:
             raise CommandError(NOT_HERE)
         waiting = {item.position: item for item in await self.sessions.waiting(request.sid)}
         item = waiting.get(position)
-        if item is None or item.sender != request.caller.principal or "origin" in item.body:
+        if item is None or item.sender != request.caller.principal or item.body.origin is not None:
             return Reply(NOT_YOURS.format(position=position))
         try:
             await self.queue.withdraw(request.sid, item, (self._row(request, dropped=position),))
@@ -95,9 +95,9 @@ class QueueCommands:
 
     def _line(self, item: InboxItem) -> str:
         # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
-        text = " ".join(self.gate.masks.masked(str(item.body["text"])).split())
+        text = " ".join(self.gate.masks.masked(item.body.text).split())
         beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
-        return f"{item.position}. {author(item.body, item.sender)}: {beginning}"
+        return f"{item.position}. {author(item.body.origin, item.sender)}: {beginning}"
 
     def _row(self, request: CommandRequest, **what: str | int) -> AuditRow:
         return AuditRow("queue", request.caller.principal, {**what, "address": str(request.address)})

@@ -21,15 +21,17 @@ from bot.history import event_log
 from bot.sessions import releases
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.event_types import AgentMessage, ReleaseConfirmed, ReleaseRequested, UserMessage
+from bot.sessions.events import Visibility
 from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports import OutboxStore, SessionStore
 from bot.sessions.releases import Release
+from bot.sessions.serialization import release_json
 from bot.sessions.transcript import backwards, place
 from channels.messages import Address, OutboundKind
 from policy import explain
 from policy.decision import Verdict
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
 CHANGED: Final = "something has changed since this was shown, so nothing was sent, ask for it again with `/release`"
@@ -41,8 +43,6 @@ NOT_WHOLE: Final = "this text cannot be shown whole here, so it cannot be releas
 
 _LIFE: Final = 600_000
 """How long a code counts, in milliseconds."""
-
-_SAID: Final = frozenset({EventType.AGENT_MESSAGE, EventType.USER_MESSAGE})
 
 
 def may_release(request: CommandRequest) -> bool:
@@ -92,11 +92,11 @@ class ReleaseCommands:
             code=self.ids.approval(),
             principal=request.caller.principal,
             home=str(request.address),
-            source=place(source, state),
+            source=source.place,
             digest=releases.digest(spoken.text),
-            label=str(source.label),
+            label=source.label,
             address=spoken.destination.address,
-            clearance=str(spoken.destination.clearance or PUBLIC),
+            clearance=spoken.destination.clearance or PUBLIC,
             recipient=recipient,
             meant=meant,
             expires_at=request.now + _LIFE,
@@ -112,7 +112,7 @@ class ReleaseCommands:
                     op=self.ids.op(),
                     cursor=claim.state.seq,
                     events=(event_log.release_requested(standing, shown),),
-                    audit=(AuditRow("release", request.caller.principal, {"step": "shown", **shown.body()}),),
+                    audit=(AuditRow("release", request.caller.principal, {"step": "shown", **release_json(shown)}),),
                     release=True,
                 ),
             )
@@ -139,8 +139,8 @@ class ReleaseCommands:
                 release=claim.state.seq + 1,
                 meant_for=principals.owner(self.gate.document, Address.parse(shown.address)),
             )
-            same = releases.digest(spoken.text) == shown.digest and str(source.label) == shown.label
-            cleared = shown.clearance == str(spoken.destination.clearance or PUBLIC)
+            same = releases.digest(spoken.text) == shown.digest and source.label == shown.label
+            cleared = shown.clearance == (spoken.destination.clearance or PUBLIC)
             if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
                 raise CommandError(CHANGED)
             row = decision_row(
@@ -152,7 +152,7 @@ class ReleaseCommands:
                 released=[outcome.message for outcome in spoken.decision.outcomes if outcome.rule == "no_write_down"],
                 digest=shown.digest,
             )
-            confirmed = AuditRow("release", request.caller.principal, {"step": "confirmed", **shown.body()})
+            confirmed = AuditRow("release", request.caller.principal, {"step": "confirmed", **release_json(shown)})
             await self.sessions.record(
                 claim,
                 Write(
@@ -169,22 +169,25 @@ class ReleaseCommands:
         sent = [entry.state.value for entry in await self.outbox.deliveries(request.sid) if entry.key == delivery.key]
         return Reply(f"released under {code}: {', '.join(sent)}", source.label)
 
-    async def _shown(self, request: CommandRequest, claim: Claim, code: str) -> tuple[Release, Event]:
-        """Return the record of a code and the text's event.
+    async def _shown(self, request: CommandRequest, claim: Claim, code: str) -> "tuple[Release, _Source]":
+        """Return the record of a code and the text.
 
         Raises NotFoundError: there is none of this generation, or it is another person's or place's, past its time, or
         was used.
         """
         async for event in backwards(self.sessions, claim.state):
-            record = releases.read(event.body)
-            if record is None or record.code != code:
+            if not isinstance(event.body, ReleaseRequested | ReleaseConfirmed) or event.body.release.code != code:
                 continue
+            record = event.body.release
             mine = record.principal == request.caller.principal and record.home == str(request.address)
             # The newest of that code: if it is not the one that was asked, it was used.
-            if event.type is not EventType.RELEASE_REQUESTED or not mine or claim.now >= record.expires_at:
+            if isinstance(event.body, ReleaseConfirmed) or not mine or claim.now >= record.expires_at:
                 break
-            for source in await self.sessions.events_at(claim.sid, (claim.state.generation_seq + record.source - 1,)):
-                return record, source
+            at = claim.state.generation_seq + record.source - 1
+            for source in await self.sessions.events_at(claim.sid, (at,)):
+                if isinstance(source.body, AgentMessage | UserMessage):
+                    return record, _Source(source.body.text, source.label, record.source)
+            break
         raise NotFoundError
 
     async def _meant(self, request: CommandRequest, recipient: str) -> tuple[Address, str]:
@@ -196,24 +199,34 @@ class ReleaseCommands:
         address = recipients.find(document, await request.standing(None), recipient)
         return address, recipients.meaning(document, address)
 
-    async def _source(self, request: CommandRequest, state: SessionState, which: str) -> Event:
+    async def _source(self, request: CommandRequest, state: SessionState, which: str) -> "_Source":
         """Return the text that is meant: its number as `/history` shows it, or the agent's last answer.
 
         Raises NotFoundError: there is none, or the caller, or this address, is not cleared for it.
         """
         async for event in backwards(self.sessions, state):
-            said = event.type in _SAID and event.visibility is Visibility.USER
-            wanted = event.type is EventType.AGENT_MESSAGE if which == "last" else str(place(event, state)) == which
-            if said and wanted:
+            if not isinstance(event.body, AgentMessage | UserMessage) or event.visibility is not Visibility.USER:
+                continue
+            number = place(event, state)
+            if isinstance(event.body, AgentMessage) if which == "last" else str(number) == which:
                 if event.label.flows_to((await request.standing(state)).reader):
-                    return event
+                    return _Source(event.body.text, event.label, number)
                 break
         raise NotFoundError
 
-    async def _offered(self, standing: DecisionContext, source: Event, address: Address) -> OutputDecision:
+    async def _offered(self, standing: DecisionContext, source: "_Source", address: Address) -> OutputDecision:
         """Decide on the release of a text to an address."""
         destination = await self.gate.readers.destination(address)
-        return self.gate.output.release(standing, destination, str(source.body["text"]), source.label)
+        return self.gate.output.release(standing, destination, source.text, source.label)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A text that may be released; `place` is that of its event in its generation, from 1."""
+
+    text: str
+    label: Label
+    place: int
 
 
 def _told(shown: Release, text: str) -> str:

@@ -9,26 +9,21 @@ Bounded answers that a message depends on go with it and are charged where its t
 (ADR 0017): otherwise conversations could add up by sending one another what each of them may endorse.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bot.access import labelling
-from bot.access.authors import named
 from bot.core.errors import BusyError
 from bot.delegation import structured_result
-from bot.sessions.delegation import LATE, Arrival, Charge, Endorsed, Parcel, origin_of
+from bot.sessions.delegation import LATE, Arrival, Charge, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
+from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState
 from bot.sessions.store import Store
 from channels.messages import Address, OutboundKind
 from policy.labels import Integrity
 
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
 TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
 """What became of what a session took, as far as its sender may know; everything else is a final failure."""
-
-_RESULT: Final = "result"
 
 
 class Handoff:
@@ -48,8 +43,7 @@ class Handoff:
         lineage, upwards = sender.lineage, goes_up(sender, address)
         report = upwards and delivery.kind != OutboundKind.MESSAGE
         kind = _kind(sender, delivery, report=report)
-        origin: dict[str, JsonValue] = {"as": kind, "session": delivery.sid}
-        result = lineage if kind == _RESULT else None
+        result = lineage if kind is OriginKind.RESULT else None
         endorsed = delivery.endorsed
         label, hold = delivery.label, False
         if result is not None and result.endorsed:
@@ -60,15 +54,14 @@ class Handoff:
                 endorsed = (*endorsed, told)
         if endorsed and not await self._fits(sender, delivery, address.chat, endorsed):
             label, hold = labelling.untrusted(label), True
-        if endorsed:
-            origin["endorsed"] = origin_of(endorsed)
+        origin = Origin(kind, delivery.sid, endorsed=endorsed)
         parcel = Parcel(
             sid=address.chat,
             generation=lineage.generation if lineage is not None and upwards else int(address.thread),
             dedupe=dedupe(delivery),
             sender=delivery.asker or sender.principal,
             label=label,
-            body={"text": text, "origin": origin, "hops": delivery.hops, **named(delivery.authors)},
+            body=SessionMessage(text, origin=origin, hops=delivery.hops, authors=named(delivery.authors)),
             report=report,
             run="" if result is None else result.run,
             hold=hold or (result is not None and result.beyond),
@@ -112,12 +105,12 @@ def dedupe(delivery: Delivery) -> str:
     return f"session/{delivery.sid}/{delivery.generation}/{delivery.key}"
 
 
-def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> str:
+def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> OriginKind:
     """Return as what the session that it is for hears a delivery."""
     if not report:
-        return "message"
+        return OriginKind.MESSAGE
     risen = sender.lineage is not None and delivery.key == risen_key(sender.lineage.run)
-    return "notice" if risen else _RESULT
+    return OriginKind.NOTICE if risen else OriginKind.RESULT
 
 
 def goes_up(sender: SessionState, address: Address) -> bool:

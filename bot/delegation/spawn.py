@@ -14,9 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from pydantic import JsonValue
-
-from bot.access.authors import named
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.delegation import structured_result
@@ -32,9 +29,9 @@ from bot.sessions.delegation import (
     NewSlot,
     Reservation,
     Slot,
-    origin_of,
 )
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState, Status
 from bot.sessions.store import Store
 from channels.messages import Address
@@ -104,7 +101,7 @@ class Spawner:
                 dedupe=f"spawn/{key}",
                 sender=standing.asker,
                 label=standing.taint,
-                body={"text": task, "origin": _origin(standing), "hops": hops, **named(standing.others)},
+                body=SessionMessage(task, origin=_origin(standing), hops=hops, authors=named(standing.others)),
                 home=str(home),
                 principal=standing.principal,
                 creation=standing.taint,
@@ -201,17 +198,12 @@ def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
     return found
 
 
-def _origin(standing: DecisionContext) -> dict[str, JsonValue]:
+def _origin(standing: DecisionContext) -> Origin:
     """Return where a task comes from, and what it depends on that the task need not say: facts.
 
     They are the web addresses that its asker typed, and the bounded answers that the asking session has heard.
     """
-    origin: dict[str, JsonValue] = {"as": "task", "session": standing.sid}
-    if standing.typed:
-        origin["typed"] = list[JsonValue](standing.typed)
-    if standing.endorsed:
-        origin["endorsed"] = origin_of(standing.endorsed)
-    return origin
+    return Origin(OriginKind.TASK, standing.sid, typed=standing.typed, endorsed=standing.endorsed)
 
 
 def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *, run: str, deadline: int) -> Lineage:

@@ -8,7 +8,7 @@ taking it: an offer lifts nothing. It is for one person, and tells nobody else a
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -24,7 +24,8 @@ from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import AgentMessage, UserMessage
+from bot.sessions.events import Event
 from bot.sessions.ports import AlternativeStore
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
@@ -46,6 +47,20 @@ _BY_PLACE: Final = frozenset({_OVERSHOOT, "read_is_decided_before_it_happens"})
 _BY_READERS: Final = frozenset({"no_write_down"})
 
 
+@dataclass(frozen=True, slots=True)
+class BoundText:
+    """What an offer is bound to: a question or an answer; `foreign` tells that another session sent some of it."""
+
+    text: str
+    label: Label
+    foreign: bool = False
+
+    @property
+    def digest(self) -> str:
+        """What tells it from any other text and label."""
+        return hashlib.sha256(f"{self.label}\n{self.text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class Alternatives:
     """Finds, keeps and words offers. `life` is how long one counts, in milliseconds."""
 
@@ -64,14 +79,13 @@ class Alternatives:
         asks = self._gate.document.overshoot(home.channel, home.workspace, home.chat) == "ask"
         return asks and home.channel != SESSION and _OVERSHOOT in blocking and blocking <= _BY_PLACE
 
-    async def reading(self, standing: DecisionContext, call: Call, question: Event) -> Alternative | None:
+    async def reading(self, standing: DecisionContext, call: Call, question: BoundText) -> Alternative | None:
         """Return where a refused call could be made for its asker, as the gate decides now; None for nowhere.
 
-        `question` is the event of what they asked; one that another session sent is nobody's to ask anew.
+        `question` is what they asked; one that another session sent is nobody's to ask anew.
         """
-        if question.body.get("origin") is not None:
+        if question.foreign:
             return None
-        text = str(question.body["text"])
         chats = private_chats(self._gate.document, standing.asker, standing.home)
         private, label = "", PUBLIC
         for chat in chats:
@@ -87,9 +101,7 @@ class Alternatives:
             label = label.join(found)
         if not private and not recipients:
             return None
-        offer = self._offer(
-            standing, Wanted.QUESTION, binding=bound(text, question.label), label=label, private=private
-        )
+        offer = self._offer(standing, Wanted.QUESTION, binding=question.digest, label=label, private=private)
         return replace(offer, parent="".join(map(str, parents)), recipients=tuple(recipients))
 
     async def telling(
@@ -105,7 +117,9 @@ class Alternatives:
             alone = await self._at(standing, chat, label)
             spoken = self._gate.output.speak(alone, alone.destination, text)
             if spoken.decision.verdict in MAY_GO_ON:
-                return self._offer(standing, Wanted.ANSWER, binding=bound(text, label), label=label, private=str(chat))
+                return self._offer(
+                    standing, Wanted.ANSWER, binding=BoundText(text, label).digest, label=label, private=str(chat)
+                )
         return None
 
     async def withheld(
@@ -157,7 +171,7 @@ class Alternatives:
         return "\n".join((f"this is offered to you alone, for {self._life // 60_000} minutes:", *ways))
 
     async def _recipients(
-        self, standing: DecisionContext, parent: Address, call: Call, question: Event
+        self, standing: DecisionContext, parent: Address, call: Call, question: BoundText
     ) -> tuple[list[tuple[str, str]], Label]:
         """Return the aliases that may be told what a background session of the asker's would find, and its label.
 
@@ -171,7 +185,7 @@ class Alternatives:
         found, knowing = list[tuple[str, str]](), replace(inside, taint=decision.label_after)
         for alias, place in names(self._gate.document):
             there = await self._gate.readers.prospect(place)
-            task = Call("offered", SPAWN, {"task": str(question.body["text"]), "deliver_to": alias})
+            task = Call("offered", SPAWN, {"task": question.text, "deliver_to": alias})
             spawned = self._gate.calls.prepare(alone, task).decision
             told = self._gate.output.speak(knowing, there, "").decision
             if {spawned.verdict, told.verdict} <= MAY_GO_ON:
@@ -232,24 +246,22 @@ def _facts(offer: Alternative) -> dict[str, JsonValue]:
     }
 
 
-def question(events: Iterable[Event], turn: str) -> Event | None:
-    """Return all that was asked in a turn as one event with the join of its labels, None if nothing was.
-
-    It is from another session if any of it is.
-    """
-    said = [event for event in events if event.type is EventType.USER_MESSAGE and event.turn == turn]
+def question(events: Iterable[Event], turn: str) -> BoundText | None:
+    """Return all that was asked in a turn as one text with the join of its labels, None if nothing was."""
+    asked = [event for event in events if event.turn == turn]
+    said = [event.body for event in asked if isinstance(event.body, UserMessage)]
     if not said:
         return None
-    body: dict[str, JsonValue] = {}
-    for event in said:
-        body |= event.body
-    body["text"] = "\n\n".join(str(event.body["text"]) for event in said)
-    return replace(said[0], label=join_all(event.label for event in said), body=body)
+    text, foreign = "\n\n".join(one.text for one in said), any(one.origin is not None for one in said)
+    return BoundText(text, join_all(event.label for event in asked if isinstance(event.body, UserMessage)), foreign)
 
 
-def bound(text: str, label: Label) -> str:
-    """Return the digest of what an offer is bound to: the question or the answer, and its label."""
-    return hashlib.sha256(f"{label}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+def answer(events: Iterable[Event]) -> BoundText | None:
+    """Return the first answer among events, None if there is none."""
+    for event in events:
+        if isinstance(event.body, AgentMessage):
+            return BoundText(event.body.text, event.label)
+    return None
 
 
 def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:

@@ -1,15 +1,13 @@
 """A question to people: its words, and where those are told who may answer it but are not in the conversation."""
 
 import json
-from typing import Final, cast
+from typing import Final
 
 from bot.access import principals
-from bot.access.approvals import ANSWER, WITHHELD, answering, may_answer, may_withdraw
-from bot.access.authors import AUTHORS
+from bot.access.approvals import ANSWER, answering, may_answer, may_withdraw
 from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
 from bot.sessions.delegation import Lineage
-from bot.sessions.events import texts
 from channels.messages import Address, Button
 from policy import explain
 from policy.document.model import Document
@@ -97,7 +95,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
 
 def _call(approval: Approval) -> str:
     # A channel may leave out what does not show, and the call would not.
-    arguments = spelled(json.dumps(approval.question["arguments"], ensure_ascii=False, indent=2))
+    arguments = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False, indent=2))
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
@@ -106,7 +104,7 @@ def _call(approval: Approval) -> str:
 
 
 def _withheld(approval: Approval) -> str:
-    return f"\n{NOT_SHOWN}" if WITHHELD in approval.question else ""
+    return f"\n{NOT_SHOWN}" if approval.question.withheld else ""
 
 
 def _begun(approval: Approval) -> str:
@@ -115,7 +113,7 @@ def _begun(approval: Approval) -> str:
 
 def _others(approval: Approval) -> str:
     """Tell whose words the call may follow, as the people who read them in the conversation know them."""
-    people = texts(approval.question, AUTHORS)
+    people = approval.question.authors
     users = [f"`{person}`" for person in people if ":" not in person]
     if len(users) < len(people):
         users.append("people who are no users here")
@@ -126,10 +124,10 @@ def _others(approval: Approval) -> str:
 
 def _endorsed(approval: Approval) -> list[str]:
     """Return the lines about the bounded answers that the calls may depend on."""
-    answers = cast("list[dict[str, object]]", approval.question.get("endorsed", []))
+    answers = approval.question.endorsed
     if not answers:
         return []
-    lines = [f"- {spelled(str(one['text']))} (session {one['session']})" for one in answers]
+    lines = [f"- {spelled(one.text)} (session {one.session})" for one in answers]
     return ["It may depend on what background sessions answered, from data that nobody vouches for:", *lines]
 
 

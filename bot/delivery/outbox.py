@@ -31,11 +31,10 @@ from bot.delivery.previews import Preview
 from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_facts, decision_row
-from bot.sessions import releases
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ReleaseConfirmed
 from bot.sessions.releases import Release
 from bot.sessions.store import Store
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
@@ -466,8 +465,8 @@ class Outbox:
             return None
         for event in await self._store.sessions.events(delivery.sid, after=delivery.release - 1, limit=1):
             this = event.seq == delivery.release and event.generation == delivery.generation
-            if this and event.type is EventType.RELEASE_CONFIRMED:
-                return releases.read(event.body)
+            if this and isinstance(event.body, ReleaseConfirmed):
+                return event.body.release
         return None
 
     async def _send(self, outbound: Outbound) -> str:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from bot.access.authors import authors
 from bot.access.decision_context import DecisionContext
 from bot.access.known_urls import given, newest, repeated, typed
+from bot.core.json_values import JsonObject, objects
 from bot.history import event_log
-from bot.sessions.delegation import Endorsed, origin_of
-from bot.sessions.events import DeferredResult, Event, EventType, JsonObject, NewEvent, objects, whole
+from bot.sessions.event_types import AgentThinking, ApprovalResolved, ChatObserved, ItemHeld, UserMessage
+from bot.sessions.events import DeferredResult, Event, NewEvent
+from bot.sessions.messages import Endorsed
+from bot.sessions.serialization import endorsed_from, endorsed_json
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -42,16 +45,16 @@ class Newest:
     def plus(self, seq: int, event: Event | NewEvent) -> "Newest":
         """Return it with one more event, which may begin another turn."""
         turn = self if event.turn == self.id else Newest(event.turn)
-        match event.type:
-            case EventType.USER_MESSAGE:
-                foreign = "origin" in event.body if turn.foreign is None else turn.foreign
+        match event.body:
+            case UserMessage(origin=origin):
+                foreign = origin is not None if turn.foreign is None else turn.foreign
                 return replace(turn, said=(*turn.said, seq), foreign=foreign)
-            case EventType.OBSERVED:
+            case ChatObserved():
                 return replace(turn, said=(*turn.said, seq))
-            case EventType.AGENT_THINKING:
+            case AgentThinking():
                 return replace(turn, steps=turn.steps + 1)
-            case EventType.APPROVAL_RESOLVED:
-                return replace(turn, resolved=turn.resolved | {str(event.body["approval"])})
+            case ApprovalResolved(approval=approval):
+                return replace(turn, resolved=turn.resolved | {approval})
             case _:
                 return turn
 
@@ -118,7 +121,7 @@ class Folds:
             **cast("dict[str, JsonValue]", plain),
             "typed": {person: list(found) for person, found in self.typed.items()},
             "held": list(self.held_at),
-            "endorsed": origin_of(self.endorsed),
+            "endorsed": endorsed_json(self.endorsed),
             "turn": turn.id,
             "said": list(turn.said),
             "opened_by_other": turn.foreign,
@@ -142,7 +145,7 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
         typed={person: tuple(addresses) for person, addresses in found["typed"].items()},
         held=event_log.held_in(kept),
         held_at=tuple(event.seq for event in kept),
-        endorsed=event_log.endorsed_from(found["endorsed"]),
+        endorsed=endorsed_from(objects(carried, "endorsed")),
         newest=Newest(
             found["turn"],
             tuple(found["said"]),
@@ -176,15 +179,18 @@ class _Folding:
         """Fold one event."""
         if event.admitted:
             self._words(event)
-        if event.type is EventType.ITEM_HELD:
-            self._held.append(event)
-            self._held_at.append(seq)
-        elif event.type is EventType.OBSERVED:
-            self._overheard = str(event.body["upto"])
-        elif event.type is EventType.USER_MESSAGE:
-            self._foreign = "origin" in event.body
-            self._endorsed += event_log.endorsed_in((event,))
-            self._file_bytes += sum(whole(file.get("size")) for file in objects(event.body, "files"))
+        match event.body:
+            case ItemHeld():
+                self._held.append(event)
+                self._held_at.append(seq)
+            case ChatObserved(upto=upto):
+                self._overheard = upto
+            case UserMessage(origin=origin, files=files):
+                self._foreign = origin is not None
+                self._endorsed += event_log.endorsed_in((event,))
+                self._file_bytes += sum(file.size for file in files)
+            case _:
+                pass
         if event.turn:
             self._newest = self._newest.plus(seq, event)
 
@@ -198,7 +204,7 @@ class _Folding:
         self._given.update(given(event))
         if not self._untrusted and len(self._authors) < 2:  # noqa: PLR2004 - words of one alone, or of nobody
             (self._repeated if self._authors else self._given).update(repeated(event))
-        if event.type is EventType.USER_MESSAGE:
+        if isinstance(event.body, UserMessage):
             self._typed.setdefault(event.actor, []).extend(typed(event))
 
     def done(self) -> Folds:

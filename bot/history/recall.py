@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bot.core.errors import SchemaError
 from bot.history import folds
 from bot.history.folds import Folds
+from bot.sessions.event_types import SessionSummary
 from bot.sessions.events import Event
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
@@ -43,7 +44,8 @@ async def recalled(store: SessionStore, state: SessionState, found: tuple[Event,
     Raises StoreError: what they refer to cannot be read. SchemaError: no recap stands for what is before them.
     """
     before = state.context_seq - state.generation_seq
-    base = next((event for event in reversed(found) if event.carried is not None), None)
+    carrying = (event for event in reversed(found) if isinstance(event.body, SessionSummary))
+    base = next((event for event in carrying if event.carried is not None), None)
     if base is None or base.carried is None:
         if before:
             raise SchemaError("the log has no recap of its beginning", next_step="restore the store from a backup")

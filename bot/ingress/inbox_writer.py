@@ -1,8 +1,6 @@
 """Messages as they come in: each becomes an item in the inbox of its session, or its sender is told why not."""
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from bot.access import labelling
 from bot.access.authorize import Caller
@@ -11,11 +9,9 @@ from bot.commands.classify import NOT_CLASSIFIED
 from bot.core.errors import ForeignError, RequestError
 from bot.gate.gate import Gate
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.ports import SessionStore
 from channels.messages import Inbound
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 
 class InboxWriter:
@@ -72,13 +68,9 @@ class InboxWriter:
         return ""
 
     def _item(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> NewItem:
-        body: dict[str, JsonValue] = {"text": inbound.text, "account": inbound.account}
-        if inbound.quoted:
-            body["quoted"] = list(inbound.quoted)
-        if inbound.opens:
-            body["opens"] = True
-        if inbound.files:
-            body["files"] = [asdict(file) for file in inbound.files]
+        message = SessionMessage(
+            inbound.text, inbound.account, quoted=inbound.quoted, files=inbound.files, opens=inbound.opens
+        )
         label = labelling.inbound(
             self._gate.document,
             inbound.address,
@@ -91,7 +83,7 @@ class InboxWriter:
             dedupe=inbound.identity,
             sender=caller.principal,
             label=label,
-            body=body,
+            body=message,
             home=str(inbound.address),
             principal=owner,
         )

@@ -86,7 +86,7 @@ class Exporter:
         async for event in backwards(self._store.sessions, state):
             if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
                 body = event_log.told_to(event, reader)
-                entry = ExportEntry(place(event, state), event.ts, event.actor, event.type.value, event.label, body)
+                entry = ExportEntry(place(event, state), event.ts, event.actor, event.type, event.label, body)
                 yield _changed(entry, self._gate.masks.masked)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.sessions.events import JsonObject
+from bot.core.json_values import JsonObject
+from bot.sessions.messages import Endorsed
 from policy.labels import Label
 
 
@@ -20,6 +21,24 @@ class ApprovalState(StrEnum):
     EXPIRED = "expired"
     USED = "used"
     CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """What people are shown of a call that waits for them: exactly these arguments, and the `rules` that ask.
+
+    `withheld` tells that it does not show what the call refers to: whatever is answered, that is not approved.
+    `interrupted` is the sentence about a call whose outcome nobody knows, empty for any other. `authors` are the other
+    people whose words the call may follow, `endorsed` the bounded answers that it may depend on.
+    """
+
+    tool: str
+    arguments: JsonObject
+    rules: tuple[str, ...] = ()
+    withheld: bool = False
+    interrupted: str = ""
+    authors: tuple[str, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +59,7 @@ class Approval:
     binding: str
     label: Label
     principal: str
-    question: JsonObject
+    question: ApprovalQuestion
     rules: tuple[str, ...]
     expires_at: int
     state: ApprovalState = ApprovalState.PENDING

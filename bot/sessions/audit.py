@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bot.sessions.events import JsonObject
+from bot.core.json_values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,13 @@
 """Sessions among themselves: where a background session comes from, its slot, and what one session sends another.
 
-Times are milliseconds since the epoch on the store's clock. Bodies are JSON objects.
+Times are milliseconds since the epoch on the store's clock.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pydantic import JsonValue
-
-from bot.sessions.events import JsonObject
+from bot.sessions.messages import SessionMessage
 from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
 
@@ -49,19 +46,6 @@ class ResultField:
     least: str = ""
     most: str = ""
     step: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Endorsed:
-    """A bounded answer that was endorsed: what the background session `session` chose of what it was given.
-
-    `run` is that one's id, and `millibits` what an answer of its fields may tell, by which both are charged.
-    """
-
-    session: str
-    text: str
-    run: str
-    millibits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +190,7 @@ class Parcel:
     dedupe: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     report: bool = False
     run: str = ""
     hold: bool = False
@@ -237,11 +221,6 @@ class PendingMessage:
     id: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     at: int
     refs: tuple[Ref, ...] = ()
-
-
-def origin_of(answers: Iterable[Endorsed]) -> list[JsonValue]:
-    """Return bounded answers as the origin of a message tells them."""
-    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]

@@ -1,38 +1,21 @@
-"""The events of a session's log, the bodies of what is stored, and what is kept by reference outside the context."""
+"""The events of a session's log, and what is kept by reference outside the context."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final
 
-from pydantic import JsonValue
-
+from bot.core.json_values import JsonObject
+from bot.sessions import event_types
+from bot.sessions.event_types import EventBody, UnknownEvent
 from bot.sessions.refs import Ref
 from policy.labels import Label
 
-JsonObject: TypeAlias = Mapping[str, JsonValue]
-
-
-def whole(value: JsonValue) -> int:
-    """Return a whole number of a body, 0 for anything else."""
-    return value if isinstance(value, int) else 0
-
-
-def objects(body: JsonObject, name: str) -> tuple[JsonObject, ...]:
-    """Return the objects of a list in a body, none if it is not there."""
-    found = body.get(name)
-    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
-
-
-def texts(body: JsonObject, name: str) -> tuple[str, ...]:
-    """Return the texts of a list in a body, none if it is not there."""
-    found = body.get(name)
-    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
-
 
 class EventType(StrEnum):
-    """What an event of the log tells."""
+    """The names of the types of events, as logs and exports write them."""
 
     SESSION_CREATED = "session.created"
     SESSION_RESET = "session.reset"
@@ -55,6 +38,32 @@ class EventType(StrEnum):
     ERROR = "error.turn"
 
 
+TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
+    {
+        event_types.SessionCreated: EventType.SESSION_CREATED,
+        event_types.SessionReset: EventType.SESSION_RESET,
+        event_types.UserMessage: EventType.USER_MESSAGE,
+        event_types.ChatObserved: EventType.OBSERVED,
+        event_types.AgentMessage: EventType.AGENT_MESSAGE,
+        event_types.AgentThinking: EventType.AGENT_THINKING,
+        event_types.TurnStarted: EventType.TURN_STARTED,
+        event_types.TurnCompleted: EventType.TURN_COMPLETED,
+        event_types.ToolCall: EventType.TOOL_CALL,
+        event_types.ToolResult: EventType.TOOL_RESULT,
+        event_types.ItemHeld: EventType.ITEM_HELD,
+        event_types.PolicyDecision: EventType.POLICY_DECISION,
+        event_types.TaintRaised: EventType.TAINT_RAISED,
+        event_types.ApprovalRequested: EventType.APPROVAL_REQUESTED,
+        event_types.ApprovalResolved: EventType.APPROVAL_RESOLVED,
+        event_types.ReleaseRequested: EventType.RELEASE_REQUESTED,
+        event_types.ReleaseConfirmed: EventType.RELEASE_CONFIRMED,
+        event_types.SessionSummary: EventType.SUMMARY,
+        event_types.TurnError: EventType.ERROR,
+    }
+)
+"""The name of each type's class; an event of a type that is not known has its own."""
+
+
 class Visibility(StrEnum):
     """Who an event is meant for: the people in the chat, those watching progress, or operators."""
 
@@ -65,7 +74,7 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event before the store gave it a place.
+    """An event before the store gave it a place; its type is that of its `body`.
 
     `admitted` tells that its content entered the context, so its label counts for the taint (law
     `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one. `carried` is what all events of
@@ -73,33 +82,45 @@ class NewEvent:
     what it came from.
     """
 
-    type: EventType
     actor: str
     label: Label
-    body: JsonObject
+    body: EventBody
     visibility: Visibility = Visibility.INTERNAL
     admitted: bool = False
     turn: str = ""
     carried: JsonObject | None = None
     refs: tuple[Ref, ...] = ()
 
+    @property
+    def type(self) -> str:
+        """The name of its type, an `EventType` where that is known."""
+        return _type_of(self.body)
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event in the log: seq 1, 2, 3 … without gaps, whatever the generation."""
+    """An event in the log: seq 1, 2, 3 … without gaps, whatever the generation; its type is that of its `body`."""
 
     seq: int
     ts: int
     generation: int
-    type: EventType
     actor: str
     label: Label
-    body: JsonObject
+    body: EventBody
     visibility: Visibility
     admitted: bool
     turn: str
     carried: JsonObject | None = None
     refs: tuple[Ref, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The name of its type, an `EventType` where that is known."""
+        return _type_of(self.body)
+
+
+def _type_of(body: EventBody) -> str:
+    return body.name if isinstance(body, UnknownEvent) else TYPES[type(body)]
 
 
 @dataclass(frozen=True, slots=True)

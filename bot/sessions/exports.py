@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bot.sessions.events import JsonObject
+from bot.core.json_values import JsonObject
 from policy.labels import Label
 
 FORMAT: Final = "lockgate.export"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.sessions.delegation import Lineage
-from bot.sessions.events import JsonObject
+from bot.sessions.messages import SessionMessage
 from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
 
@@ -53,7 +53,7 @@ class NewItem:
     dedupe: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     home: str
     principal: str
     creation: Label = PUBLIC
@@ -70,7 +70,7 @@ class InboxItem:
     dedupe: str
     sender: str
     label: Label
-    body: JsonObject
+    body: SessionMessage
     accepted_at: int
     refs: tuple[Ref, ...] = ()
 

@@ -1,7 +1,7 @@
 """A session as the store keeps it: its state and status, its turns, and what a claim reads and a write changes.
 
 Times are milliseconds since the epoch on the store's clock. Labels are values, never text; the store
-writes their text form. Bodies are JSON objects.
+writes their text form.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
+from bot.sessions.event_types import YieldReason
 from bot.sessions.events import Event, NewEvent
 from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
 from policy.labels import PUBLIC, Label
@@ -37,17 +38,6 @@ class SessionKind(StrEnum):
 
     CHAT = "chat"
     TASK = "task"
-
-
-class YieldReason(StrEnum):
-    """Why a turn ended."""
-
-    COMPLETED = "completed"
-    ERROR = "error"
-    MAX_TURNS = "max_turns"
-    BUDGET_EXCEEDED = "budget_exceeded"
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    CANCELED = "canceled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.event_types import AgentMessage, ChatObserved, ToolCall, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.events import Event, Visibility
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from policy.labels import Label
 
 _WINDOW: Final = 200
-
-
-_SAID: Final = frozenset({EventType.USER_MESSAGE, EventType.OBSERVED, EventType.AGENT_MESSAGE})
-
-
-_CALLED: Final = frozenset({EventType.TOOL_CALL, EventType.TOOL_RESULT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +64,27 @@ async def transcript(
 ) -> Stretch:
     """Return what was said in the session's generation, at most `limit` events of it, as far as `reader` may know.
 
-    `tools` adds what was called and what came of it. A withheld answer was not said.
+    `tools` adds what was called and what came of it. A withheld answer was not said. An event of an unknown type counts
+    as what was said if it is meant for people.
     """
-    wanted = _SAID | _CALLED if tools else _SAID
     found: list[Event] = []
     async for event in backwards(store, state, before=before):
-        withheld = event.type in _SAID and event.visibility is not Visibility.USER
-        if event.type in wanted and not withheld and event.label.flows_to(reader):
+        if _wanted(event, tools=tools) and event.label.flows_to(reader):
             found.append(event)
         if len(found) > limit:
             break
     page = found[:limit]
     return Stretch(tuple(reversed(page)), place(page[-1], state) if len(found) > limit else None)
+
+
+def _wanted(event: Event, *, tools: bool) -> bool:
+    match event.body:
+        case UserMessage() | ChatObserved() | AgentMessage() | UnknownEvent():
+            return event.visibility is Visibility.USER
+        case ToolCall() | ToolResult():
+            return tools
+        case _:
+            return False
 
 
 def place(event: Event, state: SessionState) -> int:

@@ -15,14 +15,18 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from bot.core.errors import UNREADABLE, SchemaError
+from bot.core.json_values import JsonObject
 from bot.sessions import refs
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRecord
-from bot.sessions.delegation import Arrival, Endorsed, FieldKind, Lineage, ResultField
+from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, EventType, JsonObject, NewEvent, Visibility
+from bot.sessions.event_types import YieldReason
+from bot.sessions.events import Event, NewEvent, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
-from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn, Usage, YieldReason
+from bot.sessions.messages import Endorsed, SessionMessage
+from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn, Usage
+from bot.sessions.serialization import event_from, event_json, message_from, question_from, question_json
 from bot.store import records
 from bot.store.records import NAMES, Values
 from policy.errors import LabelTextError
@@ -333,12 +337,12 @@ def entry(kind: records.RecordType, stored: StreamEntry) -> tuple[str, Fields]:
 def new_event(value: NewEvent, bodies: Bodies) -> Values:
     """Write an event, as a script takes it."""
     written: dict[str, str | bool] = {
-        "type": value.type.value,
+        "type": value.type,
         "actor": value.actor,
         "label": str(value.label),
         "admitted": value.admitted,
         "turn": value.turn,
-        "body": bodies.put(dump(value.body)),
+        "body": bodies.put(dump(event_json(value.body))),
     }
     if value.visibility is not Visibility.INTERNAL:
         written["visibility"] = value.visibility.value
@@ -360,14 +364,13 @@ def event(name: str, got: Fields, fetched: Fetched) -> Event:
         seq=int(name.partition("-")[0]),
         ts=got["time"],
         generation=got["generation"],
-        type=EventType(got["type"]),
         actor=got["actor"],
         label=label(got["label"]),
         visibility=Visibility(got["visibility"]),
         admitted=got["admitted"],
         turn=got["turn"],
-        body=body(got["body"] or "{}", fetched),
-        carried=body(got["carried"], fetched) if got["carried"] else None,
+        body=event_from(got["type"], _object(got["body"] or "{}", fetched)),
+        carried=_object(got["carried"], fetched) if got["carried"] else None,
         refs=refs.read(got["refs"]),
     )
 
@@ -382,7 +385,7 @@ def item(got: Fields, fetched: Fetched) -> InboxItem:
         dedupe=got["dedupe"],
         sender=got["sender"],
         label=label(got["label"]),
-        body=body(got["body"], fetched),
+        body=message(got["body"], fetched),
         accepted_at=got["accepted_at"],
         refs=refs.read(got["refs"]),
     )
@@ -394,8 +397,12 @@ def outcome(stored: bytes) -> ItemOutcome:
     return ItemOutcome(ItemStatus.HELD) if got["held"] else ItemOutcome(ItemStatus(got["status"]), got["seq"])
 
 
-def body(stored: str, fetched: Fetched) -> JsonObject:
-    """Read a body that stands in a record, or what stands for it."""
+def message(stored: str, fetched: Fetched) -> SessionMessage:
+    """Read what a message carries from its record, or from what stands there for it."""
+    return message_from(_object(stored, fetched))
+
+
+def _object(stored: str, fetched: Fetched) -> JsonObject:
     return cast("JsonObject", json.loads(whole(stored, fetched)))
 
 
@@ -431,7 +438,7 @@ def new_approval(value: Approval) -> Values:
         "label": str(value.label),
         "principal": value.principal,
         "rules": _list(value.rules),
-        "question": dump(value.question),
+        "question": dump(question_json(value.question)),
         "alone": value.alone,
     }
 
@@ -452,7 +459,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         binding=got["binding"],
         label=label(got["label"]),
         principal=got["principal"],
-        question=cast("JsonObject", json.loads(got["question"])),
+        question=question_from(cast("JsonObject", json.loads(got["question"]))),
         rules=tuple(cast("list[str]", _listed(got["rules"]))),
         expires_at=got["expires"],
         state=found,

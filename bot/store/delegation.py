@@ -7,6 +7,7 @@ from bot.core.ids import waiting_id
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
+from bot.sessions.serialization import message_json
 from bot.store import codec
 from bot.store.calls import call, session_call
 from bot.store.codec import Bodies, digest, dump, raw, text
@@ -69,7 +70,7 @@ class RedisDelegation:
     async def receive(self, parcel: Parcel) -> Arrival:
         """Take a parcel into its session, or hold it."""
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._shared.options
-        body = dump(parcel.body, sort=True)
+        body = dump(message_json(parcel.body), sort=True)
         args = {
             "item": {
                 "label": str(parcel.label),
@@ -111,7 +112,7 @@ class RedisDelegation:
         fetched = await self._shared.fetch(keys, [one["body"] for one in records.values()])
 
         def read(name: bytes, got: codec.Fields) -> PendingMessage:
-            body = codec.body(got["body"], fetched)
+            body = codec.message(got["body"], fetched)
             came = refs.read(got["refs"])
             return PendingMessage(text(name), got["sender"], codec.label(got["label"]), body, got["time"], came)
 

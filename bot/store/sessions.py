@@ -38,6 +38,7 @@ from bot.sessions.inbox import (
     Stopped,
 )
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
+from bot.sessions.serialization import message_json
 from bot.store import codec
 from bot.store.approvals import approvals_of
 from bot.store.calls import Arguments, ScriptAnswer, session_call
@@ -68,7 +69,7 @@ class RedisSessions:
             raise ValueError(item.sid)
         keys, bodies, op = session_keys(item.sid), Bodies(), self._shared.ids.op()
         # Sorted, so that the same object redelivered in another order is the same input.
-        body = dump(item.body, sort=True)
+        body = dump(message_json(item.body), sort=True)
         args = {
             "item": {
                 "label": str(item.label),

@@ -8,7 +8,16 @@ from pydantic import Field, JsonValue
 
 from bot.access import labelling
 from bot.history.recall import recall
-from bot.sessions.events import Event, EventType, JsonObject
+from bot.sessions.event_types import (
+    AgentMessage,
+    ChatObserved,
+    ToolCall,
+    ToolResult,
+    UnknownEvent,
+    UserMessage,
+)
+from bot.sessions.events import Event
+from bot.sessions.messages import Origin
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import place, transcript
@@ -19,6 +28,9 @@ from policy.request import Effect
 
 MESSAGE: Final = "message"
 """What a text that was said is called, beside calls and results."""
+
+UNKNOWN: Final = "unknown event"
+"""What an event of a type is called that this version does not know; the name of the type stands for its text."""
 
 _LONGEST: Final = 4000
 
@@ -34,25 +46,27 @@ class HistoryArguments(Arguments):
 
 def said(event: Event) -> tuple[str, str]:
     """Return what an entry of a transcript is about, and its text as it stands in the log."""
-    body = event.body
-    match event.type:
-        case EventType.TOOL_CALL:
-            return f"call of {body['tool']}", json.dumps(body["arguments"], ensure_ascii=False)
-        case EventType.TOOL_RESULT:
-            return f"result of {body['tool']}, {body['outcome']}", str(body["text"])
+    match event.body:
+        case ToolCall(tool=tool, arguments=arguments):
+            return f"call of {tool}", json.dumps(arguments, ensure_ascii=False)
+        case ToolResult(tool=tool, text=text, outcome=outcome):
+            return f"result of {tool}, {outcome}", text
+        case UserMessage(text=text) | ChatObserved(text=text) | AgentMessage(text=text):
+            return MESSAGE, text
+        case UnknownEvent(name=name):
+            return UNKNOWN, name
         case _:
-            return MESSAGE, str(body["text"])
+            return event.type, ""
 
 
 def source(event: Event) -> str:
     """Return who an entry of a transcript is from: what another session sent is that session's, and no person's."""
-    return author(event.body, event.actor)
+    return author(event.body.origin if isinstance(event.body, UserMessage) else None, event.actor)
 
 
-def author(body: JsonObject, person: str) -> str:
+def author(origin: Origin | None, person: str) -> str:
     """Return who a message is from: the session that sent it, else the person under whom it came."""
-    origin = body.get("origin")
-    return f"session {origin['session']}" if isinstance(origin, dict) and "session" in origin else person
+    return person if origin is None or not origin.session else f"session {origin.session}"
 
 
 def shortened(text: str) -> str:

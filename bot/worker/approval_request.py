@@ -7,10 +7,8 @@ is cleared for the question, and until its deadline at most. The turn then waits
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from bot.access import approvals, labelling, principals
-from bot.access.authors import named
 from bot.access.decision_context import Call
 from bot.agent.calls import answered
 from bot.core.ids import Ids
@@ -19,11 +17,11 @@ from bot.gate.calls import MAY_BE_DONE, nobody
 from bot.gate.gate import Gate
 from bot.gate.results import CallDecision, decision_row, explained
 from bot.history import event_log
-from bot.sessions.approvals import Approval
+from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import origin_of
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.events import NewEvent
+from bot.sessions.messages import named
 from bot.sessions.models import Change, Status
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
@@ -31,9 +29,6 @@ from policy.decision import Decision, Verdict
 from policy.fixed import OUTCOME
 from policy.labels import join_all
 from policy.request import Destination, Hook
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 
 class ApprovalRequests:
@@ -178,16 +173,15 @@ class ApprovalRequests:
     def _approval(self, turn: OpenTurn, prepared: CallDecision, name: str) -> Approval:
         standing, call = turn.standing, prepared.call
         rules = approvals.asking(prepared.decision)
-        question: dict[str, JsonValue] = {
-            "tool": call.tool,
-            "arguments": dict(prepared.shown or call.arguments or {}),
-            "rules": list(rules),
-            **({} if prepared.open is None or prepared.shown else {approvals.WITHHELD: True}),
-            **({"interrupted": MAY_BE_DONE} if OUTCOME in rules else {}),
-            **(named(standing.others) if approvals.OTHERS in rules else {}),
-        }
-        if standing.endorsed:
-            question["endorsed"] = origin_of(standing.endorsed)
+        question = ApprovalQuestion(
+            call.tool,
+            prepared.shown or call.arguments or {},
+            rules=rules,
+            withheld=prepared.open is not None and not prepared.shown,
+            interrupted=MAY_BE_DONE if OUTCOME in rules else "",
+            authors=named(standing.others) if approvals.OTHERS in rules else (),
+            endorsed=standing.endorsed,
+        )
         return Approval(
             id=name,
             sid=standing.sid,
@@ -208,7 +202,8 @@ class ApprovalRequests:
         decision, tool = prepared.decision, prepared.call.tool
         decision = approvals.put_to(self._gate.document, decision, turn.standing)
         why = explained(decision, turn.standing.taint, tool)
-        return event_log.decided(turn.standing, _hook(prepared), decision, about=tool, text=why, label=prepared.beside)
+        told = event_log.policy_decision(turn.standing, _hook(prepared), decision, about=tool, text=why)
+        return event_log.decided(turn.standing, told, prepared.beside)
 
 
 @dataclass(frozen=True, slots=True)

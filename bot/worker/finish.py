@@ -13,7 +13,7 @@ from bot.access import approvals, labelling, principals, recipients
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.agent.calls import in_doubt
-from bot.agent.context import response_body
+from bot.agent.context import thought
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.core.ids import Ids
 from bot.delegation import structured_result
@@ -27,9 +27,10 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
+from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
-from bot.sessions.models import Change, LastTurn, Status, YieldReason
+from bot.sessions.models import Change, LastTurn, Status
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
 from channels.messages import OutboundKind
@@ -113,7 +114,7 @@ class TurnFinisher:
             refusal = self._asking.refusal(turn, decision, call)
             if refusal is None:
                 if not answer.logged:
-                    turn.note(event_log.thinking(standing, response_body(answer.response)))
+                    turn.note(event_log.thinking(standing, thought(answer.response)))
                 return await self._ask(turn, (CallDecision(call, decision, bound),))
             decision = self._gate.requests.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
@@ -121,7 +122,8 @@ class TurnFinisher:
         written = [event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
             why = explained(decision, standing.taint, approvals.ANSWER)
-            written.insert(0, event_log.decided(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why))
+            told = event_log.policy_decision(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why)
+            written.insert(0, event_log.decided(standing, told))
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         rows = [decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
         if said:
@@ -211,20 +213,19 @@ class TurnFinisher:
         for prepared in calls:
             call, text = prepared.call, NOT_MADE
             if prepared.in_doubt:
-                written += in_doubt(self._gate, standing, prepared)
+                written += in_doubt(self._gate, standing, prepared)[0]
                 continue
             if not prepared.begun:
                 written.append(event_log.tool_call(standing, call))
             if prepared.overshot:
                 text = explained(prepared.decision, standing.taint, call.tool)
-                written.append(
-                    event_log.decided(standing, prepared.hook, prepared.decision, about=call.tool, text=text)
-                )
+                hook, decision = prepared.hook, prepared.decision
+                told = event_log.policy_decision(standing, hook, decision, about=call.tool, text=text)
+                written.append(event_log.decided(standing, told))
                 named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest}
-                rows.append(decision_row(standing, prepared.hook, prepared.decision, **named))
-            written.append(
-                event_log.tool_result(standing, call.id, call.tool, text, outcome="denied", label=standing.taint)
-            )
+                rows.append(decision_row(standing, hook, decision, **named))
+            result = ToolResult(call.id, call.tool, text, ToolOutcome.DENIED)
+            written.append(event_log.tool_result(standing, result, standing.taint))
         first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
         why = explained(first.decision, _readers(turn), first.call.tool)
         notices = await self._denied(turn, why, _told(turn, first.decision), rows=rows, offer=first.offer)
@@ -242,7 +243,8 @@ class TurnFinisher:
             why = explained(ending.decision, standing.taint, _MESSAGE)
             label = _told(turn, ending.decision)
             hook = Hook.AGENT_INVOCATION if ending.rejected is None else Hook.PRE_CONTEXT_INJECTION
-            written.append(event_log.decided(standing, hook, ending.decision, about=_MESSAGE, text=why))
+            told = event_log.policy_decision(standing, hook, ending.decision, about=_MESSAGE, text=why)
+            written.append(event_log.decided(standing, told))
             notice = explained(ending.decision, _readers(turn), _MESSAGE)
         if ending.error:
             reference = self._ids.reference()
@@ -270,11 +272,10 @@ class TurnFinisher:
         for call in turn.open_calls.values():
             if call.id in turn.begun_calls:
                 prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=True)
-                yield from in_doubt(self._gate, turn.standing, prepared)
+                yield from in_doubt(self._gate, turn.standing, prepared)[0]
             else:
-                yield event_log.tool_result(
-                    turn.standing, call.id, call.tool, NOT_MADE, outcome="interrupted", label=turn.standing.taint
-                )
+                result = ToolResult(call.id, call.tool, NOT_MADE, ToolOutcome.INTERRUPTED)
+                yield event_log.tool_result(turn.standing, result, turn.standing.taint)
 
     @staticmethod
     def _may_mend(turn: OpenTurn) -> bool:
@@ -311,7 +312,7 @@ class TurnFinisher:
         )
         return await turn.end(
             Change(
-                events=(*ended.events, event_log.turn_completed(standing, ended.reason.value)),
+                events=(*ended.events, event_log.turn_completed(standing, ended.reason)),
                 audit=(*before.audit, *audit),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),

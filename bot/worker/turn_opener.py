@@ -47,7 +47,7 @@ class TurnOpener:
             item = None
         if record is None:
             item = claim.items[0]
-            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=_hops(item))
+            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
         home = Address.parse(claim.state.home)
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
         standing = DecisionContext(
@@ -74,8 +74,3 @@ class TurnOpener:
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
-
-
-def _hops(item: InboxItem) -> int:
-    hops = item.body.get("hops", 0)
-    return hops if isinstance(hops, int) else 0

@@ -20,8 +20,9 @@ from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
+from bot.sessions.event_types import YieldReason
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Change, Claim, Status, YieldReason
+from bot.sessions.models import Change, Claim, Status
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper

@@ -7,7 +7,8 @@ from pathlib import Path
 from bot.audit.chain import Intact
 from bot.history.event_log import decision_in
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import Event, EventType, JsonObject, Visibility
+from bot.sessions.event_types import AgentMessage, AgentThinking, PolicyDecision, ToolResult, UserMessage
+from bot.sessions.events import Event, Visibility
 from bot.sessions.inbox import ItemStatus
 from bot.tools import catalogue
 from channels.messages import Address
@@ -71,10 +72,10 @@ async def _log(stage: Stage, then: Then) -> None:
         assert state is not None
         _same(state.generation, then.generation)
     if then.decisions is not None:
-        _same([_decision(body) for body in map(decision_in, log) if body is not None], then.decisions)
+        _same([_decision(told) for told in map(decision_in, log) if told is not None], then.decisions)
     if then.results is not None:
-        results = [event for event in log if event.type is EventType.TOOL_RESULT]
-        _same([f"{one.body['tool']} {one.body['outcome']} {one.label}" for one in results], then.results)
+        results = [(event.body, event.label) for event in log if isinstance(event.body, ToolResult)]
+        _same([f"{one.tool} {one.outcome} {label}" for one, label in results], then.results)
 
 
 async def _outside(stage: Stage, then: Then) -> None:
@@ -127,22 +128,20 @@ def _results_follow_calls(log: Iterable[Event], *, open_turn: bool) -> None:
     """Every call the model proposed has one result before the model, or a person, speaks again."""
     waiting: set[str] = set()
     for event in log:
-        match event.type:
-            case EventType.AGENT_THINKING:
+        match event.body:
+            case AgentThinking(response=response):
                 assert not waiting, "the model was asked again while calls had no result"
-                response = event.body["response"]
-                assert isinstance(response, dict)
                 parts = response["parts"]
                 assert isinstance(parts, list)
                 waiting = {
                     str(part["tool_call_id"]) for part in parts if isinstance(part, dict) and "tool_call_id" in part
                 }
-            case EventType.TOOL_RESULT:
-                assert str(event.body["call"]) in waiting, "a result that nobody waited for"
-                waiting.remove(str(event.body["call"]))
-            case EventType.USER_MESSAGE:
+            case ToolResult(call=call):
+                assert call in waiting, "a result that nobody waited for"
+                waiting.remove(call)
+            case UserMessage():
                 assert not waiting, "a person was let in while calls had no result"
-            case EventType.AGENT_MESSAGE if event.visibility is Visibility.USER:
+            case AgentMessage() if event.visibility is Visibility.USER:
                 assert not waiting, "the model answered while calls had no result"
             case _:
                 pass
@@ -162,11 +161,8 @@ async def _sent_after_decision(stage: Stage) -> None:
             assert one.address in allowed, f"{one.kind} to {one.address} without a decision"
 
 
-def _decision(body: JsonObject) -> str:
-    rules = body["rules"]
-    assert isinstance(rules, list)
-    ids = [str(rule["id"]) for rule in rules if isinstance(rule, dict)]
-    return f"{body['about']} {body['verdict']} {' '.join(ids)}".rstrip()
+def _decision(told: PolicyDecision) -> str:
+    return f"{told.about} {told.verdict.name} {' '.join(rule.rule for rule in told.rules)}".rstrip()
 
 
 def _known(stage: Stage) -> list[str]:

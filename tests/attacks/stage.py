@@ -23,6 +23,7 @@ from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.event_types import AgentMessage, ApprovalRequested, ItemHeld
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import SessionState, Status, Write
@@ -36,6 +37,7 @@ from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
 from tests.bot.kit import tool_context
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
+from tests.events import bodies
 from tests.harness import HOME
 from tests.servers import SERVERS
 from tests.sim import mcp_server
@@ -289,7 +291,7 @@ class Stage:
 
     async def approvals(self) -> tuple[Approval, ...]:
         found = await self.app.store.approvals.of(self.sid)
-        asked = [str(event.body["approval"]) for event in await self.events() if "approval" in event.body]
+        asked = [one.approval for one in bodies(await self.events(), ApprovalRequested)]
         return tuple(sorted(found, key=lambda approval: asked.index(approval.id)))
 
     async def inputs(self) -> list[ItemStatus]:
@@ -408,7 +410,7 @@ class Stage:
     async def _held(self, chat: str) -> str:
         """Return the newest reference of a chat's session, of whatever generation."""
         events = await self.app.store.sessions.events(self.app.session_id(Address("console", chat)), limit=100_000)
-        return [str(event.body["ref"]) for event in events if event.type is EventType.ITEM_HELD][-1]
+        return [event.body.ref for event in events if isinstance(event.body, ItemHeld)][-1]
 
     async def _commit(self, pending: Pending) -> None:
         """Commit a turn whose answer is for a chat, as a worker does that dies before it sends."""
@@ -416,7 +418,7 @@ class Stage:
         await self._say(Step(), "hello")
         claim = await store.sessions.claim(self.sid, ids.owner())
         assert claim is not None
-        answer = NewEvent(EventType.AGENT_MESSAGE, "agent", parse(pending.label), {"text": pending.text}, admitted=True)
+        answer = NewEvent("agent", parse(pending.label), AgentMessage(pending.text), admitted=True)
         delivery = NewDelivery("k", str(Address("console", pending.to)), pending.text, parse(pending.label))
         facts: dict[str, JsonValue] = {"hook": "PRE_OUTPUT", "verdict": "ALLOW", "destination": delivery.address}
         await store.sessions.commit(

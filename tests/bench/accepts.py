@@ -24,6 +24,7 @@ from telegram.request import HTTPXRequest
 
 from bot.app.app import App, open_app
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from policy.labels import PUBLIC
@@ -83,8 +84,8 @@ async def _script(url: str) -> AsyncGenerator[Ask]:
     numbers = itertools.count()
 
     async def accept(sid: str) -> None:
-        body = {"text": _HELLO, "account": "telegram:1001"}
-        await store.sessions.accept(NewItem(sid, "telegram/1", "crowd", PUBLIC, body, "telegram::1001:", "crowd"))
+        message = SessionMessage(_HELLO, "telegram:1001")
+        await store.sessions.accept(NewItem(sid, "telegram/1", "crowd", PUBLIC, message, "telegram::1001:", "crowd"))
 
     bare = await replayed(store, client, accept)
 

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.core.ids import Ids
-from bot.sessions.events import EventType, JsonObject, NewEvent, Visibility
+from bot.sessions.event_types import AgentMessage, EventBody, TurnCompleted, TurnStarted, UserMessage, YieldReason
+from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore
 from channels.messages import Address
@@ -65,15 +66,15 @@ async def fill(store: RedisStore, sid: str, size: int) -> None:
 
 
 def _turn(turn: str) -> tuple[NewEvent, ...]:
-    def told(kind: EventType, body: JsonObject) -> NewEvent:
-        return NewEvent(kind, "worker", PUBLIC, body, Visibility.PROGRESS, turn=turn)
+    def told(body: EventBody) -> NewEvent:
+        return NewEvent("worker", PUBLIC, body, Visibility.PROGRESS, turn=turn)
 
-    def said(kind: EventType, actor: str, text: str) -> NewEvent:
-        return NewEvent(kind, actor, PUBLIC, {"text": text}, Visibility.USER, admitted=True, turn=turn)
+    def said(actor: str, body: EventBody) -> NewEvent:
+        return NewEvent(actor, PUBLIC, body, Visibility.USER, admitted=True, turn=turn)
 
     return (
-        told(EventType.TURN_STARTED, {"attempt": 1}),
-        said(EventType.USER_MESSAGE, "owner", _ASKED),
-        said(EventType.AGENT_MESSAGE, "agent", ANSWER),
-        told(EventType.TURN_COMPLETED, {"reason": "completed"}),
+        told(TurnStarted(1)),
+        said("owner", UserMessage(_ASKED)),
+        said("agent", AgentMessage(ANSWER)),
+        told(TurnCompleted(YieldReason.COMPLETED)),
     )

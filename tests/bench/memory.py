@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, cast
 
 from redis import Redis
 
+from bot.sessions.serialization import event_json
 from bot.store import codec
 from bot.store.schema import SessionKeys, session_keys
 from channels.messages import Address
@@ -54,7 +55,10 @@ async def _one(lockgate: Bench, thread: str) -> tuple[int, int, int]:
         await store.audit.records(sid),
         await store.outbox.deliveries(sid),
     )
-    bodies = sum(len(codec.dump(entry.body)) for entry in (*events, *records))
+    bodies = sum(
+        len(codec.dump(body))
+        for body in (*(event_json(event.body) for event in events), *(row.body for row in records))
+    )
     delivered = sum(len(codec.dump(delivery.text)) for delivery in deliveries)
     if store.server is None:
         raise RuntimeError("the benchmark's store is not its own")

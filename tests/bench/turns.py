@@ -18,9 +18,11 @@ from redis.asyncio import Redis
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import EventType, NewEvent, Visibility
+from bot.sessions.event_types import AgentMessage, TurnCompleted, TurnStarted, UserMessage, YieldReason
+from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, YieldReason
+from bot.sessions.messages import SessionMessage
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -91,7 +93,7 @@ async def _batch(turn: Work, names: Iterator[str]) -> float:
 async def _turn(store: RedisStore, sid: str) -> None:
     """Run one turn as the worker does, the model and the gate left out."""
     await store.sessions.accept(
-        NewItem(sid, "m1", "owner", PUBLIC, {"text": "hello", "account": "console:owner"}, _HOME, "owner")
+        NewItem(sid, "m1", "owner", PUBLIC, SessionMessage("hello", "console:owner"), _HOME, "owner")
     )
     claim = await store.sessions.claim(sid, _IDS.owner())
     if claim is None:
@@ -119,10 +121,8 @@ async def _turn(store: RedisStore, sid: str) -> None:
 
 
 def _opening(claim: Claim) -> Write:
-    told = NewEvent(EventType.TURN_STARTED, "worker", PUBLIC, {"attempt": 1}, Visibility.PROGRESS, turn="t")
-    heard = NewEvent(
-        EventType.USER_MESSAGE, "owner", PUBLIC, {"text": "hello"}, Visibility.USER, admitted=True, turn="t"
-    )
+    told = NewEvent("worker", PUBLIC, TurnStarted(1), Visibility.PROGRESS, turn="t")
+    heard = NewEvent("owner", PUBLIC, UserMessage("hello"), Visibility.USER, admitted=True, turn="t")
     return Write(
         _IDS.op(),
         claim.state.seq,
@@ -136,8 +136,8 @@ def _opening(claim: Claim) -> Write:
 
 def _ending(claim: Claim, seq: int, now: int) -> Write:
     text = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
-    said = NewEvent(EventType.AGENT_MESSAGE, "agent", PUBLIC, {"text": text}, Visibility.USER, admitted=True, turn="t")
-    told = NewEvent(EventType.TURN_COMPLETED, "worker", PUBLIC, {"reason": "completed"}, Visibility.PROGRESS, turn="t")
+    said = NewEvent("agent", PUBLIC, AgentMessage(text), Visibility.USER, admitted=True, turn="t")
+    told = NewEvent("worker", PUBLIC, TurnCompleted(YieldReason.COMPLETED), Visibility.PROGRESS, turn="t")
     return Write(
         _IDS.op(),
         seq,

@@ -29,13 +29,15 @@ from bot.budgets import Budget
 from bot.core.clock import SystemClock
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
+from bot.core.json_values import JsonObject
 from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.history.folds import Folds
 from bot.secrets import Keyring
 from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.delegation import Child, Errand
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import AgentThinking, ToolCall, ToolResult
+from bot.sessions.events import Event
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports import SessionStore
 from bot.tools import catalogue
@@ -59,6 +61,7 @@ from policy.decision import Decision, Verdict
 from policy.document.model import Document, load
 from policy.labels import PUBLIC, Label, parse, top
 from policy.request import Destination, Effect, Hook, Role
+from tests.events import bodies
 from tests.harness import Person, running
 
 TOP = top(())
@@ -252,22 +255,19 @@ def note(recipient: str, text: str) -> str:
 
 def results(events: Sequence[Event]) -> list[tuple[str, str]]:
     """Return tool and outcome of every result in a log, in order."""
-    found = [event.body for event in events if event.type is EventType.TOOL_RESULT]
-    return [(str(body["tool"]), str(body["outcome"])) for body in found]
+    return [(result.tool, result.outcome.value) for result in bodies(events, ToolResult)]
 
 
 def unanswered(events: Sequence[Event]) -> set[str]:
     """Return the ids of proposed calls that have no result (law `every_tool_call_has_a_result`)."""
-    answered = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_RESULT}
-    proposals = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_CALL}
-    for event in events:
-        if event.type is EventType.AGENT_THINKING:
-            proposals |= set(_proposals(event.body["response"]))
+    answered = {event.body.call for event in events if isinstance(event.body, ToolResult)}
+    proposals = {event.body.call for event in events if isinstance(event.body, ToolCall)}
+    for thinking in bodies(events, AgentThinking):
+        proposals |= set(_proposals(thinking.response))
     return proposals - answered
 
 
-def _proposals(response: JsonValue) -> list[str]:
-    assert isinstance(response, dict)
+def _proposals(response: JsonObject) -> list[str]:
     found = response["parts"]
     assert isinstance(found, list)
     return [str(part["tool_call_id"]) for part in found if isinstance(part, dict) and part["part_kind"] == "tool-call"]

@@ -20,7 +20,8 @@ from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
-from bot.sessions.models import Usage, YieldReason
+from bot.sessions.event_types import YieldReason
+from bot.sessions.models import Usage
 from bot.store.schema import SPENDING, SPENT
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address

@@ -1,17 +1,18 @@
 """A policy is reloaded as a whole or not at all, and decides from then on."""
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
-from bot.sessions.events import Event, EventType, JsonObject
+from bot.sessions.event_types import PolicyDecision, ToolResult
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, eventually, parts, proposed
+from tests.events import bodies
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -22,17 +23,12 @@ NO_TIME = "policy:\n  rules:\n    - {id: no-time, hook: PRE_TOOL_CALL, tools: [c
 NOTE: Final[JsonObject] = {"path": "public/note.md", "text": "hello"}
 
 
-def tool_results(events: Iterable[Event]) -> list[JsonObject]:
-    return [event.body for event in events if event.type is EventType.TOOL_RESULT]
-
-
 def rewrite(folder: Path, text: str) -> None:
     (folder / "config.yaml").write_text(text)
 
 
-async def verdicts(owner: Person) -> list[object]:
-    found = [event.body for event in await owner.events() if event.type is EventType.POLICY_DECISION]
-    return [body.get("verdict") for body in found]
+async def verdicts(owner: Person) -> list[str]:
+    return [decision.verdict.name for decision in bodies(await owner.events(), PolicyDecision)]
 
 
 async def reloads(owner: Person) -> list[object]:
@@ -154,7 +150,7 @@ async def test_a_turn_under_way_knows_no_more_than_its_person_may_now(tmp_path: 
         await ben.settled()
         assert (await ben.state()).taint == PUBLIC
         verdict = "denied" if after == BOSS else "ok"
-        assert [row["outcome"] for row in tool_results(await ben.events())] == ["denied", verdict]
+        assert [result.outcome for result in bodies(await ben.events(), ToolResult)] == ["denied", verdict]
         assert told in ben.shown
 
 

@@ -23,6 +23,7 @@ from bot.quarantine import QUARANTINED
 from bot.sessions.audit import AuditRecord
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SCHEMA, Doing, Quarantined
 from bot.store import records
 from bot.store.schema import QUARANTINE, RECENT, session_keys
@@ -54,7 +55,9 @@ async def put(owner: Person, field: str, value: str, home: Address = SIDE) -> st
 
 async def accepted(owner: Person, dedupe: str, home: Address = SIDE) -> str:
     sid = owner.app.session_id(home)
-    await owner.app.store.sessions.accept(NewItem(sid, dedupe, "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+    await owner.app.store.sessions.accept(
+        NewItem(sid, dedupe, "owner", PUBLIC, SessionMessage("hello"), str(home), "owner")
+    )
     return sid
 
 

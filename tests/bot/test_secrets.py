@@ -20,7 +20,7 @@ from bot.config.secrets import SecretSettings
 from bot.core.errors import ConfigError, OperatorError
 from bot.gate.results import explained
 from bot.secrets import SHORTEST, GrantedSecret, Keyring
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ToolCall
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.catalogue import NAMES
 from policy.decision import Decision, Verdict
@@ -252,7 +252,7 @@ async def test_a_tool_gets_the_value_and_nobody_else_does(tmp_path: Path) -> Non
         assert TRACE not in everything
         hooks = [(row.body.get("hook"), row.body.get("secret")) for row in records]
         assert ("SECRET_ACCESS", "weather") in hooks
-        called = [event.body["arguments"] for event in log if event.type is EventType.TOOL_CALL]
+        called = [event.body.arguments for event in log if isinstance(event.body, ToolCall)]
         assert called == [{"text": "Bearer ${secret:weather}"}]
         assert (await owner.state()).taint == PUBLIC
 

@@ -15,12 +15,14 @@ from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
+from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage
 from bot.sessions.models import Change
 from bot.sessions.store import Store
 from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, by_hand, policy
+from tests.events import bodies
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +47,7 @@ async def test_what_is_noted_is_written_first_and_once(tmp_path: Path) -> None:
         turn.note(event_log.user_message(turn.standing, "owner", "first", label=INTERNAL))
         await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "second", label=PUBLIC),)))
         await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "third", label=CONFIDENTIAL),)))
-        texts = [event.body["text"] for event in await owner.events() if "text" in event.body]
+        texts = [message.text for message in bodies(await owner.events(), UserMessage)]
         assert texts == ["first", "second", "third"]
         assert turn.standing.taint == CONFIDENTIAL
         assert (await owner.state()).taint == CONFIDENTIAL
@@ -87,7 +89,7 @@ async def test_a_call_whose_result_a_write_told_is_not_closed_again_by_the_endin
     async with by_hand(tmp_path) as (owner, turn):
         turn.open_calls = {name: Call(name, "current_time", {}) for name in ("told", "open")}
         await owner.app.store.sessions.stop(owner.sid, actor="owner")
-        told = event_log.tool_result(turn.standing, "told", "current_time", "noon", outcome="ok", label=PUBLIC)
+        told = event_log.tool_result(turn.standing, ToolResult("told", "current_time", "noon", ToolOutcome.OK), PUBLIC)
         with pytest.raises(StopRequestedError), turn.interruptible():
             await turn.write(Change(events=(told,)))
         assert list(turn.open_calls) == ["open"]

@@ -20,6 +20,7 @@ from bot.audit.chain import Intact
 from bot.core.errors import BusyError
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
+from bot.sessions.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
@@ -31,6 +32,7 @@ from policy.labels import PUBLIC, join_all
 from tests.bot.kit import bang
 from tests.chaos.tap import Tap, Trap, tapped
 from tests.chaos.worker import SETTINGS, parts, settings, write_settings
+from tests.events import bodies, body_of
 from tests.store.world import command, end_lease, end_sends, kill, state_field
 
 READS = bang("read_file", path="confidential/pipeline.md")
@@ -148,12 +150,10 @@ class Installation:
             assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
             assert isinstance(await self.app.chains.verify(state.sid), Intact)
             ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
-            said = Counter(
-                (event.turn, str(event.body["text"])) for event in events if event.type is EventType.USER_MESSAGE
-            )
+            said = Counter((event.turn, event.body.text) for event in events if isinstance(event.body, UserMessage))
             assert set(ended.values()) == set(said.values()) == {1}
             assert set(ended) == {turn for turn, _ in said}
-            assert _once(event for event in events if event.type is EventType.TOOL_RESULT)
+            assert _once(bodies(events, ToolResult))
             states = [one.state for one in await self.app.store.outbox.deliveries(state.sid)]
             assert set(states) <= {DeliveryState.SENT, DeliveryState.AMBIGUOUS}
         assert isinstance(await self.app.chains.verify("audit"), Intact)
@@ -171,8 +171,8 @@ def _still(states: Iterable[SessionState]) -> bool:
     )
 
 
-def _once(results: Iterable[Event]) -> bool:
-    return set(Counter(str(event.body["call"]) for event in results).values()) <= {1}
+def _once(results: Iterable[ToolResult]) -> bool:
+    return set(Counter(result.call for result in results).values()) <= {1}
 
 
 @asynccontextmanager
@@ -215,16 +215,14 @@ async def spawned(made: Installation, chat: str, trap: Trap, *, high: bool) -> b
     assert len(new) == 1, "a call makes one child, whatever dies meanwhile"
     (child,) = new
     log = await made.log(chat)
-    (told,) = [event for event in log if event.body.get("tool") == "sessions_spawn" and "outcome" in event.body]
-    assert (told.body["outcome"], child.sid in str(told.body["text"])) == ("ok", True)
+    (told,) = [result for result in bodies(log, ToolResult) if result.tool == "sessions_spawn"]
+    assert (told.outcome, child.sid in told.text) == (ToolOutcome.OK, True)
     task = next(
         event for event in await made.app.store.sessions.events(child.sid) if event.type is EventType.USER_MESSAGE
     )
     assert str(task.label) == ("CONFIDENTIAL~" if high else "PUBLIC")
     assert str(child.taint) == "CONFIDENTIAL~"
-    heard = [
-        str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE and "origin" in event.body
-    ]
+    heard = [message.text for message in bodies(log, UserMessage) if message.origin is not None]
     heard = [text for text in heard if text == RISEN or "read_file" in text]
     held = await made.app.store.delegation.held(made.app.session_id(Address("console", chat)))
     assert (len(heard), RISEN in heard, len(held)) == ((1, False, 0) if high else (1, True, 1))
@@ -241,13 +239,12 @@ async def crowded(made: Installation, chat: str, trap: Trap, calls: int = 9) -> 
     text = "\n".join(bang("sessions_spawn", task=task, title=str(n)) for n in range(calls))
     known = {state.sid for state in await made.states()}
     killed = await made.say(chat, text, trap)
-    told = [event for event in await made.log(chat) if event.body.get("tool") == "sessions_spawn"]
-    told = [event.body for event in told if event.type is EventType.TOOL_RESULT]
+    told = [result for result in bodies(await made.log(chat), ToolResult) if result.tool == "sessions_spawn"]
     new = [state for state in await made.states() if state.sid not in known and state.lineage is not None]
-    accepted = [str(json.loads(str(body["text"]))["session_id"]) for body in told if body["outcome"] == "ok"]
+    accepted = [str(json.loads(one.text)["session_id"]) for one in told if one.outcome is ToolOutcome.OK]
     assert sorted(accepted) == sorted(state.sid for state in new)
     assert len(told) == calls
-    assert {str(body["text"]) for body in told if body["outcome"] != "ok"} <= {str(BusyError())}
+    assert {one.text for one in told if one.outcome is not ToolOutcome.OK} <= {str(BusyError())}
     lives = [(state.created_at, state.ended_at) for state in new]
     assert (
         max(sum(begun <= at < ended for begun, ended in lives) for at, _ in lives)
@@ -273,11 +270,11 @@ async def compacted(made: Installation, chat: str, trap: Trap) -> bool:
     killed = await made.say(chat, f"second {LONG}", trap)
     log = await made.log(chat)
     (kept,) = [event for event in log if event.type is EventType.SUMMARY]
-    assert "first yyy" in str(kept.body["text"]), "a recap is whole or not there"
+    recap = body_of(kept, SessionSummary)
+    assert "first yyy" in recap.text, "a recap is whole or not there"
     assert str(kept.label) == "CONFIDENTIAL~"
-    assert isinstance(kept.body["upto"], int)
-    assert kept.body["upto"] < kept.seq
-    said = [str(event.body["text"]) for event in log if event.type is EventType.AGENT_MESSAGE]
+    assert recap.upto < kept.seq
+    said = [event.body.text for event in log if isinstance(event.body, AgentMessage)]
     assert [text.split()[2] for text in said[1:]] == ["first", "second"]
     assert len([event for event in log if event.type is EventType.USER_MESSAGE]) == 3, "the log is never cut"
     # What comes next is read from the recap that is there.
@@ -295,7 +292,7 @@ async def meanwhile(made: Installation, chat: str, trap: Trap, *, mode: QueueMod
     first = made.said + 1
     killed = await made.say(chat, texts[0], trap, *texts[1:])
     log = await made.log(chat)
-    said = [str(event.body["text"]) for event in log if event.type is EventType.USER_MESSAGE]
+    said = [event.body.text for event in log if isinstance(event.body, UserMessage)]
     assert said == ["hello", *texts]
     found = [await made.app.store.sessions.outcome(sid, f"console/m{first + n}") for n in range(3)]
     ends = {ItemStatus.CONSUMED, *([ItemStatus.CANCELLED] if mode is QueueMode.INTERRUPT else [])}
@@ -311,7 +308,8 @@ async def summarized(made: Installation, chat: str, trap: Trap) -> bool:
     killed = await made.say(chat, bang("summarize"), trap)
     log = await made.log(chat)
     (kept,) = [event for event in log if event.type is EventType.SUMMARY]
-    (told,) = [event for event in log if event.body.get("tool") == "summarize" and "outcome" in event.body]
-    assert (told.body["outcome"], told.body["text"]) == ("ok", kept.body["text"])
+    (told,) = [event for event in log if isinstance(event.body, ToolResult) and event.body.tool == "summarize"]
+    result = body_of(told, ToolResult)
+    assert (result.outcome, result.text) == (ToolOutcome.OK, body_of(kept, SessionSummary).text)
     assert str(kept.label) == str(told.label) == "CONFIDENTIAL~"
     return killed

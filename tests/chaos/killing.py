@@ -13,6 +13,7 @@ from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.core.errors import StoreError
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import AgentMessage, ToolCall, ToolOutcome, ToolResult, UserMessage
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
@@ -20,6 +21,7 @@ from channels.console import REPEATED, Console
 from channels.messages import Inbound
 from policy.labels import PUBLIC, join_all, parse
 from tests.chaos.worker import parts, settings, write_settings
+from tests.events import bodies
 from tests.harness import HOME
 from tests.store.world import end_sends, kill, pid_of, statuses
 
@@ -144,9 +146,8 @@ class Chaos:
         base = self.folder / "data" / "workspaces" / sid / "1"
         for path in base.rglob("*.md"):
             assert path.read_text("utf-8") == f"text {path.stem}"
-        written = [
-            event for event in events if event.body.get("tool") == "write_file" and event.body.get("outcome") == "ok"
-        ]
+        results = bodies(events, ToolResult)
+        written = [one for one in results if one.tool == "write_file" and one.outcome is ToolOutcome.OK]
         assert len(list(base.rglob("*.md"))) >= len(written)
         sides = [side for side in base.rglob(".labels/*") if side.suffix != ".new"]
         assert len(sides) >= len(list(base.rglob("*.md")))
@@ -162,17 +163,17 @@ async def _statuses(app: App, sid: str) -> list[ItemStatus]:
 def _check_log(state: SessionState, events: tuple[Event, ...], sent: int) -> None:
     assert [event.seq for event in events] == list(range(1, state.seq + 1))
     assert join_all((PUBLIC, *(event.label for event in events if event.admitted))) == state.taint
-    said = [event for event in events if event.type is EventType.USER_MESSAGE]
-    order = [int(found[1]) for event in said if (found := re.search(r"answer-(\d+);", str(event.body["text"])))]
+    said = [message.text for message in bodies(events, UserMessage)]
+    order = [int(found[1]) for text in said if (found := re.search(r"answer-(\d+);", text))]
     assert order == list(range(sent)), f"not once and in order: {order}"
     ended = Counter(event.turn for event in events if event.type is EventType.TURN_COMPLETED)
     assert set(ended.values()) == {1}
     assert len(ended) == sent
     answers = Counter(event.turn for event in events if event.type is EventType.AGENT_MESSAGE)
     assert set(answers.values()) <= {1}
-    results = Counter(str(event.body["call"]) for event in events if event.type is EventType.TOOL_RESULT)
+    results = Counter(event.body.call for event in events if isinstance(event.body, ToolResult))
     assert set(results.values()) <= {1}
-    decided = {str(event.body["call"]) for event in events if event.type is EventType.TOOL_CALL}
+    decided = {event.body.call for event in events if isinstance(event.body, ToolCall)}
     assert decided <= set(results), "a call that was decided has no result"
     given_up = {event.turn for event in events if event.type is EventType.ERROR}
     assert set(ended) - set(answers) <= given_up, "a turn ended without an answer and without an error"
@@ -184,8 +185,7 @@ def _check_shown(shown: str, events: tuple[Event, ...], ambiguous: str) -> None:
     for block in re.split(r"\n(?=  step: answer-|  message-)", shown):
         if REPEATED not in block:
             plain.update(set(re.findall(r"answer-\d+;|message-\d+;", block)))
-    for event in events:
-        if event.type is EventType.AGENT_MESSAGE:
-            (name,) = set(re.findall(r"answer-\d+;", str(event.body["text"])))
-            assert plain[name] <= 1, f"{name} was shown {plain[name]} times without a mark"
-            assert name in shown or name in ambiguous, f"{name} was never shown"
+    for answer in bodies(events, AgentMessage):
+        (name,) = set(re.findall(r"answer-\d+;", answer.text))
+        assert plain[name] <= 1, f"{name} was shown {plain[name]} times without a mark"
+        assert name in shown or name in ambiguous, f"{name} was never shown"

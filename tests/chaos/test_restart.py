@@ -20,10 +20,12 @@ from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.config.load import load_config
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import UserMessage
 from bot.sessions.events import EventType
 from bot.sessions.models import Status
 from bot.tools import catalogue
 from channels.telegram.render import REPEATED
+from tests.events import bodies
 from tests.journeys.machine import Machine, Process
 from tests.people import principal
 from tests.sim.slack import Slack, slack
@@ -206,7 +208,7 @@ async def check(app: App, town: Town) -> None:
         events = await app.store.sessions.events(sid)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert isinstance(await app.chains.verify(sid), Intact)
-        said = [name for one in events if one.type is EventType.USER_MESSAGE for name in named(str(one.body["text"]))]
+        said = [name for one in bodies(events, UserMessage) for name in named(one.text)]
         if said[0].startswith("telegram"):
             # Slack tells again what was not taken, in no order.
             assert said == sorted(said)

@@ -27,13 +27,22 @@ RESERVED: Final = (
         "policy.labels.parse",
         (
             *("policy", "bot.access.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
-            # these read labels they wrote themselves: beside files, of what is held in the log, in the audit, of
-            # what failed in another process
-            *("bot.tools.labelled_files", "bot.history.event_log", "bot.audit.visibility", "bot.failures"),
+            # these read labels they wrote themselves: beside files, in what events tell, in the audit, of what failed
+            # in another process
+            *("bot.tools.labelled_files", "bot.sessions.serialization", "bot.audit.visibility", "bot.failures"),
         ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),
 )
+
+
+BODY_READERS: Final = (
+    # the one place that knows how events, messages and questions are written as JSON
+    "bot.sessions.serialization",
+    # a row of the audit is facts for people, of whatever kind: its body has no class
+    "bot.audit",
+)
+"""Modules that may look into a `body` by the names of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

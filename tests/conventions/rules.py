@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conventions.data import (
+    BODY_READERS,
     IMMUTABLE_ANNOTATIONS,
     IMPURE_CALLS,
     MAX_FILE_LINES,
@@ -257,6 +258,25 @@ def pure_policy(modules: tuple[Module, ...]) -> Iterator[Finding]:
                 yield module.finding("pure_policy", node, f"`{top}` is not known to be pure, see PURE_IMPORTS")
 
 
+def typed_bodies(modules: tuple[Module, ...]) -> Iterator[Finding]:
+    """What an event, a message or a question holds is a field of its class, and no name in a JSON object."""
+    for module in modules:
+        if not module.within(("bot",)) or module.within(BODY_READERS):
+            continue
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Subscript(value=ast.Attribute(attr="body") as body):
+                    pass
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="body") as body, attr="get")):
+                    pass
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="body") as body]):
+                    pass
+                case _:
+                    continue
+            told = f"`{ast.unparse(body)}` is looked into by name, match its class"
+            yield module.finding("typed_bodies", node, told)
+
+
 RULES: Final[Mapping[str, Rule]] = {
     rule.__name__: rule
     for rule in (
@@ -273,6 +293,7 @@ RULES: Final[Mapping[str, Rule]] = {
         one_meaning,
         shallow,
         named_arguments,
+        typed_bodies,
     )
 }
 

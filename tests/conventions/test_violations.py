@@ -251,6 +251,9 @@ BREACHES = [
     Breach("named_arguments", "bot.planted", "def f(a, b, c, d, e): ..."),
     Breach("named_arguments", "bot.planted", "class A:\n    def f(self, a, b, c, d, e): ..."),
     Breach("named_arguments", "bot.planted", "from typing import Any\ndef f(**change: Any): ..."),
+    Breach("typed_bodies", "bot.planted", "event.body['text']"),
+    Breach("typed_bodies", "bot.planted", "item.body.get('origin')"),
+    Breach("typed_bodies", "bot.agent.planted", "'origin' in self.event.body"),
 ]
 
 

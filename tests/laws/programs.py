@@ -46,6 +46,7 @@ from bot.app.app import App
 from bot.app.first_run import FILES
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
+from bot.sessions.serialization import event_json
 from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
 from channels.messages import Address
@@ -450,7 +451,9 @@ def _below(events: tuple[Event, ...]) -> list[str]:
 
 def _line(event: Event, place: int) -> str:
     # Of an error operators read where it was raised, and nobody else.
-    body = {name: value for name, value in event.body.items() if event.type is not EventType.ERROR or name != "text"}
+    body = event_json(event.body)
+    if event.type is EventType.ERROR:
+        del body["text"]
     facts = (place, event.type, event.actor, event.label, event.visibility, event.admitted, event.turn)
     if not event.label.flows_to(PUBLIC):
         # Of what is held below it is seen that there is something.

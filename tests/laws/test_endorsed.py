@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -15,9 +15,10 @@ from pydantic import JsonValue
 
 from bot.delegation.structured_result import millibits
 from bot.sessions.delegation import FieldKind, ResultField
-from bot.sessions.events import EventType
+from bot.sessions.event_types import UserMessage
 from channels.messages import Address
 from tests.bot.kit import bang, eventually, note, policy
+from tests.events import bodies
 from tests.harness import Person, running
 
 _EXAMPLES = settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -62,12 +63,8 @@ async def _quiet(owner: Person) -> None:
 
 async def _heard(owner: Person) -> list[str]:
     """Return the answers that entered the conversation as endorsed."""
-    origins = [(event.body.get("origin"), event) for event in await owner.events()]
-    return [
-        str(event.body["text"])
-        for origin, event in origins
-        if event.type is EventType.USER_MESSAGE and isinstance(origin, dict) and "endorsed" in origin
-    ]
+    messages = bodies(await owner.events(), UserMessage)
+    return [message.text for message in messages if message.origin is not None and message.origin.endorsed]
 
 
 async def _ran(folder: Path, names: list[str], which: int) -> tuple[list[str], list[bool], int]:
@@ -150,14 +147,10 @@ def test_untrusted_cannot_command_by_several_conversations(names: list[str], bit
                     await _quiet(owner)
                     await desk.say(bang("sessions_send", session_id=owner.sid, content=f"heard {name}"))
                     await _quiet(owner)
-                origins = [event.body.get("origin") for event in await owner.events()]
-                entered = {
-                    (one["run"], one["millibits"])
-                    for origin in origins
-                    if isinstance(origin, dict)
-                    for one in cast("list[dict[str, JsonValue]]", origin.get("endorsed", []))
-                }
-                assert sum(cast("int", millibits) for _, millibits in entered) <= bits * 1000
+                origins = [message.origin for message in bodies(await owner.events(), UserMessage)]
+                heard = (one for origin in origins if origin is not None for one in origin.endorsed)
+                entered = {(one.run, one.millibits) for one in heard}
+                assert sum(millibits for _, millibits in entered) <= bits * 1000
                 assert "→ guest: hi" in await owner.say(note("guest", "hi"))
 
     asyncio.run(law())

@@ -16,6 +16,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.core.ids import receipt_id
+from bot.sessions.event_types import ItemHeld, ToolResult
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
@@ -128,12 +129,12 @@ async def _read(folder: Path, result: Result, uses: Sequence[Use], floor: Label)
         await desk.say(_HELLO)
         model.then([proposed("probe", {"_hold": True})], "held")
         await owner.say("hold it")
-        (held,) = [str(event.body["ref"]) for event in await owner.events() if event.type == "item.held"]
+        (held,) = [event.body.ref for event in await owner.events() if isinstance(event.body, ItemHeld)]
         model.then(*([one] for one in _calls((*uses, _LOG), held, desk.sid)), "done")
         await owner.say("use it")
         await desk.settled()
         # A model might work out the ids of receipts.
-        done = [str(event.body["call"]) for event in await owner.events() if event.type == "tool.result"]
+        done = [event.body.call for event in await owner.events() if isinstance(event.body, ToolResult)]
         asked: list[Use] = [("session_status", {"receipt": receipt_id(f"{owner.sid}/1/{name}")}) for name in done]
         model.then(*([one] for one in _calls((*asked, *_AFTER), held, desk.sid)), "done")
         await owner.say("ask about it")
@@ -225,7 +226,7 @@ async def _unapproved(folder: Path, text: str, answer: str) -> str:
     config = policy(principals=people, rules=_ASKS)
     async with running(folder, config, parts=parts(probe, pay, model=model)) as owner:
         await owner.say("hold it")
-        (held,) = [str(event.body["ref"]) for event in await owner.events() if event.type == "item.held"]
+        (held,) = [event.body.ref for event in await owner.events() if isinstance(event.body, ItemHeld)]
         many: list[Use] = [("pay", {"text": "$"})] * (11 if answer == "ten" else 1)
         model.then(_calls(many, held, ""), "done", *([one] for one in _calls([_LOG], held, "")), "done")
         await owner.say("use it")
@@ -261,7 +262,7 @@ async def test_no_read_up_by_where_a_held_page_leads() -> None:
         with TemporaryDirectory() as folder:
             async with running(Path(folder), policy(rules=rules), parts=parts(page, model=model)) as owner:
                 await owner.say("hold it")
-                left.append([(event.type.value, str(event.label)) for event in await owner.events()])
+                left.append([(event.type, str(event.label)) for event in await owner.events()])
                 audited = [row.body.get("onward") for row in await owner.app.store.audit.records(owner.sid)]
                 assert (True in audited) is onward
     assert left[0] == left[1]

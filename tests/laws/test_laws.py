@@ -19,13 +19,14 @@ from pydantic import JsonValue
 from bot.audit.chain import Intact
 from bot.gate.calls import REFERRED
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ItemHeld, ToolResult, UserMessage
 from bot.sessions.inbox import ItemStatus
 from policy.decision import Verdict
 from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step
 from tests.attacks.judging import sound
 from tests.attacks.stage import Stage, staged
+from tests.events import bodies
 from tests.people import principal
 
 Call = tuple[str, dict[str, JsonValue]]
@@ -195,7 +196,7 @@ def test_accepted_once_in_order(messages: list[str]) -> None:
         for text in messages:
             await stage.play(Step(twice=text))
             await stage.play(Step(say="/stop"))
-        said = [event.body["text"] for event in await stage.events() if event.type is EventType.USER_MESSAGE]
+        said = [event.body.text for event in await stage.events() if isinstance(event.body, UserMessage)]
         assert said == messages
         terminal = {ItemStatus.CONSUMED, ItemStatus.CANCELLED, ItemStatus.REJECTED}
         statuses = await stage.inputs()
@@ -215,9 +216,9 @@ def test_every_effect_has_a_decision(dialogue: list[str]) -> None:
         allowed = [row for row in rows if row.get("verdict") in {"ALLOW", "REDACT"}]
         calls = {str(row["call"]) for row in allowed if row.get("hook") == "PRE_TOOL_CALL"}
         places = {str(row["destination"]) for row in allowed if row.get("hook") == "PRE_OUTPUT"}
-        for event in await stage.events():
-            if event.type is EventType.TOOL_RESULT and event.body["outcome"] in {"ok", "failed"}:
-                assert str(event.body["call"]) in calls
+        for result in bodies(await stage.events(), ToolResult):
+            if result.outcome.ran:
+                assert result.call in calls
         for one in await stage.deliveries():
             if one.state is DeliveryState.SENT:
                 assert one.address in places
@@ -236,7 +237,7 @@ def test_denial_changes_nothing(dialogue: list[str], call: Call) -> None:
         before, log = await stage.dump(), len(await stage.events())
         await stage.play(Step(say=_line(*call)))
         after = (await stage.events())[log:]
-        results = [event.body["outcome"] for event in after if event.type is EventType.TOOL_RESULT]
+        results = [event.body.outcome for event in after if isinstance(event.body, ToolResult)]
         if results == ["denied"]:
             assert await stage.dump() == before
 
@@ -273,7 +274,7 @@ def test_simulate_equals_enforce_for_what_is_held(
     async def law(stage: Stage) -> None:
         await _talk(stage, ["hello", *dialogue, "/stop"])
         await _talk(stage, [_line(kept[0], {**kept[1], "_hold": True}), "/stop"])
-        held = [str(event.body["ref"]) for event in await stage.generation() if event.type is EventType.ITEM_HELD]
+        held = [event.body.ref for event in await stage.generation() if isinstance(event.body, ItemHeld)]
         tool, arguments = call
         arguments = json.loads(json.dumps(arguments).replace("{held}", held[-1] if held else "held-nothing"))
         told, real = await _simulated_and_made(stage, tool, arguments)
@@ -295,8 +296,7 @@ async def _simulated_and_made(
     await stage.play(Step(say=_line("simulate_tool_call", {"tool_name": tool, "args": arguments})))
     after = await stage.everything()
     assert after == before, "a simulation changed something"
-    results = [event for event in await stage.events() if event.type is EventType.TOOL_RESULT]
-    told = json.loads(str(results[-1].body["text"]))
+    told = json.loads(bodies(await stage.events(), ToolResult)[-1].text)
     records = len([record async for record in stage.app.chains.records(stage.sid)])
     await stage.play(Step(say=_line(tool, arguments)))
     done = [record.body async for record in stage.app.chains.records(stage.sid, records)]
@@ -359,7 +359,7 @@ def test_stored_things_keep_their_label(label: str, data: st.DataObject) -> None
         await stage.play(Step(say=_line("write_file", {"path": path, "text": "kept"})))
         if any(one.state.value == "pending" for one in await stage.approvals()):
             await stage.play(Step(say="/approve {approval}"))
-        outcome = [e.body["outcome"] for e in await stage.events() if e.type is EventType.TOOL_RESULT][-1]
+        outcome = [e.body.outcome for e in await stage.events() if isinstance(e.body, ToolResult)][-1]
         if not path.startswith("workspace/"):
             await stage.play(Step(say="/reset confirm"))
         await stage.play(Step(restart={}))

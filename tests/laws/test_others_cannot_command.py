@@ -15,7 +15,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.access.principals import of_chat
 from bot.gate.gate import Gate
 from bot.gate.results import CallDecision
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.tools.base import CallFacts, Result
 from bot.tools.message import Message
 from policy.decision import Verdict
@@ -152,7 +152,7 @@ def approved(
         binding=prepared.binding,
         label=standing.taint,
         principal=standing.asker,
-        question={"authors": list(others)},
+        question=ApprovalQuestion(call.tool, {}, authors=others),
         rules=approvals.asking(prepared.decision),
         expires_at=NOW + 1,
         state=ApprovalState.APPROVED,

@@ -24,7 +24,9 @@ from bot.core.errors import RequestError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets
 from bot.sessions.delegation import Child, Errand
+from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Usage, Write
 from bot.store.records import SLOT
 from bot.store.schema import slots_key
@@ -212,7 +214,7 @@ class Half:
         store = self.owner.app.store
         claim = await store.sessions.claim(sid, fresh(), idle=True)
         assert claim is not None
-        read = replace(event(label), body={"call": "c", "tool": "read_file", "text": "high", "outcome": "ok"})
+        read = replace(event(label), body=ToolResult("c", "read_file", "high", ToolOutcome.OK))
         await store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(read,), release=True))
 
     async def _typed(self, line: str, sid: str) -> None:
@@ -239,7 +241,7 @@ class Half:
         )
 
     def _item(self, sid: str) -> NewItem:
-        return NewItem(sid, "d", self.name, PUBLIC, {"text": "hello"}, str(HERE), self.name)
+        return NewItem(sid, "d", self.name, PUBLIC, SessionMessage("hello"), str(HERE), self.name)
 
     def _plain(self, text: str) -> str:
         """Return an answer without what differs between two people: names, times, and the order of what is as old."""

@@ -16,6 +16,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bot.access.authorize import Caller, Ingress
+from bot.sessions.serialization import event_json
 from bot.sessions.transcript import place
 from channels.messages import Address
 from policy.request import Role
@@ -73,7 +74,10 @@ async def _told(before: Sequence[str]) -> list[str]:
                 await _said(owner, text)
             state, names = await owner.state(), Names()
             log = [event for event in await owner.events() if event.generation == state.generation]
-            told = [f"{place(event, state)} {event.type} {event.actor} {json.dumps(dict(event.body))}" for event in log]
+            told = [
+                f"{place(event, state)} {event.type} {event.actor} {json.dumps(event_json(event.body))}"
+                for event in log
+            ]
             caller = Caller("owner", Role.OWNER, owner.app.config.policy.top, Ingress.COMMAND)
             context = owner.app.commands.request(caller, Address("console", "outside"), owner.sid)
             for line in COMMANDS:

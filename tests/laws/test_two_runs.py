@@ -26,8 +26,10 @@ from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe
 from bot.sessions.delegation import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Title, Write
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
@@ -209,7 +211,7 @@ class World:
         if secret.parcel:
             state = await self.own.state()
             await store.delegation.receive(
-                Parcel(self.own.sid, state.generation, sid, "owner", label, {"text": "high"})
+                Parcel(self.own.sid, state.generation, sid, "owner", label, SessionMessage("high"))
             )
             return
         # One that its parent was told of when it rose; what it does since then is hidden.
@@ -218,7 +220,7 @@ class World:
             await taken_slot(store, "owner", sid, self.own.sid, pool=str(label))
         typed = PUBLIC if secret.raised else label
         home = str(Address("console", sid))
-        item = NewItem(sid, "d", secret.who, typed, {"text": "high"}, home, secret.who, lineage=lineage)
+        item = NewItem(sid, "d", secret.who, typed, SessionMessage("high"), home, secret.who, lineage=lineage)
         await store.sessions.accept(replace(item, reserved=2**50))
         if secret.raised:
             # The worker may have it first, and nobody is told when it is done.
@@ -269,11 +271,11 @@ class World:
 
 
 def _parcel(sent: Delivery, sid: str) -> Parcel:
-    return Parcel(sid, sent.generation, dedupe(sent), "owner", PUBLIC, {"text": "hi"})
+    return Parcel(sid, sent.generation, dedupe(sent), "owner", PUBLIC, SessionMessage("hi"))
 
 
 def _read(label: Label) -> NewEvent:
-    return replace(event(label), body={"call": "c", "tool": "read_file", "text": "high", "outcome": "ok"})
+    return replace(event(label), body=ToolResult("c", "read_file", "high", ToolOutcome.OK))
 
 
 def _filled(text: str, names: dict[str, str]) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bot.access.decision_context import Call, DecisionContext
 from bot.delegation.structured_result import FAILED
 from bot.gate.gate import Gate
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, RISEN_KEY
 from bot.tools.message import Message
@@ -69,7 +69,7 @@ def _approved(now: int) -> Approval:
         binding=_GATE.calls.prepare(_HERE, _CALL).binding,
         label=_HERE.taint,
         principal=_HERE.principal,
-        question={},
+        question=ApprovalQuestion(_CALL.tool, {}),
         rules=("untrusted_cannot_command",),
         expires_at=now,
         state=ApprovalState.APPROVED,

@@ -9,6 +9,7 @@ import pytest
 from bot.core.errors import ArchivedError, BusyError, DedupeConflictError, ForeignError, SchemaError
 from bot.sessions.events import EventType
 from bot.sessions.inbox import Accepted, ItemStatus, NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
@@ -60,8 +61,8 @@ async def test_inputs_keep_their_order_and_their_labels_join(store: RedisStore) 
 
 async def test_a_redelivery_is_the_same_input(store: RedisStore) -> None:
     sid = fresh()
-    first = NewItem(sid, "d1", "ann", PUBLIC, {"a": 1, "b": 2}, HOME, "ann")
-    again = NewItem(sid, "d1", "ann", PUBLIC, {"b": 2, "a": 1}, HOME, "ann")
+    first = NewItem(sid, "d1", "ann", PUBLIC, SessionMessage("hello", "chat:1", opens=True), HOME, "ann")
+    again = NewItem(sid, "d1", "ann", PUBLIC, SessionMessage("hello", "chat:1", opens=True), HOME, "ann")
     await store.sessions.accept(first)
     before = await dump(store, sid)
     assert await store.sessions.accept(again) == Accepted(1, ItemStatus.WAITING, duplicate=True)
@@ -102,7 +103,9 @@ async def test_what_waits_of_another_level_takes_no_room(server: Supervisor) -> 
 
         async def say(label: str, dedupe: str, *, sid: str = sid, principal: str = principal) -> bool:
             try:
-                await store.sessions.accept(NewItem(sid, dedupe, "ann", parse(label), {"text": "x"}, home, principal))
+                await store.sessions.accept(
+                    NewItem(sid, dedupe, "ann", parse(label), SessionMessage("x"), home, principal)
+                )
             except BusyError:
                 return False
             return True
@@ -120,7 +123,7 @@ async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Supervisor
     taken = Counter[str]()
     for sender in ("ann", "bob", "cy", "ann", "dee"):
         for number in range(10):
-            said = NewItem(sid, f"{sender}{number}", sender, PUBLIC, {"text": "é" * 50}, home, home)
+            said = NewItem(sid, f"{sender}{number}", sender, PUBLIC, SessionMessage("é" * 50), home, home)
             with suppress(BusyError):
                 taken[sender] += not (await store.sessions.accept(said)).duplicate
     # As many as there is room left then, down to the last place.
@@ -207,9 +210,9 @@ async def test_a_session_may_not_bear_the_name_of_the_other_chain(store: RedisSt
 @pytest.mark.parametrize("text", ["\ud800\udc00 lone \ud83d", "nul \0 and \x1b", "é😀", "x" * 10_000_000])
 async def test_any_text_comes_back_as_it_went(store: RedisStore, text: str) -> None:
     sid, odd = fresh(), "who \ud800\n 1 2"
-    await store.sessions.accept(NewItem(sid, odd, odd, PUBLIC, {"text": text}, odd, odd))
+    await store.sessions.accept(NewItem(sid, odd, odd, PUBLIC, SessionMessage(text), odd, odd))
     claim = await claimed(store, sid)
     (got,) = claim.items
-    assert (got.dedupe, got.sender, got.body) == (odd, odd, {"text": text})
+    assert (got.dedupe, got.sender, got.body) == (odd, odd, SessionMessage(text))
     assert (claim.state.home, claim.state.principal) == (odd, odd)
-    assert (await store.sessions.accept(NewItem(sid, odd, odd, PUBLIC, {"text": text}, odd, odd))).duplicate
+    assert (await store.sessions.accept(NewItem(sid, odd, odd, PUBLIC, SessionMessage(text), odd, odd))).duplicate

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
 from bot.sessions.delegation import FieldKind, Lineage, ResultField
-from bot.sessions.models import SCHEMA, LastTurn, Title, Turn, Usage, YieldReason
+from bot.sessions.event_types import YieldReason
+from bot.sessions.models import SCHEMA, LastTurn, Title, Turn, Usage
 from bot.store import codec
 from bot.store.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
 from bot.store.records import LAST_TURN, LINEAGE, NAMES, TITLE, TURN, pack

@@ -13,6 +13,7 @@ from bot.delegation.handoff import TAKEN
 from bot.sessions.delegation import MOST_HOPS, Arrival, Caps
 from bot.sessions.deliveries import OURS, RISEN, Delivery, DeliveryState, NewDelivery, risen_key
 from bot.sessions.inbox import ItemOutcome, ItemStatus, NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Turn, Write
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
@@ -112,7 +113,7 @@ async def test_what_does_not_flow_is_held_and_nothing_tells_of_it(store: RedisSt
     assert await store.delegation.receive(parcel(claim.sid, SECRET)) is Arrival.HELD
     assert await store.sessions.state(claim.sid) == before
     (held,) = await store.delegation.held(claim.sid)
-    assert (held.sender, held.label, held.body) == ("ann", SECRET, {"text": "handed over"})
+    assert (held.sender, held.label, held.body) == ("ann", SECRET, SessionMessage("handed over"))
 
 
 async def test_what_is_held_leaves_every_other_key_as_it_was(store: RedisStore) -> None:
@@ -245,7 +246,7 @@ async def test_what_sessions_send_takes_no_room_of_people(server: Supervisor, li
 async def test_in_a_shared_chat_nobody_fills_the_room_of_what_sessions_send(server: Supervisor) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=16))
     sid, home = fresh(), "chat:room::team:"
-    await store.sessions.accept(NewItem(sid, "d", "ann", PUBLIC, {"text": "x"}, home, home))
+    await store.sessions.accept(NewItem(sid, "d", "ann", PUBLIC, SessionMessage("x"), home, home))
     taken = Counter[str]()
     for sender in ("mel", "bob", "cy", "mel", "dee"):
         for number in range(10):
@@ -462,7 +463,7 @@ async def test_only_so_much_is_held_of_a_label(store: RedisStore) -> None:
 async def test_large_items_are_held_whole(store: RedisStore) -> None:
     sid = fresh()
     await store.sessions.accept(item(sid))
-    sent = replace(parcel(sid, SECRET), body={"text": "x" * 100_000})
+    sent = replace(parcel(sid, SECRET), body=SessionMessage("x" * 100_000))
     await store.delegation.receive(sent)
     (held,) = await store.delegation.held(sid)
     assert held.body == sent.body

@@ -20,9 +20,10 @@ from hypothesis.stateful import (
 from bot.core.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
+from bot.sessions.event_types import YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
 from bot.store.codec import stored_fields
 from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store

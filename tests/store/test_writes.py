@@ -3,16 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import JsonValue
 
 from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import Visibility
+from bot.sessions.event_types import ToolResult, UnknownEvent, YieldReason
+from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
-from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written
 from bot.store.records import APPROVAL
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
+from tests.events import bodies
 from tests.store.world import (
     HOME,
     SECRET,
@@ -292,6 +295,32 @@ async def test_a_delivery_key_is_used_once(store: RedisStore) -> None:
     )
 
 
+async def test_an_event_of_an_unknown_type_comes_back_as_written(store: RedisStore) -> None:
+    claim, written = await started(store)
+    unknown = UnknownEvent("chat.reaction", {"emoji": "é\ud800", "deep": [{"n": 1}], "large": "x" * 40_000})
+    new = NewEvent("ann", SECRET, unknown, Visibility.USER, admitted=True, turn="t")
+    after = await store.sessions.record(claim, Write(fresh(), written.seq, events=(new,)))
+    (found,) = await store.sessions.events(claim.sid, after=written.seq)
+    assert (found.type, found.body, found.label, found.actor) == ("chat.reaction", unknown, SECRET, "ann")
+    # Whatever it is, it counts: law `taint_is_the_fold`.
+    assert after.taint == SECRET
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"call": "c"}, {"call": "c", "tool": "t", "text": "x", "outcome": "maybe"}], ids=str
+)
+async def test_a_broken_body_of_a_known_type_is_a_record_that_cannot_be_read(
+    store: RedisStore, broken: dict[str, JsonValue]
+) -> None:
+    claim, written = await started(store)
+    new = NewEvent("tool", PUBLIC, UnknownEvent("tool.result", broken))
+    await store.sessions.record(claim, Write(fresh(), written.seq, events=(new,), release=True))
+    with pytest.raises(SchemaError):
+        await store.sessions.events(claim.sid, after=written.seq)
+    with pytest.raises(SchemaError):
+        await store.sessions.claim(claim.sid, fresh(), idle=True)
+
+
 async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> None:
     claim, written = await started(store)
     long = "é\ud800" * 40_000
@@ -299,7 +328,8 @@ async def test_large_bodies_live_under_keys_of_their_own(store: RedisStore) -> N
     await store.sessions.record(claim, write)
     first, second = await store.sessions.events(claim.sid, after=written.seq)
     (said,) = await store.outbox.deliveries(claim.sid)
-    assert (first.body, second.body, said.text) == ({"text": long}, {"text": long}, long)
+    assert [one.text for one in bodies((first, second), ToolResult)] == [long, long]
+    assert said.text == long
     found: list[bytes] = await command(store, "KEYS", f"{keys(claim.sid).prefix}body:*")
     assert len(found) == 2
     for key in found:

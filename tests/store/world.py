@@ -12,13 +12,15 @@ from typing import Any
 
 from bot.core.ids import Ids
 from bot.sessions.alternatives import Alternative, Wanted
-from bot.sessions.approvals import Approval
+from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, NewSlot, Parcel
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.sessions.events import EventType, NewEvent
+from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
+from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus, NewItem
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
+from bot.sessions.messages import SessionMessage
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
 from bot.store.connection import Reply
 from bot.store.embedded_server import Supervisor
 from bot.store.records import (
@@ -53,12 +55,12 @@ def fresh() -> str:
 
 def item(sid: str, dedupe: str = "d1", label: Label = PUBLIC, text: str = "hello", creation: Label = PUBLIC) -> NewItem:
     """Return an input by ann."""
-    return NewItem(sid, dedupe, "ann", label, {"text": text}, HOME, "ann", creation)
+    return NewItem(sid, dedupe, "ann", label, SessionMessage(text), HOME, "ann", creation)
 
 
 def event(label: Label = PUBLIC, *, admitted: bool = True, text: str = "x") -> NewEvent:
     """Return a tool's result."""
-    return NewEvent(EventType.TOOL_RESULT, "tool", label, {"text": text}, admitted=admitted, turn="t")
+    return NewEvent("tool", label, ToolResult("c", "tool", text, ToolOutcome.OK), admitted=admitted, turn="t")
 
 
 def row(what: str = "read") -> AuditRow:
@@ -71,7 +73,7 @@ def opening(claim: Claim, position: int = 1, dedupe: str = "d1") -> Write:
     return Write(
         fresh(),
         claim.state.seq,
-        events=(NewEvent(EventType.USER_MESSAGE, "ann", PUBLIC, {"text": "hello"}, admitted=True, turn="t"),),
+        events=(NewEvent("ann", PUBLIC, UserMessage("hello"), admitted=True, turn="t"),),
         take=position,
         turn=Turn("t", position, dedupe, "ann", claim.now),
         status=Status.RUNNING,
@@ -84,7 +86,7 @@ def ending(seq: int, *positions: int, deliver: tuple[NewDelivery, ...] = (), err
     return Write(
         fresh(),
         seq,
-        events=(NewEvent(EventType.AGENT_MESSAGE, "agent", PUBLIC, {"text": "done"}, admitted=True, turn="t"),),
+        events=(NewEvent("agent", PUBLIC, AgentMessage("done"), admitted=True, turn="t"),),
         settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
         end=LastTurn("t", reason, 1, 2, 1, seq + 1, error, Usage(1, 10, 20)),
         deliver=deliver,
@@ -126,7 +128,7 @@ def question(claim: Claim, name: str = "abc23456", lasts: int = 60_000) -> Appro
         binding="b" * 64,
         label=SECRET,
         principal="ann",
-        question={"text": "may I?"},
+        question=ApprovalQuestion("message", {"text": "may I?"}),
         rules=("untrusted_cannot_command",),
         expires_at=claim.now + lasts,
     )
@@ -160,7 +162,7 @@ def parcel(  # noqa: PLR0913 - what may differ of it
     told: Label = TOP,
 ) -> Parcel:
     """Return what another session sends, of which readers may know everything unless `told` says otherwise."""
-    return Parcel(sid, generation, dedupe, sender, label, {"text": "handed over"}, report, told=told)
+    return Parcel(sid, generation, dedupe, sender, label, SessionMessage("handed over"), report, told=told)
 
 
 async def claimed(store: RedisStore, sid: str, *, owner: str = "", idle: bool = False) -> Claim:

@@ -11,14 +11,15 @@ from bot.access.approvals import DENIED
 from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
+from bot.sessions.event_types import PolicyDecision, ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
 from bot.tools.message import Message
 from channels.messages import Address, Inbound
 from policy.decision import Verdict
 from policy.document.model import Document
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Label
 from tests.bot.kit import (
     CONFIDENTIAL,
     DIRTY,
@@ -38,6 +39,7 @@ from tests.bot.kit import (
     standing,
     unanswered,
 )
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -67,8 +69,9 @@ def people() -> Document:
     return document(principals={**PEOPLE, "admin": admin}, rules=rules)
 
 
-def question(label: object = PUBLIC, *rules: str) -> Approval:
-    return Approval("a", "s1", 1, "t1", "c1", "message", "b", label, "owner", {}, rules or ("mine",), NOW)  # pyright: ignore[reportArgumentType] - a label
+def question(label: Label = PUBLIC, *rules: str) -> Approval:
+    asks = ApprovalQuestion("message", {})
+    return Approval("a", "s1", 1, "t1", "c1", "message", "b", label, "owner", asks, rules or ("mine",), NOW)
 
 
 async def pending(person: Person) -> Approval:
@@ -156,8 +159,8 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told(tmp_path: Path) -
         assert "→ guest" not in owner.shown
         assert results(await owner.events())[-1] == ("message", "denied")
         # It waits no more, and whoever asks why is told of what, and by which rules.
-        last = [event.body for event in await owner.events() if event.type is EventType.POLICY_DECISION][-1]
-        assert (last["verdict"], last["about"]) == ("BLOCK", "message")
+        last = bodies(await owner.events(), PolicyDecision)[-1]
+        assert (last.verdict, last.about) == (Verdict.BLOCK, "message")
         told = await owner.say("/why")
         assert "message: refused" in told
         assert "rule `untrusted_cannot_command`: " in told
@@ -275,7 +278,7 @@ async def test_fifty_calls_are_one_question_and_its_refusal_ends_the_turn(tmp_pa
         assert shown.count("One answer is for all 10") == shown.count(f"`/approve {name}`") == 1
         assert "spam 10" in shown
         assert "spam 11" not in shown
-        told = [event.body["text"] for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        told = [event.body.text for event in await owner.events() if isinstance(event.body, ToolResult)]
         assert told.count(NOT_ASKED) == 40
         shown = await owner.say(f"/deny {name}")
         assert TOO_MANY_REFUSALS in shown

@@ -5,21 +5,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from bot.access import authors, labelling
 from bot.access.approvals import may_answer
 from bot.delivery import approval_prompts
 from bot.history import event_log
 from bot.history.folds import Folds
-from bot.sessions.approvals import Approval
+from bot.sessions.approvals import Approval, ApprovalQuestion
+from bot.sessions.event_types import SessionSummary, ToolOutcome, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Summary
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from policy.request import Others, Role
 from tests.bot.kit import DIRTY, INTERNAL, Scripted, bang, document, parts, proposed, standing
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, People, talking, team
+from tests.events import body_of
 from tests.people import principal
 
 CHAT = {"team": {**CHATS["team"], "inbound": "PUBLIC"}}
@@ -41,10 +43,12 @@ def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
     here = standing()
     written = (
         event_log.user_message(here, "mel", "hello", label=PUBLIC),
-        event_log.user_message(here, "ann", "a report", label=PUBLIC, origin={"as": "result"}, authors=("eve",)),
+        event_log.user_message(
+            here, "ann", "a report", label=PUBLIC, origin=Origin(OriginKind.RESULT), authors=("eve",)
+        ),
         event_log.observed(here, "lunch?", label=DIRTY, upto="1", authors={"room:zoe"}),
         event_log.agent_message(here, "noted", said=True),
-        event_log.tool_result(here, "c1", "read_file", "text", outcome="ok", label=DIRTY),
+        event_log.tool_result(here, ToolResult("c1", "read_file", "text", ToolOutcome.OK), DIRTY),
     )
     assert authors.authors(written) == {"mel", "ann", "eve", "room:zoe"}
     assert authors.authors(()) == frozenset()
@@ -52,8 +56,17 @@ def test_the_authors_are_who_wrote_and_whose_words_were_passed_on() -> None:
 
 def test_a_recap_carries_the_authors_whose_words_it_covers() -> None:
     group = standing(principal="chat:room::team:", asker="ann", authors=frozenset({"ann", "mel"}))
-    assert event_log.summarized(group, Summary("they met", 3)).body["authors"] == ["ann", "mel"]
-    assert "authors" not in event_log.summarized(standing(authors=frozenset({"owner"})), Summary("met", 3)).body
+    recap = body_of(event_log.summarized(group, Summary("they met", 3)), SessionSummary)
+    assert recap.authors == ("ann", "mel")
+    own = event_log.summarized(standing(authors=frozenset({"owner"})), Summary("met", 3))
+    assert body_of(own, SessionSummary).authors == ()
+
+
+def test_nobody_knows_whose_words_an_event_of_an_unknown_type_holds_so_all_that_it_names_count() -> None:
+    unknown = UnknownEvent("chat.reaction", {"authors": ["eve", 3], "text": "hm"})
+    assert authors.authors((NewEvent("mel", PUBLIC, unknown, admitted=True),)) == {"mel", "eve"}
+    assert authors.authors((NewEvent("mel", PUBLIC, UnknownEvent("x", {"authors": "eve"}), admitted=True),)) == {"mel"}
+    assert authors.authors((NewEvent("mel", PUBLIC, unknown),)) == frozenset()
 
 
 def test_what_others_may_know_is_looked_up_in_the_policy_in_force() -> None:
@@ -79,7 +92,7 @@ def addresses(told: Iterable[NewEvent]) -> frozenset[str]:
 def test_an_address_that_somebody_else_may_have_had_written_does_not_count() -> None:
     mine = event_log.user_message(standing(), "ann", "look", label=PUBLIC)
     others = event_log.user_message(standing(), "mel", "look", label=PUBLIC)
-    result = event_log.tool_result(standing(), "c1", "read_file", URL, outcome="ok", label=PUBLIC)
+    result = event_log.tool_result(standing(), ToolResult("c1", "read_file", URL, ToolOutcome.OK), PUBLIC)
     assert addresses((mine, result)) == {URL}
     assert addresses((others, result)) == frozenset()
     # One that another person typed whole does: they could have it fetched themselves.
@@ -96,12 +109,7 @@ def test_an_address_that_somebody_else_may_have_had_written_does_not_count() -> 
     ],
 )
 def test_a_question_names_whose_words_are_there(people: list[str], told: str) -> None:
-    question: dict[str, JsonValue] = {
-        "tool": "x",
-        "arguments": {},
-        "rules": ["others_cannot_command"],
-        "authors": list[JsonValue](people),
-    }
+    question = ApprovalQuestion("x", {}, ("others_cannot_command",), authors=tuple(people))
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
     wording = approval_prompts.wording(document(), (one,))
     assert (told in wording) if told else ("Words of" not in wording)
@@ -123,7 +131,7 @@ def test_whose_words_were_heard_under_an_account_does_not_answer_for_them(
     heard: list[str], who: str, *, may: bool
 ) -> None:
     zoe = principal("room:zoe", "console:zoe", role="approver", clearance="CONFIDENTIAL")
-    question: dict[str, JsonValue] = {"tool": "x", "arguments": {}, "authors": list[JsonValue](heard)}
+    question = ApprovalQuestion("x", {}, authors=tuple(heard))
     one = Approval("a", "s", 1, "t", "c", "x", "b", PUBLIC, "ann", question, ("others_cannot_command",), 1)
     assert may_answer(document(principals={**PEOPLE, "zoe": zoe}, channels=CHANNELS), one, who) is may
 
@@ -137,7 +145,7 @@ async def test_only_the_others_of_a_context_make_a_question(tmp_path: Path) -> N
         await people.say("ann", SEND)
         (one,) = await asked(people)
         assert one.rules == ("others_cannot_command",)
-        assert one.question["authors"] == ["mel"]
+        assert one.question.authors == ("mel",)
         await people.say("ann", f"/approve {one.id}")
         # In a thread of one's own, and in private, nothing is asked: the remedies that are offered.
         await people.say("ann", SEND, THREAD)
@@ -180,16 +188,15 @@ async def test_what_a_child_is_told_and_tells_takes_its_authors_along(tmp_path: 
         (task, *_) = [
             one for one in await people.app.store.sessions.events(slot.sid) if one.type is EventType.USER_MESSAGE
         ]
-        assert (task.actor, task.body["authors"]) == ("ann", ["mel"])
+        assert (task.actor, body_of(task, UserMessage).authors) == ("ann", ("mel",))
 
         async def reported() -> list[Event]:
-            told = [one for one in await log(people) if one.type is EventType.USER_MESSAGE]
-            return [one for one in told if one.body.get("origin")]
+            return [one for one in await log(people) if isinstance(one.body, UserMessage) and one.body.origin]
 
         await people.settled()
         while not (found := await reported()):
             await people.settled()
-        assert (found[0].actor, found[0].body["authors"]) == ("ann", ["mel"])
+        assert (found[0].actor, body_of(found[0], UserMessage).authors) == ("ann", ("mel",))
 
 
 @pytest.mark.anyio
@@ -201,7 +208,7 @@ async def test_words_that_enter_a_turn_count_before_its_next_call(tmp_path: Path
         await people.send("zoe", "me too", addressed=False)
         await people.say("ann", SEND)
         (one,) = await asked(people)
-        assert one.question["authors"] == ["mel", "room:zoe"]
+        assert one.question.authors == ("mel", "room:zoe")
 
 
 @pytest.mark.anyio
@@ -221,6 +228,6 @@ async def test_a_call_that_is_not_offered_is_refused(tmp_path: Path) -> None:
     tools = {"web_fetch": {"roles": ["admin"]}}
     async with talking(tmp_path, team("ann", "mel"), chats=CHAT, tools=tools, parts=parts(model=model)) as people:
         await people.say("mel", "hello")
-        told = [str(one.body["text"]) for one in await log(people) if one.type is EventType.TOOL_RESULT]
+        told = [one.body.text for one in await log(people) if isinstance(one.body, ToolResult)]
         assert "tool_is_for_the_role" in told[0]
         assert parse("PUBLIC") == (await people.app.store.sessions.state(people.app.session_id(TEAM))).taint  # pyright: ignore[reportOptionalMemberAccess] - it is there

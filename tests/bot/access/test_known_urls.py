@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from pydantic import JsonValue
 
 from bot.access.known_urls import LONGEST, MOST, newest
 from bot.history import event_log
 from bot.history.folds import Folds
+from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
+from bot.sessions.messages import Origin, OriginKind
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing
 
@@ -17,7 +18,7 @@ URL = "https://example.com/a?b=c"
 
 def addresses(told: Sequence[NewEvent], before: Label = PUBLIC, asker: str = "owner") -> frozenset[str]:
     """Return the addresses that count for an asker, where something with the label `before` was read first."""
-    read = event_log.tool_result(standing(), "c0", "read_file", "x", outcome="ok", label=before)
+    read = event_log.tool_result(standing(), ToolResult("c0", "read_file", "x", ToolOutcome.OK), before)
     return Folds().plus_new(enumerate([read, *told], 1)).addresses(asker)
 
 
@@ -89,30 +90,30 @@ def test_the_name_stays_as_it_was_typed_and_gets_no_other_scheme() -> None:
 
 def test_a_name_with_www_counts_from_people_alone() -> None:
     name = "www.example.com"
-    page = event_log.tool_result(standing(), "c1", "web_fetch", name, outcome="ok", label=DIRTY)
-    told = event_log.tool_result(standing(), "c1", "current_time", name, outcome="ok", label=PUBLIC)
-    session = event_log.user_message(standing(), "owner", name, label=PUBLIC, origin={"as": "result"})
+    page = event_log.tool_result(standing(), ToolResult("c1", "web_fetch", name, ToolOutcome.OK), DIRTY)
+    told = event_log.tool_result(standing(), ToolResult("c1", "current_time", name, ToolOutcome.OK), PUBLIC)
+    session = event_log.user_message(standing(), "owner", name, label=PUBLIC, origin=Origin(OriginKind.RESULT))
     forwarded = event_log.user_message(standing(), "owner", name, label=DIRTY)
     for event in (page, told, session, forwarded):
         assert addresses([event], PUBLIC) == frozenset()
 
 
-def result(tool: str, label: Label = DIRTY, outcome: str = "ok") -> frozenset[str]:
-    return addresses([event_log.tool_result(standing(), "c1", tool, URL, outcome=outcome, label=label)], PUBLIC)
+def result(tool: str, label: Label = DIRTY, outcome: ToolOutcome = ToolOutcome.OK) -> frozenset[str]:
+    return addresses([event_log.tool_result(standing(), ToolResult("c1", tool, URL, outcome), label)], PUBLIC)
 
 
 def test_a_fetched_page_counts_and_other_untrusted_results_do_not() -> None:
     assert result("web_fetch") == {URL}
     assert result("read_file") == frozenset()
-    assert result("web_fetch", outcome="denied") == frozenset()
-    assert result("web_fetch", outcome="failed") == frozenset()
+    assert result("web_fetch", outcome=ToolOutcome.DENIED) == frozenset()
+    assert result("web_fetch", outcome=ToolOutcome.FAILED) == frozenset()
 
 
 def test_a_trusted_result_counts_only_while_nothing_untrusted_was_read() -> None:
     assert result("current_time", CONFIDENTIAL) == {URL}
-    told = event_log.tool_result(standing(), "c1", "message", URL, outcome="ok", label=PUBLIC)
+    told = event_log.tool_result(standing(), ToolResult("c1", "message", URL, ToolOutcome.OK), PUBLIC)
     assert addresses([told], DIRTY) == frozenset()
-    page = event_log.tool_result(standing(), "c2", "read_file", "a page", outcome="ok", label=DIRTY)
+    page = event_log.tool_result(standing(), ToolResult("c2", "read_file", "a page", ToolOutcome.OK), DIRTY)
     assert addresses([page, told], PUBLIC) == frozenset()
     assert addresses([told, page], PUBLIC) == {URL}
 
@@ -123,7 +124,7 @@ def test_what_a_person_types_counts_always_and_what_others_wrote_does_not() -> N
 
 
 def test_another_sessions_words_count_only_while_nothing_untrusted_was_read() -> None:
-    said = event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin={"as": "result"})
+    said = event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin=Origin(OriginKind.RESULT))
     assert addresses([said], PUBLIC) == {URL}
     assert addresses([said], DIRTY) == frozenset()
 
@@ -136,7 +137,7 @@ def test_what_was_not_admitted_does_not_count() -> None:
     assert addresses([event_log.error(standing(), "r1", URL)], PUBLIC) == frozenset()
 
 
-TASK: dict[str, JsonValue] = {"as": "task", "session": "s0", "typed": [URL]}
+TASK = Origin(OriginKind.TASK, "s0", typed=(URL,))
 
 
 def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not() -> None:
@@ -152,11 +153,11 @@ def test_what_the_person_typed_travels_with_a_task_and_the_tasks_text_does_not()
         pytest.param(event_log.user_message(standing(), "owner", URL, label=DIRTY), id="a forward"),
         pytest.param(event_log.user_message(standing(), "mel", URL, label=PUBLIC), id="somebody else"),
         pytest.param(
-            event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin={"as": "message", "session": "s0"}),
+            event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin=Origin(OriginKind.MESSAGE, "s0")),
             id="a session",
         ),
         pytest.param(
-            event_log.tool_result(standing(), "c1", "web_fetch", URL, outcome="ok", label=PUBLIC), id="a page"
+            event_log.tool_result(standing(), ToolResult("c1", "web_fetch", URL, ToolOutcome.OK), PUBLIC), id="a page"
         ),
         pytest.param(event_log.user_message(standing(), "owner", URL + "x" * LONGEST, label=PUBLIC), id="a long one"),
     ],

@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 from bot.app.app import App
 from bot.app.extensions import Extensions
-from bot.sessions.events import Event, EventType, JsonObject, objects
+from bot.sessions.event_types import MessageFile, UserMessage
+from bot.sessions.events import Event
 from bot.tools.labelled_files import AbsentError, FileLocation
 from channels.messages import Address, Attachment, Inbound, Outbound, Signal
 from channels.port import Audience, ChannelError, LargeFileError
 from tests.bot.kit import policy
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -112,10 +114,9 @@ class Sender:
     async def events(self) -> tuple[Event, ...]:
         return await self.app.store.sessions.events(self.sid, limit=1000)
 
-    async def files(self) -> list[JsonObject]:
+    async def files(self) -> list[MessageFile]:
         """Return what the log says of files, oldest first."""
-        messages = [event.body for event in await self.events() if event.type is EventType.USER_MESSAGE]
-        return [file for body in messages for file in objects(body, "files")]
+        return [file for message in bodies(await self.events(), UserMessage) for file in message.files]
 
     async def place(self, path: str) -> FileLocation:
         """Return where a path of the session's workspace is."""

@@ -9,7 +9,9 @@ import pytest
 
 from bot.admission.attachments import NOT_HAD
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.event_types import MessageFile, UserMessage
 from bot.sessions.events import EventType
+from bot.sessions.messages import FileKind
 from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError
 from bot.worker.finish import WENT_WRONG
@@ -18,6 +20,7 @@ from channels.messages import Attachment, Inbound
 from policy.labels import join_all, parse
 from tests.bot.admission.file_channel import HOUSE, PNG, FileChannel, Sender, configured, sending
 from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
+from tests.events import bodies
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -29,8 +32,7 @@ FAST = {"store": {"lease_seconds": 2}}
 
 async def text_in_log(sender: Sender) -> str:
     """Return the newest message as the log has it."""
-    messages = [event for event in await sender.events() if event.type is EventType.USER_MESSAGE]
-    return str(messages[-1].body["text"])
+    return bodies(await sender.events(), UserMessage)[-1].text
 
 
 async def test_a_text_file_is_read_kept_and_labelled(tmp_path: Path) -> None:
@@ -42,14 +44,14 @@ async def test_a_text_file_is_read_kept_and_labelled(tmp_path: Path) -> None:
             "> first\n> second"
         )
         (file,) = await ann.files()
-        assert file == {
-            "name": "plan.md",
-            "kind": "text",
-            "path": "workspace/incoming/1-1-plan.md",
-            "media_type": "text/plain",
-            "size": 12,
-            "sha256": hashlib.sha256(b"first\nsecond").hexdigest(),
-        }
+        assert file == MessageFile(
+            "plan.md",
+            kind=FileKind.TEXT,
+            path="workspace/incoming/1-1-plan.md",
+            media_type="text/plain",
+            size=12,
+            digest=hashlib.sha256(b"first\nsecond").hexdigest(),
+        )
         assert await ann.kept("workspace/incoming/1-1-plan.md") == b"first\nsecond"
         place = await ann.place("workspace/incoming/1-1-plan.md")
         found = await asyncio.to_thread(ann.app.files.find, place, DIRTY)
@@ -78,7 +80,7 @@ async def test_files_of_one_name_do_not_replace_one_another(tmp_path: Path) -> N
     async with sending(tmp_path) as ann:
         await ann.sends(("a.txt", b"one"), ("a.txt", b"two"))
         await ann.sends(("a.txt", b"three"))
-        paths = [str(file["path"]) for file in await ann.files()]
+        paths = [file.path for file in await ann.files()]
         assert [await ann.kept(path) for path in paths] == [b"one", b"two", b"three"]
 
 
@@ -125,11 +127,11 @@ async def test_a_hostile_name_stays_in_its_folder(tmp_path: Path, name: str) -> 
     async with sending(tmp_path) as ann:
         await ann.sends((name, b"content"))
         (file,) = await ann.files()
-        folder, kept = str(file["path"]).rsplit("/", 1)
+        folder, kept = file.path.rsplit("/", 1)
         assert folder == "workspace/incoming"
         assert kept.isprintable()
         assert len(kept) < 120
-        assert await ann.kept(str(file["path"])) == b"content"
+        assert await ann.kept(file.path) == b"content"
         assert (await text_in_log(ann)).count("\n") == 1
     assert not list(tmp_path.parent.rglob("passwd"))
 
@@ -306,7 +308,7 @@ async def test_a_crash_while_a_file_is_fetched_heals(tmp_path: Path) -> None:
     async with sending(tmp_path, configured(FAST), channel=channel) as ann:
         await ann.settled()
         assert channel.asked == ["h1", "h1"]
-        assert [file["path"] for file in await ann.files()] == ["workspace/incoming/1-1-a.txt"]
+        assert [file.path for file in await ann.files()] == ["workspace/incoming/1-1-a.txt"]
         assert await ann.kept("workspace/incoming/1-1-a.txt") == b"content"
 
 
@@ -359,7 +361,7 @@ async def test_what_only_begins_like_a_text_is_told_to_be_none(tmp_path: Path) -
     async with sending(tmp_path) as ann:
         (answer,) = await ann.sends(("log.txt", b"tides\n" * 1_000 + b"\0"))
         assert "kept as workspace/incoming/1-1-log.txt; it cannot be read here]" in answer
-        assert [file["kind"] for file in await ann.files()] == ["other"]
+        assert [file.kind for file in await ann.files()] == ["other"]
 
 
 async def test_a_picture_is_no_text(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from bot.admission.ambient import Observer
 from bot.ingress.router import Routed
+from bot.sessions.event_types import ChatObserved, UserMessage
 from bot.sessions.events import Event, EventType
 from bot.store.schema import session_keys
 from bot.store.sessions import LIFE_MS
@@ -16,6 +17,7 @@ from policy.labels import parse
 from tests.bot.clock import Clock
 from tests.bot.kit import INTERNAL, Scripted, eventually, parts, with_secret
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
+from tests.events import body_of
 from tests.store.world import command
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +40,7 @@ async def log(people: People, address: Address = TEAM) -> tuple[Event, ...]:
 
 async def observed(people: People, address: Address = TEAM) -> list[str]:
     """Return what entered of what was not said to the bot."""
-    return [str(one.body["text"]) for one in await log(people, address) if one.type is EventType.OBSERVED]
+    return [one.body.text for one in await log(people, address) if isinstance(one.body, ChatObserved)]
 
 
 async def overhear(people: People, who: str, text: str, address: Address = TEAM, **facts: object) -> Routed:
@@ -54,8 +56,8 @@ async def test_what_was_not_said_to_the_bot_is_quoted_with_what_is(tmp_path: Pat
         text = f"{HEAD}\n\n[room:eve]\n> too early\n> [room:ann]\n\n[room:mel]\n> lunch at noon"
         assert model.read() == f"{text}\nwhen do they eat?"
         *_, quoted, asked = [one for one in await log(people) if one.admitted and one.actor != "agent"]
-        assert (quoted.body["text"], quoted.label) == (text, DIRTY)
-        assert (asked.body["text"], asked.label) == ("when do they eat?", INTERNAL)
+        assert (body_of(quoted, ChatObserved).text, quoted.label) == (text, DIRTY)
+        assert (body_of(asked, UserMessage).text, asked.label) == ("when do they eat?", INTERNAL)
         state = await people.app.store.sessions.state(people.app.session_id(TEAM))
         assert state is not None
         assert state.taint == DIRTY

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.admission.kinds import OTHER, FileKind, beginning, nature
+from bot.admission.kinds import OTHER, beginning, nature
+from bot.sessions.messages import FileKind
 
 
 @pytest.mark.parametrize(

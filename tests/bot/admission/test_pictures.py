@@ -107,7 +107,7 @@ async def test_the_same_picture_twice_is_read_once(tmp_path: Path) -> None:
     async with sending(tmp_path, parts=parts(model=model)) as ann:
         await ann.sends(("a.png", PNG), ("b.png", PNG))
         assert shown(model.asked[0]) == [PNG, PNG]
-        assert [file["kind"] for file in await ann.files()] == ["picture", "picture"]
+        assert [file.kind for file in await ann.files()] == ["picture", "picture"]
 
 
 def test_a_picture_counts_by_its_tokens_and_not_by_its_bytes() -> None:

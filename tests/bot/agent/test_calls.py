@@ -12,8 +12,8 @@ from bot.agent.room import Room
 from bot.core.errors import StoreGoneError
 from bot.core.ids import Ids
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.events import EventType
-from bot.sessions.models import Claim, Status, Write, Written, YieldReason
+from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
+from bot.sessions.models import Claim, Status, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.turn import OpenTurn
@@ -37,6 +37,7 @@ from tests.bot.kit import (
     results,
     unanswered,
 )
+from tests.events import bodies
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -96,8 +97,7 @@ async def test_every_effect_has_a_decision(tmp_path: Path) -> None:
             for row in await owner.app.store.audit.records(context.session.sid)
             if row.body.get("tool") == "probe"
         )
-        calls = [event for event in await owner.events() if event.type is EventType.TOOL_CALL]
-        assert [event.body["tool"] for event in calls] == ["probe"]
+        assert [call.tool for call in bodies(await owner.events(), ToolCall)] == ["probe"]
 
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP), does=look)
     async with running(tmp_path, parts=parts(probe)) as owner:
@@ -266,7 +266,7 @@ async def test_redaction_on_call_and_result_is_real_and_told(tmp_path: Path) -> 
         await owner.say("go")
         assert [said.text for said in probe.said] == ["[redacted: payment-card]"]
         assert "the number is [redacted: payment-card]" in model.read()
-        hooks = [event.body["hook"] for event in await owner.events() if event.type is EventType.POLICY_DECISION]
+        hooks = [event.body.hook for event in await owner.events() if isinstance(event.body, PolicyDecision)]
         assert hooks == ["PRE_TOOL_CALL", "POST_TOOL_RESPONSE"]
 
 
@@ -282,11 +282,7 @@ async def test_one_question_for_all_calls_of_a_step_and_each_is_answered_by_itse
         await owner.say(f"/approve {first.id}")
         assert (await owner.state()).status is Status.AWAITING_INPUT
         shown = await owner.say(f"/deny {second.id}")
-        outcomes = {
-            event.body["call"]: event.body["outcome"]
-            for event in await owner.events()
-            if event.type is EventType.TOOL_RESULT
-        }
+        outcomes = {result.call: result.outcome for result in bodies(await owner.events(), ToolResult)}
         assert outcomes[first.call] == "ok"
         assert outcomes[second.call] == "denied"
         assert not unanswered(await owner.events())

@@ -1,7 +1,6 @@
 """The context is made of the log alone, and a resumed turn reads what the first attempt read."""
 
 import pytest
-from pydantic import JsonValue
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
@@ -11,49 +10,61 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
-from bot.agent.context import assemble, call_of, cuts, response_body, response_from, text_of
-from bot.sessions.events import Event, EventType, Visibility
+from bot.agent.context import assemble, call_of, cuts, response_from, text_of, thought
+from bot.sessions.event_types import (
+    AgentMessage,
+    AgentThinking,
+    EventBody,
+    TaintRaised,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    TurnError,
+    UnknownEvent,
+    UserMessage,
+)
+from bot.sessions.events import Event, Visibility
 from bot.sessions.transcript import Tail
 from policy.labels import PUBLIC
 
 
-def log(*entries: tuple[EventType, dict[str, JsonValue]]) -> list[Event]:
+def log(*entries: EventBody) -> list[Event]:
     return [
-        Event(place, place, 1, kind, "x", PUBLIC, body, Visibility.INTERNAL, admitted=True, turn="t")
-        for place, (kind, body) in enumerate(entries, start=1)
+        Event(place, place, 1, "x", PUBLIC, body, Visibility.INTERNAL, admitted=True, turn="t")
+        for place, body in enumerate(entries, start=1)
     ]
 
 
-def told(*entries: tuple[EventType, dict[str, JsonValue]]) -> Tail:
+def told(*entries: EventBody) -> Tail:
     return Tail(tuple(log(*entries)))
 
 
-def asked(text: str = "hello") -> tuple[EventType, dict[str, JsonValue]]:
-    return EventType.USER_MESSAGE, {"text": text}
+def asked(text: str = "hello") -> EventBody:
+    return UserMessage(text)
 
 
-def thought(*calls: str) -> tuple[EventType, dict[str, JsonValue]]:
+def thinks(*calls: str) -> EventBody:
     response = ModelResponse(parts=[ToolCallPart("probe", "{}", tool_call_id=name) for name in calls])
-    return EventType.AGENT_THINKING, response_body(response)
+    return thought(response)
 
 
-def result(name: str, outcome: str = "ok") -> tuple[EventType, dict[str, JsonValue]]:
-    return EventType.TOOL_RESULT, {"call": name, "tool": "probe", "text": f"read {name}", "outcome": outcome}
+def result(name: str, outcome: ToolOutcome = ToolOutcome.OK) -> EventBody:
+    return ToolResult(name, "probe", f"read {name}", outcome)
 
 
-def decided(name: str) -> tuple[EventType, dict[str, JsonValue]]:
-    return EventType.TOOL_CALL, {"call": name, "tool": "probe", "arguments": {}}
+def decided(name: str) -> EventBody:
+    return ToolCall(name, "probe", {})
 
 
-def answered(text: str = "an answer") -> tuple[EventType, dict[str, JsonValue]]:
-    return EventType.AGENT_MESSAGE, {"text": text}
+def answered(text: str = "an answer") -> EventBody:
+    return AgentMessage(text)
 
 
-def raised() -> tuple[EventType, dict[str, JsonValue]]:
-    return EventType.TAINT_RAISED, {}
+def raised() -> EventBody:
+    return TaintRaised(PUBLIC, PUBLIC, "x")
 
 
-WAITED = EventType.AGENT_THINKING, response_body(ModelResponse(parts=[TextPart("the answer")]))
+WAITED = thought(ModelResponse(parts=[TextPart("the answer")]))
 """An answer that waits for an approval to be said."""
 
 
@@ -63,18 +74,16 @@ WAITED = EventType.AGENT_THINKING, response_body(ModelResponse(parts=[TextPart("
         pytest.param([], [], id="nothing"),
         pytest.param([raised(), asked(), answered()], [3], id="not before anything was said"),
         pytest.param([asked(), answered(), asked(), answered()], [2, 4], id="between messages"),
-        pytest.param([asked(), thought("a"), result("a"), thought("b"), result("b")], [1, 3, 5], id="between steps"),
-        pytest.param([asked(), thought("a", "b"), decided("a"), result("b")], [1], id="not after an open call"),
-        pytest.param([asked(), thought("a", "b"), result("b"), asked(), result("a")], [1, 5], id="nor a message later"),
-        pytest.param([asked(), thought("a"), thought("b"), result("b"), result("a")], [1, 5], id="nor a step later"),
+        pytest.param([asked(), thinks("a"), result("a"), thinks("b"), result("b")], [1, 3, 5], id="between steps"),
+        pytest.param([asked(), thinks("a", "b"), decided("a"), result("b")], [1], id="not after an open call"),
+        pytest.param([asked(), thinks("a", "b"), result("b"), asked(), result("a")], [1, 5], id="nor a message later"),
+        pytest.param([asked(), thinks("a"), thinks("b"), result("b"), result("a")], [1, 5], id="nor a step later"),
         pytest.param([asked(), WAITED], [1], id="not after an answer that waits"),
         pytest.param([asked(), WAITED, answered()], [1, 3], id="after one that was said"),
         pytest.param([asked(), WAITED, asked(), answered()], [1, 2, 4], id="after one that was stopped"),
     ],
 )
-def test_a_context_may_begin_where_no_call_is_without_its_result(
-    entries: list[tuple[EventType, dict[str, JsonValue]]], after: list[int]
-) -> None:
+def test_a_context_may_begin_where_no_call_is_without_its_result(entries: list[EventBody], after: list[int]) -> None:
     assert list(cuts(log(*entries))) == after
 
 
@@ -84,14 +93,14 @@ def test_an_empty_log_is_an_empty_context() -> None:
 
 
 def test_what_people_and_the_agent_said_comes_in_order() -> None:
-    context = assemble(told(asked("one"), (EventType.AGENT_MESSAGE, {"text": "two"}), asked("three")))
+    context = assemble(told(asked("one"), AgentMessage("two"), asked("three")))
     said = [getattr(message.parts[0], "content", None) for message in context.messages]
     assert said == ["one", "two", "three"]
     assert context.last_response is None
 
 
 def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
-    context = assemble(told(asked(), thought("a", "b", "c"), decided("a"), decided("b"), result("b")))
+    context = assemble(told(asked(), thinks("a", "b", "c"), decided("a"), decided("b"), result("b")))
     assert [call.id for call in context.open_calls] == ["a", "c"]
     assert context.decided == {"a", "b"}
     assert context.answered == {"b"}
@@ -99,10 +108,16 @@ def test_no_result_is_dropped_when_only_some_calls_were_answered() -> None:
 
 @pytest.mark.parametrize(
     "outcome, shown",
-    [("ok", "success"), ("failed", "failed"), ("denied", "denied"), ("interrupted", "interrupted")],
+    [
+        (ToolOutcome.OK, "success"),
+        (ToolOutcome.HELD, "success"),
+        (ToolOutcome.FAILED, "failed"),
+        (ToolOutcome.DENIED, "denied"),
+        (ToolOutcome.INTERRUPTED, "interrupted"),
+    ],
 )
-def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> None:
-    context = assemble(told(asked(), thought("a", "b"), result("a", outcome), result("b")))
+def test_results_of_one_step_come_as_one_message(outcome: ToolOutcome, shown: str) -> None:
+    context = assemble(told(asked(), thinks("a", "b"), result("a", outcome), result("b")))
     last = context.messages[-1]
     assert isinstance(last, ModelRequest)
     found = [(part.tool_call_id, part.outcome) for part in last.parts if isinstance(part, ToolReturnPart)]
@@ -111,21 +126,20 @@ def test_results_of_one_step_come_as_one_message(outcome: str, shown: str) -> No
 
 
 def test_an_answer_that_waited_for_an_approval_stands_once() -> None:
-    waited = EventType.AGENT_THINKING, response_body(ModelResponse(parts=[TextPart("the answer")]))
+    waited = thought(ModelResponse(parts=[TextPart("the answer")]))
     context = assemble(told(asked(), waited))
     assert context.spoken == "the answer"
-    context = assemble(told(asked(), waited, (EventType.AGENT_MESSAGE, {"text": "the answer, redacted"})))
+    context = assemble(told(asked(), waited, AgentMessage("the answer, redacted")))
     assert len(context.messages) == 2
     assert context.spoken == "the answer, redacted"
 
 
 def test_a_response_that_calls_is_not_an_answer() -> None:
-    assert assemble(told(asked(), thought("a"))).spoken is None
+    assert assemble(told(asked(), thinks("a"))).spoken is None
 
 
 def test_other_events_do_not_enter_the_context() -> None:
-    body: dict[str, JsonValue] = {"text": "x"}
-    others = [(kind, body) for kind in (EventType.TAINT_RAISED, EventType.POLICY_DECISION, EventType.ERROR)]
+    others = (raised(), TurnError("r1", "x"), UnknownEvent("chat.reaction", {"text": "x"}))
     assert len(assemble(told(asked(), *others)).messages) == 1
 
 
@@ -136,18 +150,16 @@ def test_a_response_comes_back_as_it_was() -> None:
         provider_name="p",
         provider_details={"k": "v"},
     )
-    again = response_from(response_body(response))
+    again = response_from(thought(response))
     assert again.parts == response.parts
     assert again.provider_details == {"k": "v"}
     assert text_of(again) == "a"
 
 
 def test_what_holds_no_response_is_refused() -> None:
-    body: dict[str, JsonValue] = {
-        "response": {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}
-    }
+    kept = AgentThinking({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]})
     with pytest.raises(TypeError, match="no model response"):
-        response_from(body)
+        response_from(kept)
 
 
 @pytest.mark.parametrize(

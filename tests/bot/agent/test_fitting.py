@@ -16,12 +16,14 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.agent.fitting import fitted
 from bot.agent.offline import RECAP
+from bot.sessions.event_types import ItemHeld
 from bot.sessions.events import Event, EventType
 from bot.tools.base import Result
 from bot.tools.held import NOTHING_MORE
 from bot.tools.references import ADMIT
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, Scripted, call, parts, proposed, standing
+from tests.events import body_of
 from tests.harness import Person, running
 
 WINDOW: Final = 12_000
@@ -86,7 +88,7 @@ async def test_what_is_too_large_is_read_in_part_and_kept_whole(tmp_path: Path) 
         assert shown.removesuffix(told.group()) == WHOLE[: int(told.group(2))]
         assert int(told.group(2)) > WINDOW
         (kept,) = await held(owner)
-        assert (kept.body["text"], str(kept.label)) == (WHOLE, "INTERNAL")
+        assert (body_of(kept, ItemHeld).text, str(kept.label)) == (WHOLE, "INTERNAL")
         labels = [str(event.label) for event in await owner.events() if event.type is EventType.TOOL_RESULT]
         assert labels == ["INTERNAL"]
         assert str((await owner.state()).taint) == "INTERNAL"
@@ -129,7 +131,7 @@ async def test_a_window_that_nobody_knew_is_found_and_the_result_made_smaller(tm
         assert sizes[0] == len(WHOLE)
         assert sizes[-1] < len(WHOLE) / 3
         (kept,) = await held(owner)
-        assert kept.body["text"] == WHOLE
+        assert body_of(kept, ItemHeld).text == WHOLE
         assert MARK.search(returned(script.asked[-1])[-1]) is not None
 
 
@@ -163,7 +165,7 @@ async def test_reading_on_ends_where_the_item_ends(tmp_path: Path) -> None:
     script = Scripted([proposed("long", {"_hold": True})], "held")
     async with running(tmp_path, parts=parts(long, model=script)) as owner:
         await owner.say("hold it")
-        ref = str((await held(owner))[0].body["ref"])
+        ref = body_of((await held(owner))[0], ItemHeld).ref
         script.then([proposed(ADMIT, {"ref": ref, "after": 2})], [proposed(ADMIT, {"ref": ref, "after": 5})], "read")
         await owner.say("read it")
         assert returned(script.asked[-1])[-2:] == ["ort", NOTHING_MORE]

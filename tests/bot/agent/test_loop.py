@@ -8,8 +8,9 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart, TextPart, ThinkingPart
 
 from bot.agent.loop import TOO_MANY_REFUSALS, TOO_MANY_STEPS
+from bot.sessions.event_types import ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
 from bot.tools.base import CallFacts
 from bot.worker.finish import NO_ANSWER
 from policy.labels import PUBLIC, parse
@@ -219,7 +220,7 @@ async def test_repeated_call_ids_are_different_calls(tmp_path: Path) -> None:
     async with running(tmp_path, parts=parts(model=model)) as owner:
         await owner.say("go")
         await owner.say("and again")
-        calls = [event.body["call"] for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        calls = [event.body.call for event in await owner.events() if isinstance(event.body, ToolResult)]
         assert len(calls) == len(set(calls)) == 4
 
 

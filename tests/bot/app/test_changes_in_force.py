@@ -9,7 +9,8 @@ from bot.gate.results import NOT_KNOWN
 from bot.ingress.router import Routed
 from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import ToolResult
+from bot.sessions.events import Event
 from bot.store.schema import OVERRIDES, POLICY
 from channels.messages import Address
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Placing
@@ -45,7 +46,7 @@ async def change(person: Person, change: AccessChange) -> None:
 
 
 def results(events: tuple[Event, ...]) -> list[object]:
-    return [event.body["outcome"] for event in events if event.type is EventType.TOOL_RESULT]
+    return [event.body.outcome for event in events if isinstance(event.body, ToolResult)]
 
 
 async def test_a_change_is_in_force_here_when_it_is_made(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from bot.core.errors import NotFoundError
 from bot.ingress.command_runner import FAILED, UNREAD
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Spender
-from bot.sessions.events import EventType
+from bot.sessions.event_types import AgentThinking
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import NewEvent, Write
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys
 from channels.messages import Address
@@ -279,12 +280,12 @@ async def test_a_command_that_fails_is_answered_and_noted_and_not_told_again(tmp
         await person.say("hello")
         claim = await store.sessions.claim(person.sid, "test", idle=True)
         assert claim is not None
-        said = NewEvent(EventType.USER_MESSAGE, "owner", PUBLIC, {}, admitted=True)
+        said = NewEvent("owner", PUBLIC, AgentThinking({"kind": "request", "parts": []}), admitted=True)
         await store.sessions.record(claim, Write("op", claim.state.seq, events=(said,), release=True))
         assert FAILED in await person.say("/summarize", wait=False)
         (failed,) = [row for row in await store.audit.records(AUDIT) if row.kind == "failed"]
-        assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "KeyError")
-        assert str(failed.body["where"]).startswith("recap.py:")
+        assert (failed.actor, failed.body["session"], failed.body["error"]) == ("router", person.sid, "TypeError")
+        assert str(failed.body["where"]).startswith("context.py:")
         await put_state(store, person.sid, taint="garbage")
         assert UNREAD in await person.say("/status", wait=False)
 
@@ -310,7 +311,7 @@ async def test_verify_checks_the_sessions_that_changed_last_and_says_so(tmp_path
 
 
 def arriving(sid: str, label: Label) -> NewItem:
-    return NewItem(sid, "d1", "owner", label, {"text": "hello"}, home=str(HOME), principal="owner")
+    return NewItem(sid, "d1", "owner", label, SessionMessage("hello"), home=str(HOME), principal="owner")
 
 
 async def break_chain(app: App, sid: str) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from bot.gate.calls import NOBODY_ALONE
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.event_types import ToolResult, YieldReason
 from bot.sessions.events import EventType
-from bot.sessions.models import SessionState, Status, YieldReason
+from bot.sessions.models import SessionState, Status
 from bot.store.records import APPROVAL
 from bot.tools.base import CallFacts
 from channels.messages import Address
@@ -138,7 +139,7 @@ async def test_nothing_of_its_asking_reaches_its_parent(tmp_path: Path) -> None:
         assert child.sid not in "".join(
             str(event.body)
             for event in await owner.events()
-            if event.type is EventType.TOOL_RESULT and event.body["tool"] == "sessions_list"
+            if isinstance(event.body, ToolResult) and event.body.tool == "sessions_list"
         )
         kinds = [event.type for event in (await owner.events())[len(before) :]]
         assert EventType.APPROVAL_REQUESTED not in kinds

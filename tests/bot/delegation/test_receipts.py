@@ -16,7 +16,8 @@ from bot.delegation.receipts import UNKNOWN, WITHHELD, DeliveryReceipt, look_up
 from bot.delivery.outbox import WITHHELD_REPLY
 from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, answer_key
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ItemHeld, ToolResult, UserMessage
+from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Write
 from bot.sessions.transcript import place
 from bot.store.schema import session_keys
@@ -25,6 +26,7 @@ from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.delivery.test_sending import POLICY, READS, at, hears, send
 from tests.bot.kit import CONFIDENTIAL, bang, eventually, policy
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.store.world import command, put_state
 
@@ -93,7 +95,11 @@ async def test_a_receipt_goes_from_accepted_to_consumed(tmp_path: Path) -> None:
         async with worked(owner):
             assert await hears(desk) == ["hi"]
         state = await desk.state()
-        (heard,) = [event for event in await desk.events() if event.body.get("text") == "hi"]
+        (heard,) = [
+            event
+            for event in await desk.events()
+            if event.body == UserMessage("hi", Origin(OriginKind.MESSAGE, owner.sid))
+        ]
         # The place where `/history` shows it, which counts nothing of what was before the reset.
         assert await told(owner, receipt) == {"status": "consumed", "seq": place(heard, state)}
         assert state.generation_seq > 1
@@ -264,7 +270,7 @@ async def test_of_what_a_child_sends_its_parent_it_hears_nothing_more(tmp_path: 
 async def answered(person: Person, receipt: str) -> object:
     """Return what the session is told that asks for a receipt."""
     await person.say(ask(receipt))
-    return [event.body["text"] for event in await person.events() if event.type is EventType.TOOL_RESULT][-1]
+    return [event.body.text for event in await person.events() if isinstance(event.body, ToolResult)][-1]
 
 
 async def test_a_receipt_is_its_senders_alone(tmp_path: Path) -> None:
@@ -292,14 +298,14 @@ async def test_what_was_sent_by_reference_has_no_receipt_below(tmp_path: Path, t
         await desk.say("hello")
         (tmp_path / "data/files/confidential/s.md").write_text(text, "utf-8")
         await owner.say(bang("read_file", path="confidential/s.md", _hold=True))
-        (ref,) = [event.body["ref"] for event in await owner.events() if event.type is EventType.ITEM_HELD]
+        (ref,) = [event.body.ref for event in await owner.events() if isinstance(event.body, ItemHeld)]
         await owner.say(bang("sessions_send", session_id=desk.sid, content={"$ref": ref}))
-        results = [event.body for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        results = bodies(await owner.events(), ToolResult)
         # Whoever could work out the id learns nothing by it.
-        made = f"{owner.sid}/1/{results[-1]['call']}"
+        made = f"{owner.sid}/1/{results[-1].call}"
         receipt = receipt_id(made)
         assert [one.key for one in await sent(owner)] == [made] * (text == "secret")
-        assert receipt.partition("-")[2] not in str(results[-1]["text"])
+        assert receipt.partition("-")[2] not in results[-1].text
         assert await answered(owner, receipt) == UNKNOWN
         assert (await owner.state()).taint == PUBLIC
         # Once it has read as much it may know.

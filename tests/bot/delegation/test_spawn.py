@@ -13,9 +13,11 @@ from bot.delegation.spawn import DepthError, HopsError
 from bot.delegation.structured_result import FAILED
 from bot.sessions.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.deliveries import RISEN, NewDelivery
+from bot.sessions.event_types import AgentMessage, YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
-from bot.sessions.models import SessionState, Status, Turn, Write, YieldReason
+from bot.sessions.messages import SessionMessage
+from bot.sessions.models import SessionState, Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sending import FIELDS_ONLY
 from bot.worker.turn_runner import TOO_LATE
@@ -89,7 +91,7 @@ async def test_a_task_carries_what_its_parent_has_read_before_the_model_is_asked
         await owner.say(spawn("hello"))
         (child,) = await quiet(owner)
         log = await owner.app.store.sessions.events(child.sid)
-        kinds = [event.type.value for event in log]
+        kinds = [event.type for event in log]
         assert kinds[:4] == ["session.created", "turn.started", "taint.raised", "user.message"]
         assert [str(event.label) for event in log[2:4]] == ["CONFIDENTIAL~", "CONFIDENTIAL~"]
         assert kinds.index("user.message") < kinds.index("agent.message")
@@ -124,14 +126,14 @@ async def test_a_result_is_held_where_no_more_that_is_sent_is(tmp_path: Path) ->
     async with running(tmp_path) as owner:
         await owner.say("hello")
         for n in range(50):
-            sent = Parcel(owner.sid, 1, f"p{n}", "owner", CONFIDENTIAL, {"text": "x"})
+            sent = Parcel(owner.sid, 1, f"p{n}", "owner", CONFIDENTIAL, SessionMessage("x"))
             assert await owner.app.store.delegation.receive(sent) is Arrival.HELD
         before = await owner.state()
         await owner.say(spawn(f"{READS}\n{sends}"))
         (child,) = await quiet(owner)
         assert await arrivals(owner, child.sid) == [Arrival.WAITING, Arrival.FULL, Arrival.HELD]
         result = (await owner.app.store.delegation.held(owner.sid))[-1]
-        assert "Veldhaven" in str(result.body["text"])
+        assert "Veldhaven" in result.body.text
         after = await owner.state()
         assert (after.taint, after.waiting_items) == (before.taint, 0)
         assert str(RISEN) in owner.shown
@@ -201,7 +203,7 @@ async def test_one_whose_task_a_rule_keeps_out_is_silent_all_the_same(tmp_path: 
             "p",
             "owner",
             PUBLIC,
-            {"text": bang("sessions_send", session_id="parent", content="x")},
+            SessionMessage(bang("sessions_send", session_id="parent", content="x")),
             report=True,
         )
         await owner.app.store.delegation.receive(sent)
@@ -370,7 +372,7 @@ async def test_one_that_waits_holds_no_slot_and_hears_its_children_all_the_same(
         found = await quiet(owner)
         (middle,) = [state for state in found if state.lineage and state.lineage.depth == 1]
         log = await owner.app.store.sessions.events(middle.sid)
-        said = [event.body["text"] for event in log if event.type is EventType.AGENT_MESSAGE]
+        said = [event.body.text for event in log if isinstance(event.body, AgentMessage)]
         assert len(said) == 2
         assert "probe: done" in str(said[1])
         assert owner.shown.count(f"You said: [result of background session {middle.sid}") == 2
@@ -513,7 +515,7 @@ async def test_a_stop_tells_nothing_of_a_session_above_those_who_read_there(tmp_
             if raised:
                 await owner.say("/taint raise CONFIDENTIAL", wait=False)
             if waits:
-                item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, {"text": "x"}, str(owner.address), "owner")
+                item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, SessionMessage("x"), str(owner.address), "owner")
                 await owner.app.store.sessions.accept(item)
             assert told in await owner.say("/stop", wait=False)
 

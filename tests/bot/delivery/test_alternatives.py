@@ -11,10 +11,12 @@ from bot.access.decision_context import Call
 from bot.access.principals import of_chat
 from bot.app.app import App
 from bot.commands.alternatives import NO_SUCH_WAY, NOT_BEGUN, TAKEN
-from bot.delivery.alternatives import WITHHELD
+from bot.delivery.alternatives import WITHHELD, BoundText, question
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import UserMessage
 from bot.sessions.events import EventType, NewEvent
+from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Status, Turn, Write
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, How, OutboundKind
@@ -22,6 +24,7 @@ from channels.port import Audience
 from policy.labels import parse
 from tests.bot.kit import INTERNAL, bang, eventually, results, standing, unanswered
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, People, Rooms, talking, team
+from tests.events import body_of
 from tests.people import principal
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +82,7 @@ async def test_a_question_goes_on_in_private_with_the_label_of_where_it_was_type
         assert KNOWN not in str([sent for sent in people.rooms.sent if sent.address != HOUSE])
         events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
-        assert (asked.body["text"], asked.label, asked.actor) == (QUESTION, INTERNAL, "ann")
+        assert (body_of(asked, UserMessage).text, asked.label, asked.actor) == (QUESTION, INTERNAL, "ann")
         # Pressed again it is the same once more, and nothing else is to be had.
         await people.say("ann", f"/continue {code}")
         assert len([sent for sent in people.rooms.heard(HOUSE) if KNOWN in sent]) == 1
@@ -100,7 +103,7 @@ async def test_all_that_was_asked_in_one_turn_goes_on_in_private(tmp_path: Path)
         await until_heard(people, KNOWN, HOUSE)
         events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
-        assert str(asked.body["text"]).startswith(f"{QUESTION}\n\nand who wrote it\n\n[quoted")
+        assert body_of(asked, UserMessage).text.startswith(f"{QUESTION}\n\nand who wrote it\n\n[quoted")
         assert asked.label == parse("INTERNAL~")
 
 
@@ -112,7 +115,7 @@ async def test_what_was_quoted_stays_untrusted_in_private(tmp_path: Path) -> Non
         events = await people.app.store.sessions.events(people.app.session_id(HOUSE))
         (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
         assert asked.label == parse("INTERNAL~")
-        assert "> and tell everybody" in str(asked.body["text"])
+        assert "> and tell everybody" in body_of(asked, UserMessage).text
 
 
 @pytest.mark.parametrize("command", ["continue", "background", "deny"])
@@ -167,9 +170,7 @@ async def test_a_refused_read_is_offered_by_whoever_goes_on_after_a_crash(tmp_pa
         claim = await store.sessions.claim(receipt.sid, "p-gone.x")
         assert claim is not None
         # All that a worker wrote that died before the end of the turn: the message, and no call.
-        told = NewEvent(
-            EventType.USER_MESSAGE, "ann", claim.items[0].label, {"text": QUESTION}, admitted=True, turn="t1"
-        )
+        told = NewEvent("ann", claim.items[0].label, UserMessage(QUESTION), admitted=True, turn="t1")
         turn = Turn("t1", 1, claim.items[0].dedupe, "ann", claim.now)
         await store.sessions.record(
             claim, Write("op", claim.state.seq, events=(told,), take=1, turn=turn, status=Status.RUNNING, release=True)
@@ -320,9 +321,14 @@ async def test_a_question_of_another_session_is_nobodys_to_ask_anew(tmp_path: Pa
     async with talking(tmp_path, team("ann"), **ASKING) as people:
         receipt = await people.say("ann", "hello")
         events = await people.app.store.sessions.events(receipt.sid)
-        (asked,) = [event for event in events if event.type is EventType.USER_MESSAGE]
+        asked = question(events, events[-1].turn)
+        assert asked is not None
         here = standing(asked.label, principal=of_chat(TEAM), asker="ann", home=TEAM)
         call = Call("c1", "read_file", {"path": "confidential/pipeline.md"})
         assert await people.app.alternatives.reading(here, call, asked) is not None
-        from_session = replace(asked, body={**asked.body, "origin": {"as": "message", "session": "s2"}})
+        sent = UserMessage("hello", Origin(OriginKind.MESSAGE, "s2"))
+        also = replace(events[-1], body=sent)
+        from_session = question((*events, also), also.turn)
+        assert from_session == BoundText("hello\n\nhello", asked.label, foreign=True)
+        assert from_session is not None
         assert await people.app.alternatives.reading(here, call, from_session) is None

@@ -7,7 +7,7 @@ import pytest
 from bot.commands.command import ASKS_NOBODY
 from bot.delivery import approval_prompts
 from bot.delivery.approval_prompts import OTHERS_DO
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from channels.messages import Address
 from policy.explain import people
 from policy.labels import PUBLIC
@@ -25,6 +25,8 @@ RULE = {"id": "an-admin-looks", "hook": "PRE_TOOL_CALL", "tools": ["message"], "
 SAID = {"id": "said", "hook": "PRE_OUTPUT", "action": "REQUIRE_APPROVAL", "approvers": ["admin"]}
 TOLD = "Another person than `owner` has to answer: an admin."
 CLEARED = {"ada": {"channel": "console", "chat": "ada", "clearance": "top"}}
+
+ASKS = ApprovalQuestion("message", {})
 
 
 def asking(**rule: object) -> str:
@@ -168,12 +170,12 @@ async def test_a_refused_command_tells_the_label_of_what_was_typed(tmp_path: Pat
 )
 def test_buttons_are_those_that_a_reader_may_press(readers: set[str] | None, told: list[str]) -> None:
     known = document(principals={"owner": OWNER, "ada": ADMIN}, rules=[{**RULE, "approvers": ["admin"]}])
-    one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", {}, ("an-admin-looks",), NOW)
+    one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", ASKS, ("an-admin-looks",), NOW)
     shown = approval_prompts.buttons(known, (one,), "q", None if readers is None else frozenset(readers))
     assert [button.label for button in shown] == told
 
 
 def test_a_rule_that_is_gone_is_answered_by_nobody() -> None:
-    one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", {}, ("gone",), NOW)
+    one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", ASKS, ("gone",), NOW)
     (line,) = approval_prompts.answers(document(), (one,))
     assert "nobody may any more" in line

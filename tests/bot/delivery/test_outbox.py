@@ -18,6 +18,7 @@ from bot.delivery.outbox import WITHHELD_REPLY, Outbox
 from bot.delivery.rate_limits import RATES, RateLimits
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Write
 from bot.tools import catalogue
 from channels.messages import Address, Outbound, OutboundKind, Signal
@@ -78,7 +79,7 @@ async def opened(folder: Path, wire: Wire, config: str = "{}", *, embedded: bool
 async def commit(app: App, text: str, label: Label = PUBLIC, address: Address = HOME, sender: str = "") -> str:
     """Commit something to be said, as a turn does; return its session."""
     sid = app.session_id(HOME)
-    await app.store.sessions.accept(NewItem(sid, text, "owner", PUBLIC, {"text": "please"}, str(HOME), "owner"))
+    await app.store.sessions.accept(NewItem(sid, text, "owner", PUBLIC, SessionMessage("please"), str(HOME), "owner"))
     claim = await app.store.sessions.claim(sid, Ids().owner())
     assert claim is not None
     said = NewDelivery(f"key {text[:3]}", str(address), text, label, OutboundKind.ANSWER, "t")

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.delivery.question_updates import GONE, LONGEST, outcome
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address, Inbound, Outbound
 from channels.port import AmbiguousSendError, ChannelError, GoneError
@@ -243,7 +243,7 @@ async def test_a_copy_of_what_is_gone_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_an_outcome_says_what_is_known() -> None:
-    one = Approval("q-1", "s", 1, "t", "c", "message", "b", PUBLIC, "ann", {}, ("ask",), 1)
+    one = Approval("q-1", "s", 1, "t", "c", "message", "b", PUBLIC, "ann", ApprovalQuestion("message", {}), ("ask",), 1)
     spent = replace(one, state=ApprovalState.USED, resolved_by="boss")
     late = replace(one, state=ApprovalState.EXPIRED, resolved_by="boss")
     assert outcome("q", (), named=True) == f"q: {GONE}"

@@ -13,6 +13,7 @@ from bot.delivery.outbox import Outbox
 from bot.delivery.rate_limits import BACK_OFF, RATES, Patience, RateLimits, Rates
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, Rate, SendSlot, question_key
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from channels.messages import Address, OutboundKind
 from channels.port import BusyChannelError, ChannelError, GoneError
 from policy.labels import PUBLIC, Label, parse
@@ -49,7 +50,9 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
 
 async def put(app: App, sid: str, key: str, address: Address = HERE, label: Label = PUBLIC) -> None:
     """Leave something to be said in a session's outbox."""
-    await app.store.sessions.accept(NewItem(sid, key, "owner", PUBLIC, {"text": "x"}, f"console::{sid}:", "owner"))
+    await app.store.sessions.accept(
+        NewItem(sid, key, "owner", PUBLIC, SessionMessage("x"), f"console::{sid}:", "owner")
+    )
     await app.store.outbox.put(sid, NewDelivery(key, str(address), key, label, OutboundKind.ANSWER, "t"))
 
 
@@ -226,7 +229,7 @@ async def test_a_question_that_is_gone_has_no_buttons(tmp_path: Path, wire: Wire
 async def test_a_reply_that_has_to_wait_is_left_in_the_outbox(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
         out, here = outbox(app, wire, SLOW), standing(home=HERE, sid="s1")
-        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
+        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, SessionMessage("x"), str(HERE), "owner"))
         await out.reply(here, "first", PUBLIC)
         await out.reply(replace(here, turn="t2"), "second", PUBLIC)
         assert [said.text for said in wire.sent] == ["first"]
@@ -239,7 +242,7 @@ async def test_a_reply_that_has_to_wait_is_left_in_the_outbox(tmp_path: Path, wi
 
 async def test_a_reply_to_a_busy_platform_is_left_in_the_outbox(tmp_path: Path, wire: Wire) -> None:
     async with opened(tmp_path, wire, CHANNEL) as app:
-        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, {"text": "x"}, str(HERE), "owner"))
+        await app.store.sessions.accept(NewItem("s1", "d", "owner", PUBLIC, SessionMessage("x"), str(HERE), "owner"))
         wire.fails = BusyChannelError(30)
         await outbox(app, wire, FAST).reply(standing(home=HERE, sid="s1"), "first", PUBLIC)
         assert [one.text for one in await app.store.outbox.deliveries("s1")] == ["first"]

@@ -15,7 +15,8 @@ from bot.core.errors import NotFoundError
 from bot.delegation.handoff import Handoff
 from bot.sessions.delegation import MOST_HOPS, Arrival
 from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
-from bot.sessions.events import Event, EventType
+from bot.sessions.event_types import UserMessage
+from bot.sessions.events import Event
 from bot.sessions.models import Write
 from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE
@@ -57,9 +58,7 @@ def typed(sid: str, text: str) -> str:
 def heard(events: Sequence[Event]) -> list[str]:
     """Return what a session heard from others."""
     return [
-        str(event.body["text"])
-        for event in events
-        if event.type is EventType.USER_MESSAGE and isinstance(event.body.get("origin"), dict)
+        event.body.text for event in events if isinstance(event.body, UserMessage) and event.body.origin is not None
     ]
 
 
@@ -223,7 +222,7 @@ async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) ->
         assert await hears(owner, 2) == ["half way", RISEN]
 
         async def held() -> list[str]:
-            return [str(item.body["text"]) for item in await owner.app.store.delegation.held(owner.sid)]
+            return [item.body.text for item in await owner.app.store.delegation.held(owner.sid)]
 
         async def both() -> bool:
             return len(await held()) == 2

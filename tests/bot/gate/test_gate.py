@@ -11,7 +11,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import meaning
 from bot.gate.gate import FAILED
 from bot.gate.results import explained
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import NewDelivery
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.clock import CurrentTime
@@ -67,7 +67,7 @@ def approval(
         binding=binding(where, asked, leads=(meaning(document(), GUEST),) if asked.tool == "message" else ()),
         label=where.taint,
         principal=where.principal,
-        question={},
+        question=ApprovalQuestion(asked.tool, {}),
         rules=rules,
         expires_at=NOW + 1,
         state=state,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from bot.access.approvals import WITHHELD, binding
+from bot.access.approvals import binding
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.core.ids import held_id
 from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.events import DeferredResult
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
@@ -244,7 +244,7 @@ def _approval(here: DecisionContext, asked_for: Call) -> Approval:
         binding=binding(here, asked_for, here.held),
         label=INTERNAL,
         principal="owner",
-        question={},
+        question=ApprovalQuestion("probe", {}),
         rules=("untrusted_cannot_command",),
         expires_at=NOW + 1,
         resolved_by="owner",
@@ -267,7 +267,9 @@ def test_an_approval_is_bound_to_what_is_referred_to() -> None:
 def test_an_approval_counts_for_nothing_that_was_not_shown() -> None:
     here, asked_for = _asking("secret"), call("probe", {"text": REF})
     probe = Probe(effect=Effect.SEND, declared=CallFacts(clearance=TOP, consequential=True))
-    unshown = replace(_approval(here, asked_for), state=ApprovalState.APPROVED, question={WITHHELD: True})
+    unshown = replace(
+        _approval(here, asked_for), state=ApprovalState.APPROVED, question=ApprovalQuestion("probe", {}, withheld=True)
+    )
     prepared = gate([probe]).calls.prepare(here, asked_for, (unshown,))
     assert (prepared.decision.verdict, prepared.told.verdict) == (Verdict.BLOCK, Verdict.ALLOW)
     assert UNSEEN in str(prepared.decision)

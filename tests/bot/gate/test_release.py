@@ -11,9 +11,11 @@ from bot.gate.gate import Gate
 from bot.history import event_log
 from bot.sessions import releases
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
+from bot.sessions.event_types import ReleaseConfirmed, ReleaseRequested, UserMessage
 from bot.sessions.events import EventType
 from bot.sessions.models import Write
 from bot.sessions.releases import Release
+from bot.sessions.serialization import event_from, release_json
 from policy.decision import Verdict
 from policy.labels import PUBLIC
 from policy.request import Destination
@@ -33,6 +35,7 @@ from tests.bot.kit import (
     policy,
     standing,
 )
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -48,9 +51,9 @@ RECORD = Release(
     str(HOME),
     3,
     releases.digest(TEXT),
-    "CONFIDENTIAL",
+    CONFIDENTIAL,
     str(GUEST),
-    "PUBLIC",
+    PUBLIC,
     "guest",
     "there",
     NOW + 1,
@@ -129,9 +132,11 @@ def test_a_release_needs_the_right_and_an_address_cleared_for_the_text() -> None
 
 
 def test_a_record_is_read_as_it_was_written_or_not_at_all() -> None:
-    assert releases.read(RECORD.body()) == RECORD
-    for name in RECORD.body():
-        assert releases.read({**RECORD.body(), name: None}) is None
+    confirmed, written = str(EventType.RELEASE_CONFIRMED), release_json(RECORD)
+    assert event_from(confirmed, written) == ReleaseConfirmed(RECORD)
+    for name in written:
+        with pytest.raises(TypeError):
+            event_from(confirmed, {**written, name: None})
 
 
 # --- at work ---------------------------------------------------------------------------------------
@@ -192,7 +197,7 @@ async def test_a_text_that_holds_what_does_not_show_is_not_released(tmp_path: Pa
 async def test_what_is_meant_can_be_named_by_its_number(tmp_path: Path) -> None:
     async with running(tmp_path, policy(**HELD)) as owner:
         await confidential(owner)
-        typed = next(event for event in await owner.events() if event.body.get("text") == TEXT)
+        typed = next(event for event in await owner.events() if event.body == UserMessage(TEXT))
         assert f"| {TEXT}\n" in await owner.say(f"/release {typed.seq} to guest")
         read = next(event for event in await owner.events() if event.type is EventType.TOOL_RESULT)
         for which in (read.seq, 9999, "nothing"):
@@ -203,12 +208,10 @@ async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
     async with running(tmp_path, policy(**HELD)) as owner:
         await confidential(owner)
         await owner.say("/release last to guest")
-        (asked,) = [event for event in await owner.events() if event.type is EventType.RELEASE_REQUESTED]
-        late = releases.read(asked.body)
-        assert late is not None
+        (asked,) = bodies(await owner.events(), ReleaseRequested)
         claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner(), idle=True)
         assert claim is not None
-        old = replace(late, code="zzzzzzzz", expires_at=claim.now)
+        old = replace(asked.release, code="zzzzzzzz", expires_at=claim.now)
         write = Write(Ids().op(), claim.state.seq, events=(event_log.release_requested(standing(), old),), release=True)
         await owner.app.store.sessions.record(claim, write)
         assert "there is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")

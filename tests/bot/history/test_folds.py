@@ -6,117 +6,91 @@ an address, what is held and how many answers were heard are what the laws decid
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from bot.access import known_urls
 from bot.access.authors import authors
 from bot.history import folds
 from bot.history.event_log import endorsed_in, held_in
 from bot.history.folds import Folds, Newest
-from bot.sessions.events import Event, EventType, Visibility, objects
+from bot.sessions.approvals import ApprovalState
+from bot.sessions.event_types import (
+    AgentThinking,
+    ApprovalResolved,
+    ChatObserved,
+    EventBody,
+    ItemHeld,
+    MessageFile,
+    SessionSummary,
+    ToolOutcome,
+    ToolResult,
+    TurnStarted,
+    UnknownEvent,
+    UserMessage,
+)
+from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.messages import Endorsed, Origin, OriginKind
 from policy.labels import PUBLIC, Label, parse
+from tests.events import bodies
 
 PEOPLE = ("ann", "mel", "zoe")
 LABELS = (PUBLIC, parse("PUBLIC~"), parse("INTERNAL"), parse("CONFIDENTIAL{hr}~"))
+Each = TypeVar("Each")
+
 URLS = tuple(f"https://example.com/{number}" for number in range(6))
 
-Body = dict[str, JsonValue]
-Entry = tuple[EventType, Body, str, Label, bool, str]
-"""What is drawn of an event: type, body, actor, label, whether it is admitted, and whether its turn is a new one."""
+Entry = tuple[EventBody, str, Label, bool, str]
+"""What is drawn of an event: body, actor, label, whether it is admitted, and whether its turn is a new one."""
 
 
-def field(name: str, value: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[Body]:
-    """Return bodies of one field."""
-    return value.map(lambda found: {name: found})
+def some(each: st.SearchStrategy[Each]) -> st.SearchStrategy[tuple[Each, ...]]:
+    """Return a few values."""
+    return st.lists(each, max_size=2).map(tuple)
 
 
-def listed(each: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
-    """Return lists of a few values."""
-    return st.lists(each, max_size=2).map(lambda found: [*found])
-
-
-def together(parts: Iterable[st.SearchStrategy[Body]]) -> st.SearchStrategy[Body]:
-    """Return bodies with the fields of all of these."""
-    return st.tuples(*parts).map(lambda found: {name: value for part in found for name, value in part.items()})
-
-
-def one_of(*values: JsonValue) -> st.SearchStrategy[JsonValue]:
-    return st.sampled_from(values)
-
-
-def object_of(*parts: st.SearchStrategy[Body]) -> st.SearchStrategy[JsonValue]:
-    return together(parts).map(lambda body: {**body})
-
-
-def absent_or(part: st.SearchStrategy[Body]) -> st.SearchStrategy[Body]:
-    nothing: Body = {}
-    return st.one_of(st.just(nothing), part)
-
-
-words: st.SearchStrategy[JsonValue] = st.lists(st.sampled_from((*URLS, "hello", "www.example.com/w")), max_size=3).map(
-    " ".join
+words = st.lists(st.sampled_from((*URLS, "hello", "www.example.com/w")), max_size=3).map(" ".join)
+named = some(st.sampled_from(PEOPLE))
+numbered = st.integers(0, 2).map(str)
+answers = st.builds(Endorsed, numbered, numbered, numbered, st.sampled_from((1, 2)))
+origins = st.builds(
+    Origin,
+    st.sampled_from((OriginKind.TASK, OriginKind.RESULT, OriginKind.MESSAGE)),
+    st.just("s0"),
+    typed=some(st.sampled_from(URLS)),
+    endorsed=some(answers),
 )
-text = field("text", words)
-named = absent_or(field("authors", listed(one_of(*PEOPLE))))
-answer = object_of(
-    *(field(name, one_of(*(f"{name}{number}" for number in range(3)))) for name in ("session", "text", "run")),
-    field("millibits", one_of(1, 2)),
+files = st.builds(MessageFile, st.just("f"), size=st.sampled_from((0, 1, 20)))
+outcomes = st.sampled_from((ToolOutcome.OK, ToolOutcome.DENIED))
+
+told: st.SearchStrategy[EventBody] = st.one_of(
+    st.builds(UserMessage, words, st.none() | origins, named, some(files)),
+    st.builds(ChatObserved, words, st.sampled_from(("1", "2", "3")), named),
+    st.builds(ToolResult, st.just("c"), st.sampled_from(("web_fetch", "read_file")), words, outcomes),
+    st.builds(ItemHeld, st.sampled_from(("h1", "h2")), words, st.just(PUBLIC)),
+    st.builds(ApprovalResolved, st.sampled_from(("a1", "a2")), st.just(ApprovalState.APPROVED)),
+    st.builds(SessionSummary, words, st.just(1), authors=named),
+    st.builds(UnknownEvent, st.just("chat.reaction"), named.map(lambda people: {"text": "x", "authors": [*people]})),
+    st.sampled_from((AgentThinking({}), TurnStarted(1))),
 )
-origin = object_of(
-    field("as", one_of("task", "result", "message")),
-    field("session", one_of("s0")),
-    field("typed", listed(one_of(*URLS))),
-    field("endorsed", listed(answer)),
-)
-files = field("files", listed(object_of(field("size", one_of(None, 1, 20)))))
-
-
-def bodies(kind: EventType) -> st.SearchStrategy[Body]:
-    """Return bodies of events of a type."""
-    match kind:
-        case EventType.USER_MESSAGE:
-            return together((text, named, files, absent_or(field("origin", origin))))
-        case EventType.OBSERVED:
-            return together((text, named, field("upto", one_of("1", "2", "3"))))
-        case EventType.TOOL_RESULT:
-            tool = field("tool", one_of("web_fetch", "read_file"))
-            return together((text, tool, field("outcome", one_of("ok", "denied"))))
-        case EventType.ITEM_HELD:
-            return together((field("ref", one_of("h1", "h2")), text, field("floor", one_of("PUBLIC"))))
-        case EventType.APPROVAL_RESOLVED:
-            return field("approval", one_of("a1", "a2"))
-        case _:
-            return together((text, named))
-
-
-kinds = st.sampled_from(
-    (
-        *(EventType.USER_MESSAGE, EventType.OBSERVED, EventType.TOOL_RESULT, EventType.ITEM_HELD),
-        *(EventType.APPROVAL_RESOLVED, EventType.AGENT_THINKING, EventType.SUMMARY, EventType.POLICY_DECISION),
-    )
-)
-drawn = kinds.flatmap(
-    lambda kind: st.tuples(
-        st.just(kind),
-        bodies(kind),
-        st.sampled_from(PEOPLE),
-        st.sampled_from(LABELS),
-        st.booleans(),
-        st.sampled_from(("", "t", "t", "u")),
-    )
+drawn = st.tuples(
+    told,
+    st.sampled_from(PEOPLE),
+    st.sampled_from(LABELS),
+    st.booleans(),
+    st.sampled_from(("", "t", "t", "u")),
 )
 
 
 def written(entries: Iterable[Entry]) -> tuple[Event, ...]:
     """Return drawn entries as a log whose turns follow one another."""
     made, turn = list[Event](), 0
-    for seq, (kind, body, actor, label, admitted, of) in enumerate(entries, 1):
+    for seq, (body, actor, label, admitted, of) in enumerate(entries, 1):
         turn += of == "u"
         name = f"t{turn}" if of else ""
-        made.append(Event(seq, seq, 1, kind, actor, label, body, Visibility.USER, admitted, name))
+        made.append(Event(seq, seq, 1, actor, label, body, Visibility.USER, admitted, name))
     return tuple(made)
 
 
@@ -146,13 +120,13 @@ def whole_newest(log: Sequence[Event]) -> Newest:
     """Return what the newest turn's events come to."""
     name = next((event.turn for event in reversed(log) if event.turn), "")
     own = [event for event in log if event.turn == name and name]
-    foreign = ["origin" in event.body for event in own if event.type is EventType.USER_MESSAGE]
+    foreign = [event.body.origin is not None for event in own if isinstance(event.body, UserMessage)]
     return Newest(
         name,
         tuple(event.seq for event in own if event.type in {EventType.USER_MESSAGE, EventType.OBSERVED}),
         foreign[0] if foreign else None,
         sum(event.type is EventType.AGENT_THINKING for event in own),
-        frozenset(str(event.body["approval"]) for event in own if event.type is EventType.APPROVAL_RESOLVED),
+        frozenset(event.body.approval for event in own if isinstance(event.body, ApprovalResolved)),
     )
 
 
@@ -164,11 +138,10 @@ def agrees(found: Folds, log: Sequence[Event]) -> None:
     assert found.authors == authors(log)
     assert found.held == held_in(log)
     assert found.endorsed == endorsed_in(log)
-    messages = [event for event in log if event.type is EventType.USER_MESSAGE]
-    sizes = [file["size"] for event in messages for file in objects(event.body, "files")]
-    assert found.file_bytes == sum(size for size in sizes if isinstance(size, int))
-    assert found.foreign == ("origin" in messages[-1].body if messages else None)
-    overheard = [str(event.body["upto"]) for event in log if event.type is EventType.OBSERVED]
+    messages = bodies(log, UserMessage)
+    assert found.file_bytes == sum(file.size for message in messages for file in message.files)
+    assert found.foreign == (messages[-1].origin is not None if messages else None)
+    overheard = [event.body.upto for event in log if isinstance(event.body, ChatObserved)]
     assert found.overheard == (overheard[-1] if overheard else "")
     assert found.newest == whole_newest(log)
 

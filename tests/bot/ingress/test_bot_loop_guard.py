@@ -15,6 +15,7 @@ from bot.core.errors import ConfigError
 from bot.ingress.admin_notices import HOUR_MS
 from bot.ingress.bot_loop_guard import MOST
 from bot.ingress.router import Routed
+from bot.sessions.event_types import UserMessage
 from bot.sessions.events import EventType
 from channels.messages import Address, Inbound
 from channels.port import Reader, ReaderKind
@@ -22,6 +23,7 @@ from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import INTERNAL, eventually, policy
 from tests.bot.rooms import PEOPLE, Rooms
 from tests.channels.telegram.kit import TelegramStage, at, staged
+from tests.events import body_of
 from tests.harness import running
 from tests.people import principal
 from tests.sim.telegram_state import Chat
@@ -99,7 +101,7 @@ async def test_what_a_bot_says_is_untrusted_and_commands_nothing(tmp_path: Path)
         sid = there.app.session_id(HERE)
         await eventually(lambda: _answered(there.app, sid))
         (said,) = [one for one in await there.app.store.sessions.events(sid) if one.type is EventType.USER_MESSAGE]
-        assert (said.body["text"], said.label) == ("/reset confirm", parse("INTERNAL~"))
+        assert (body_of(said, UserMessage).text, said.label) == ("/reset confirm", parse("INTERNAL~"))
 
 
 async def test_a_bot_that_is_nobody_here_is_told_nothing(tmp_path: Path) -> None:

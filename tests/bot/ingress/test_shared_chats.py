@@ -9,12 +9,14 @@ from bot.access.principals import of_chat
 from bot.commands.classify import NOT_CLASSIFIED
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import UserMessage
 from bot.sessions.events import EventType
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, How
 from policy.labels import parse
 from tests.bot.kit import CONFIDENTIAL, bang, eventually
 from tests.bot.rooms import CHATS, PEOPLE, TEAM, talking, team
+from tests.events import body_of
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +124,7 @@ async def test_what_others_wrote_is_untrusted_whoever_quotes_it(tmp_path: Path) 
         (asked,) = [
             one for one in await people.app.store.sessions.events(receipt.sid) if one.type is EventType.USER_MESSAGE
         ]
-        assert "> do as I say\n> now" in str(asked.body["text"])
+        assert "> do as I say\n> now" in body_of(asked, UserMessage).text
 
 
 async def test_a_rule_on_messages_sees_what_is_quoted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bot.app.app import App
 from bot.sessions.audit import AuditRecord
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ChatObserved
 from channels.messages import Button, Outbound
 from channels.port import ReaderKind
 from policy.labels import PUBLIC, Label
@@ -53,7 +53,7 @@ class Room:
     async def observed(self, root: Message) -> str:
         """Return what entered the session of a thread that was not said to the bot."""
         events = await self.app.store.sessions.events(self.app.session_id(at(self.channel, root.ts)))
-        return str([event.body["text"] for event in events if event.type is EventType.OBSERVED])
+        return str([event.body.text for event in events if isinstance(event.body, ChatObserved)])
 
     def shown(self, who: Person) -> str:
         """Return what somebody sees there, in threads and private chats as well."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ToolResult
 from bot.tools.history import HistoryArguments, SessionsHistory
 from bot.tools.sessions import NONE
 from channels.messages import Address
@@ -28,7 +28,7 @@ def other(owner: Person, chat: str = "other") -> Person:
 async def asked(owner: Person, sid: str, **more: int) -> dict[str, Any]:
     """Return what the owner's agent reads of a session."""
     await owner.say(bang("sessions_history", session_id=sid, **more))
-    told = [event.body["text"] for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+    told = [event.body.text for event in await owner.events() if isinstance(event.body, ToolResult)]
     return json.loads(str(told[-1]))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from bot.sessions.delegation import Lineage
 from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Title
 from bot.tools.sessions import ONLY, SessionsList, SessionStatus
 from channels.messages import Address
@@ -175,7 +176,7 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
     async with running(tmp_path, serve=False) as owner:
         store = owner.app.store
         await owner.send("hello")
-        item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, {"text": "x"}, str(owner.address), "owner")
+        item = NewItem(owner.sid, "d", "owner", CONFIDENTIAL, SessionMessage("x"), str(owner.address), "owner")
         await store.sessions.accept(item)
         for sid, label in (("seen", PUBLIC), ("hidden", CONFIDENTIAL)):
             lineage = Lineage(owner.sid, 1, sid, 1, 2**50)

@@ -14,11 +14,13 @@ from bot.agent.offline import RECAP
 from bot.agent.room import TOO_LARGE
 from bot.agent.window import estimated
 from bot.core.clock import moment
+from bot.sessions.event_types import SessionSummary
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import MOMENT, Usage
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
 from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, tool_call, unanswered
+from tests.events import bodies, body_of
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +55,7 @@ async def test_a_command_and_a_call_recap_the_conversation_and_keep_it(tmp_path:
         assert "we talk about canals" in await owner.say(bang("summarize"))
         assert "about canals" in await owner.say(bang("summarize", scope="topic", topic="canals"))
         kept = await summaries(owner)
-        assert [event.body["topic"] for event in kept] == ["", "canals", "", "canals"]
+        assert [recap.topic for recap in bodies(kept, SessionSummary)] == ["", "canals", "", "canals"]
         assert {str(event.label) for event in kept} == {"CONFIDENTIAL~"}
         assert all(event.admitted for event in kept)
         chain = [record.body async for record in owner.app.chains.records("audit")]
@@ -78,7 +80,7 @@ async def test_the_topic_of_the_moment_needs_no_name(tmp_path: Path) -> None:
         assert f"about {MOMENT}" in shown
         assert "ok" in dict(results(await owner.events()))["summarize"]
         # It stands for nothing but itself: the context goes on with everything.
-        assert [event.body["topic"] for event in await summaries(owner)] == [MOMENT]
+        assert [recap.topic for recap in bodies(await summaries(owner), SessionSummary)] == [MOMENT]
 
 
 @pytest.mark.parametrize("arguments", [{"topic": "x"}, {"scope": "all"}, {"label": "PUBLIC"}])
@@ -158,14 +160,14 @@ async def test_a_context_that_outgrows_the_window_goes_on_from_a_recap(tmp_path:
         shown = await owner.say("part 3 " + "x" * 7500)
         assert "THE RECAP" in shown
         (kept,) = await summaries(owner)
-        assert kept.body["text"] == "THE RECAP"
+        recap = body_of(kept, SessionSummary)
+        assert recap.text == "THE RECAP"
         last = str(script.asked[-1])
         assert "THE RECAP" in last
         assert "part 0" not in last
         assert "part 3" in last
         assert "part 0" in str(await owner.events()), "the log is never cut"
-        count = kept.body["messages"]
-        assert isinstance(count, int)
+        count = recap.messages
         assert 0 < count <= 6, "messages and answers of what came before"
         assert f"recap of {moment(kept.ts)} UTC, {count} messages summarized" in await owner.say("/status")
         # The next turn begins from the recap that is there, and so would one after a crash.

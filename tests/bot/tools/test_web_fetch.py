@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.extensions import Extensions
-from bot.sessions.events import EventType
+from bot.sessions.event_types import ToolResult
 from bot.tools.web_body import BodyError, read
 from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
 from tests.bot.kit import Scripted, bang, proposed
@@ -96,7 +96,7 @@ async def test_a_long_page_is_cut(tmp_path: Path) -> None:
     async with browsing(tmp_path) as (owner, server):
         server.page("/a", "long " * 20_000)
         await owner.say(fetch(f"{server.base}/a"))
-        (text,) = [str(event.body["text"]) for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        (text,) = [event.body.text for event in await owner.events() if isinstance(event.body, ToolResult)]
         assert text.endswith(CUT)
         assert len(text) < CHARACTERS + 100
 
@@ -508,7 +508,7 @@ async def test_a_secret_where_a_page_is_cut_does_not_come_back_in_part(tmp_path:
     async with browsing(tmp_path, NAMES) as (owner, server):
         server.page("/a", f"{'x' * (CHARACTERS - left)}{KEY}{'y' * 100}")
         await owner.say(fetch(f"http://api.test:{server.port}/a", Authorization=BEARER))
-        (text,) = [str(event.body["text"]) for event in await owner.events() if event.type is EventType.TOOL_RESULT]
+        (text,) = [event.body.text for event in await owner.events() if isinstance(event.body, ToolResult)]
         assert KEY[:left] not in text.removesuffix(CUT)[-len(KEY) :]
 
 

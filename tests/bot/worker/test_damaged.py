@@ -14,6 +14,7 @@ import pytest
 
 from bot.app.app import App
 from bot.operations.diagnostics import channel
+from bot.sessions.event_types import UserMessage
 from bot.sessions.models import SCHEMA
 from channels.messages import Address
 from tests.bot.kit import eventually, policy
@@ -114,7 +115,7 @@ async def test_what_was_said_meanwhile_is_answered_in_order_when_the_record_can_
         alice = Person(there.app, io.StringIO(), at(there.alice.private), f"telegram:{there.alice.id}")
 
         async def said() -> bool:
-            told = [str(event.body["text"]) for event in await alice.events() if event.type == "user.message"]
+            told = [event.body.text for event in await alice.events() if isinstance(event.body, UserMessage)]
             return told == ["before", "word 0", "word 1", "word 2"]
 
         await eventually(said)

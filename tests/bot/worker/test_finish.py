@@ -9,10 +9,12 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from bot.access import approvals
 from bot.access.decision_context import Call
 from bot.agent.loop import Answer
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
+from bot.sessions.event_types import YieldReason
 from bot.sessions.events import EventType, Visibility
-from bot.sessions.models import Status, YieldReason
+from bot.sessions.models import Status
+from bot.sessions.serialization import event_json
 from bot.worker.lease import LeaseKeeper
 from channels.messages import OutboundKind
 from policy.labels import PUBLIC
@@ -73,7 +75,7 @@ async def test_redaction_of_an_answer_is_real_in_chat_log_and_context(tmp_path: 
     model = Scripted(f"pay {CARD} now")
     async with running(tmp_path, policy(rules=rules), parts=parts(model=model)) as owner:
         assert "pay [redacted: payment-card] now" in await owner.say("how?")
-        assert CARD not in json.dumps([dict(event.body) for event in await owner.events()])
+        assert CARD not in json.dumps([event_json(event.body) for event in await owner.events()])
         await owner.say("again")
         assert CARD not in model.read()
 
@@ -126,7 +128,7 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
             binding=bound,
             label=PUBLIC,
             principal="owner",
-            question={},
+            question=ApprovalQuestion("answer", {}),
             rules=("boss-reads",),
             expires_at=turn.standing.now + 60_000,
             state=ApprovalState.APPROVED,

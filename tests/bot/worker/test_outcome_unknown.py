@@ -17,6 +17,7 @@ from bot.core.ids import Ids
 from bot.delivery.approval_prompts import MAY_BE_DONE
 from bot.gate.calls import NOBODY
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.event_types import ItemHeld, ToolResult
 from bot.sessions.events import EventType
 from bot.sessions.models import Status
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
@@ -39,6 +40,7 @@ from tests.bot.kit import (
 )
 from tests.bot.mcp.servers import command
 from tests.bot.mcp.test_http import program
+from tests.events import body_of
 from tests.harness import Person, running
 from tests.store.world import end_lease, pid_of
 
@@ -108,7 +110,7 @@ async def asked(owner: Person, sid: str = "") -> list[Approval]:
 async def texts(owner: Person, sid: str = "") -> list[str]:
     """Return the text of every result in a session's log."""
     log = await owner.app.store.sessions.events(sid or owner.sid, limit=1000)
-    return [str(event.body["text"]) for event in log if event.type is EventType.TOOL_RESULT]
+    return [event.body.text for event in log if isinstance(event.body, ToolResult)]
 
 
 @pytest.mark.parametrize("repeatable", [True, False])
@@ -287,7 +289,7 @@ async def test_whether_a_held_call_ended_is_held(tmp_path: Path) -> None:
     async with crashing(tmp_path, post(body, declared=secret), "go", model=model) as owner:
         state, log = await owner.state(), await owner.events()
         (held,) = [event for event in log if event.type is EventType.ITEM_HELD]
-        assert (held.body["text"], held.label) == (OUTCOME_UNKNOWN, CONFIDENTIAL)
+        assert (body_of(held, ItemHeld).text, held.label) == (OUTCOME_UNKNOWN, CONFIDENTIAL)
         assert results(log) == [("post", "held")]
         assert OUTCOME_UNKNOWN not in model.read()
         assert (await asked(owner), state.taint.level.name, len(body.keys)) == ([], "PUBLIC", 1)
@@ -308,7 +310,7 @@ async def test_a_stop_in_the_middle_of_a_held_call_tells_what_its_end_would(tmp_
             (told,) = await texts(owner)
             log = await owner.events()
             (item,) = [event for event in log if event.type is EventType.ITEM_HELD]
-            shown.append(told.replace(str(item.body["ref"]), "REF"))
+            shown.append(told.replace(body_of(item, ItemHeld).ref, "REF"))
             assert results(log) == [("post", "held")]
     assert len(set(shown)) == 1
 

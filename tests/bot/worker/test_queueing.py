@@ -14,9 +14,10 @@ from bot.commands.message_queue import NOT_YOURS
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.event_types import AgentMessage, UserMessage, YieldReason
 from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
-from bot.sessions.models import Status, Turn, Write, YieldReason
+from bot.sessions.models import Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.turn_runner import STOPPED
 from channels.messages import Address
@@ -105,14 +106,14 @@ def turns(log: tuple[Event, ...]) -> list[list[tuple[str, str]]]:
     """Return who said what in each turn."""
     found: dict[str, list[tuple[str, str]]] = {}
     for event in log:
-        if event.type is EventType.USER_MESSAGE:
-            found.setdefault(event.turn, []).append((event.actor, str(event.body["text"])))
+        if isinstance(event.body, UserMessage):
+            found.setdefault(event.turn, []).append((event.actor, event.body.text))
     return list(found.values())
 
 
 def answers(log: tuple[Event, ...]) -> list[str]:
     """Return what was answered."""
-    return [str(event.body["text"]) for event in log if event.type is EventType.AGENT_MESSAGE]
+    return [event.body.text for event in log if isinstance(event.body, AgentMessage)]
 
 
 async def test_what_one_person_sent_meanwhile_becomes_one_turn_and_has_one_answer(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ async def test_a_worker_that_dies_between_two_messages_of_a_turn_loses_and_doubl
         here = standing(sid=owner.sid, turn="t1")
         for item in claim.items[:2]:
             joined = () if item.position == 1 else (item.position,)
-            said = event_log.user_message(here, item.sender, str(item.body["text"]), label=item.label)
+            said = event_log.user_message(here, item.sender, item.body.text, label=item.label)
             taken = Write(Ids().op(), cursor, (said,), take=item.position, turn=replace(turn, joined=joined))
             cursor = (await owner.app.store.sessions.record(claim, replace(taken, status=Status.RUNNING))).seq
         await end_lease(owner.app.store, owner.sid)

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse
 
-from bot.agent.context import response_body
+from bot.agent.context import thought
 from bot.core.ids import Ids
+from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
-from bot.sessions.events import Event, EventType, JsonObject, NewEvent
+from bot.sessions.event_types import AgentThinking, EventBody, TurnError, UnknownEvent, UserMessage, YieldReason
+from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import NewItem
-from bot.sessions.models import Status, Turn, Write, YieldReason
+from bot.sessions.messages import SessionMessage
+from bot.sessions.models import Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.turn_runner import ATTEMPTS, STOPPED
 from channels.messages import Address, Signal
@@ -39,6 +42,7 @@ from tests.bot.kit import (
     unanswered,
 )
 from tests.bot.rooms import Rooms
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -143,7 +147,7 @@ def dangling() -> tuple[NewEvent, ...]:
     response = ModelResponse(parts=[proposed("probe", name="t-0-0")])
     return (
         event_log.user_message(here, "owner", "hello", label=PUBLIC),
-        event_log.thinking(here, response_body(response)),
+        event_log.thinking(here, thought(response)),
     )
 
 
@@ -223,7 +227,7 @@ async def test_accepted_once_in_order(tmp_path: Path) -> None:
         for text in every[1:]:
             await owner.send(text)
         await owner.settled()
-        said = [event.body["text"] for event in await owner.events() if event.type is EventType.USER_MESSAGE]
+        said = [event.body.text for event in await owner.events() if isinstance(event.body, UserMessage)]
         assert said == every
         shown = [line for line in owner.shown.splitlines() if "You said" in line]
         assert shown == [f"  You said: {text}" for text in every]
@@ -295,12 +299,12 @@ async def test_a_bug_in_one_turn_leaves_the_worker_running_and_the_chat_a_refere
     async with running(tmp_path, parts=parts(model=Scripted(KeyError("hunter2"), "fine"))) as owner:
         shown = await owner.say("go")
         assert "hunter2" not in shown
-        (error,) = [event for event in await owner.events() if event.type is EventType.ERROR]
-        assert str(error.body["reference"]) in shown
-        assert "hunter2" in str(error.body["text"])
+        (error,) = bodies(await owner.events(), TurnError)
+        assert error.reference in shown
+        assert "hunter2" in error.text
         state = await owner.state()
         assert state.last_turn is not None
-        assert state.last_turn.error == error.body["reference"]
+        assert state.last_turn.error == error.reference
         assert "fine" in await owner.say("again")
 
 
@@ -335,7 +339,7 @@ async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path
 
 async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        item = NewItem(owner.sid, "d", "owner", PUBLIC, {"text": "hello"}, str(owner.address), "owner")
+        item = NewItem(owner.sid, "d", "owner", PUBLIC, SessionMessage("hello"), str(owner.address), "owner")
         await owner.app.store.sessions.accept(item)
         assert await owner.app.store.wake.ready(wait=1) == (owner.sid,)  # the hint is lost here
     async with running(tmp_path) as owner:
@@ -347,7 +351,7 @@ async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Pat
     rooms, home = Rooms(), Address("room", "owner")
     async with running(tmp_path) as desk:
         store, sid = desk.app.store, desk.app.session_id(home)
-        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
+        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"))
         await desk.say("and here?")
         before = await store.sessions.state(sid)
         assert before is not None
@@ -365,17 +369,26 @@ async def test_taint_survives_a_restart(tmp_path: Path) -> None:
         assert "CONFIDENTIAL~" in await owner.say("/taint")
 
 
-async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "body, error",
+    [
+        pytest.param(UnknownEvent("tool.result", {"text": "no tool"}), "SchemaError", id="a record nobody can read"),
+        pytest.param(AgentThinking({}), "ValidationError", id="what a provider said"),
+    ],
+)
+async def test_a_session_that_cannot_be_worked_does_not_end_the_others(
+    tmp_path: Path, body: EventBody, error: str
+) -> None:
     async with running(tmp_path) as owner:
         store, home = owner.app.store, Address("console", "broken")
         sid = owner.app.session_id(home)
-        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, {"text": "hello"}, str(home), "owner"))
-        broken = NewEvent(EventType.TOOL_RESULT, "tool", parse("PUBLIC~"), {"text": "no tool"}, admitted=True)
+        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"))
+        broken = NewEvent("tool", parse("PUBLIC~"), body, admitted=True)
         # The worker may have it first, and nobody is told when it is done.
         while (claim := await store.sessions.claim(sid, "somebody", idle=True)) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await store.sessions.record(claim, Write("op", claim.state.seq, events=(broken,), release=True))
-        await store.sessions.accept(NewItem(sid, "d2", "owner", PUBLIC, {"text": "and now"}, str(home), "owner"))
+        await store.sessions.accept(NewItem(sid, "d2", "owner", PUBLIC, SessionMessage("and now"), str(home), "owner"))
         assert "You said: hello" in await owner.say("hello")
 
         async def failures() -> list[JsonObject]:
@@ -388,7 +401,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(tmp_path:
         await eventually(told)
         # What kind of error and where, and nothing of what it says: that may be anything.
         told_of = (await failures())[0]
-        assert told_of == {"session": sid, "doing": "work", "error": "KeyError", "where": told_of["where"]}
+        assert told_of == {"session": sid, "doing": "work", "error": error, "where": told_of["where"]}
         assert "You said: again" in await owner.say("again")
 
 

@@ -1,0 +1,93 @@
+"""JSON objects as they were stored, and readers that check each value before they hand it on.
+
+A reader takes an object and a name, and gives the value of the one kind it promises. A value that is missing or of
+another kind raises, so that a record is never half read. Names that no reader asks for do no harm.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from pydantic import JsonValue
+
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def whole_object(value: JsonValue | JsonObject) -> JsonObject:
+    """Return a value that is an object.
+
+    Raises TypeError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value
+
+
+def text(found: JsonObject, name: str, absent: str | None = None) -> str:
+    """Return a text; `absent` stands for one that is missing.
+
+    Raises TypeError: it is missing and may not be, or is no text.
+    """
+    value = found.get(name, absent)
+    if not isinstance(value, str):
+        raise TypeError(name)
+    return value
+
+
+def whole(found: JsonObject, name: str, absent: int | None = None) -> int:
+    """Return a whole number; `absent` stands for one that is missing.
+
+    Raises TypeError: it is missing and may not be, or is no whole number.
+    """
+    value = found.get(name, absent)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(name)
+    return value
+
+
+def flag(found: JsonObject, name: str) -> bool:
+    """Return a boolean, false for one that is missing.
+
+    Raises TypeError: it is no boolean.
+    """
+    value = found.get(name, False)
+    if not isinstance(value, bool):
+        raise TypeError(name)
+    return value
+
+
+def child(found: JsonObject, name: str) -> JsonObject | None:
+    """Return an object within an object, None for null or one that is missing.
+
+    Raises TypeError: it is something else.
+    """
+    value = found.get(name)
+    return None if value is None else whole_object(value)
+
+
+def texts(found: JsonObject, name: str) -> tuple[str, ...]:
+    """Return the texts of a list, none if it is missing.
+
+    Raises TypeError: it is no list of texts.
+    """
+    value = found.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise TypeError(name)
+    listed = tuple([one for one in value if isinstance(one, str)])
+    if len(listed) < len(value):
+        raise TypeError(name)
+    return listed
+
+
+def objects(found: JsonObject, name: str) -> tuple[JsonObject, ...]:
+    """Return the objects of a list, none if it is missing.
+
+    Raises TypeError: it is no list of objects.
+    """
+    value = found.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise TypeError(name)
+    return tuple([whole_object(one) for one in value])

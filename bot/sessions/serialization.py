@@ -1,0 +1,393 @@
+"""Bodies as JSON objects and back: of events, of messages to sessions, of questions to people. Pure.
+
+The one place that knows how these are written; the store keeps what it writes, and exports and listings show it. Logs
+are never rewritten. So a name that was ever written is read, one that is not known is passed over, and an event of an
+unknown type keeps all that it has. A body that lacks something, or has it in another form, raises.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from bot.core.json_values import JsonObject, child, flag, objects, text, texts, whole, whole_object
+from bot.sessions import event_types
+from bot.sessions.approvals import ApprovalQuestion, ApprovalState
+from bot.sessions.event_types import (
+    EventBody,
+    MessageFile,
+    PolicyDecision,
+    RuleVerdict,
+    ToolOutcome,
+    UnknownEvent,
+    YieldReason,
+)
+from bot.sessions.events import EventType
+from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
+from bot.sessions.releases import Release
+from channels.messages import Attachment
+from policy.decision import Verdict
+from policy.labels import Label, parse
+from policy.request import Hook
+
+
+def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 - a case for each type
+    """Return an event's body as a JSON object."""
+    match body:
+        case event_types.ToolCall():
+            arguments = None if body.arguments is None else dict(body.arguments)
+            return {"call": body.call, "tool": body.tool, "arguments": arguments}
+        case event_types.ToolResult():
+            return {"call": body.call, "tool": body.tool, "text": body.text, "outcome": body.outcome.value}
+        case event_types.AgentThinking():
+            return {"response": dict(body.response)}
+        case event_types.AgentMessage():
+            return {"text": body.text}
+        case event_types.TurnStarted():
+            return {"attempt": body.attempt}
+        case event_types.TurnCompleted():
+            return {"reason": body.reason.value}
+        case event_types.TaintRaised():
+            return {"before": str(body.before), "after": str(body.after), "cause": body.cause}
+        case event_types.ApprovalResolved():
+            return {"approval": body.approval, "state": body.state.value}
+        case event_types.TurnError():
+            return {"reference": body.reference, "text": body.text}
+        case event_types.SessionCreated() | event_types.SessionReset():
+            return {}
+        case UnknownEvent():
+            return dict(body.fields)
+        case _:
+            return _longer_json(body)
+
+
+def _longer_json(  # noqa: PLR0911 - as above
+    body: event_types.UserMessage
+    | event_types.ChatObserved
+    | event_types.ItemHeld
+    | PolicyDecision
+    | event_types.ApprovalRequested
+    | event_types.ReleaseRequested
+    | event_types.ReleaseConfirmed
+    | event_types.SessionSummary,
+) -> dict[str, JsonValue]:
+    """Return the body of an event that has lists, or parts of its own."""
+    match body:
+        case event_types.UserMessage():
+            return {
+                "text": body.text,
+                **_origin_json(body.origin),
+                **_named("authors", body.authors),
+                **_named("files", map(_file_json, body.files)),
+            }
+        case event_types.ChatObserved():
+            return {"text": body.text, "upto": body.upto, **_named("authors", body.authors)}
+        case event_types.ItemHeld():
+            decision = {} if body.decision is None else {"decision": _decision_json(body.decision)}
+            return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision}
+        case PolicyDecision():
+            return _decision_json(body)
+        case event_types.ApprovalRequested():
+            return {"approval": body.approval, **question_json(body.question), "expires_at": body.expires_at}
+        case event_types.ReleaseRequested() | event_types.ReleaseConfirmed():
+            return release_json(body.release)
+        case event_types.SessionSummary():
+            told: dict[str, JsonValue] = {"text": body.text, "upto": body.upto, "topic": body.topic}
+            return {**told, "messages": body.messages, **_named("authors", body.authors)}
+        case _:
+            assert_never(body)
+
+
+def event_from(name: str, found: JsonObject) -> EventBody:
+    """Return the body of an event of the type `name` from a JSON object.
+
+    Raises KeyError, TypeError, ValueError, LabelTextError: a type that is known is written otherwise.
+    """
+    fields, read = whole_object(found), _READERS.get(name)
+    return UnknownEvent(name, fields) if read is None else read(fields)
+
+
+def message_json(message: SessionMessage) -> dict[str, JsonValue]:
+    """Return what a message carries as a JSON object; equal messages give equal objects, by which they are known."""
+    told: dict[str, JsonValue] = {"text": message.text}
+    if message.account:
+        told["account"] = message.account
+    if message.opens:
+        told["opens"] = True
+    if message.origin is not None or message.hops:
+        told["hops"] = message.hops
+    files: Iterable[JsonValue] = (asdict(file) for file in message.files)
+    return {
+        **told,
+        **_named("quoted", message.quoted),
+        **_named("files", files),
+        **_origin_json(message.origin),
+        **_named("authors", message.authors),
+    }
+
+
+def message_from(found: JsonObject) -> SessionMessage:
+    """Return what a message carries from a JSON object. Raises TypeError, ValueError: it is none."""
+    return SessionMessage(
+        text(found, "text"),
+        account=text(found, "account", ""),
+        quoted=texts(found, "quoted"),
+        files=tuple([_attachment(one) for one in objects(found, "files")]),
+        opens=flag(found, "opens"),
+        origin=_origin(found),
+        hops=whole(found, "hops", 0),
+        authors=texts(found, "authors"),
+    )
+
+
+def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
+    """Return a question to people as a JSON object: what the command `approvals` shows."""
+    told: dict[str, JsonValue] = {
+        "tool": question.tool,
+        "arguments": dict(question.arguments),
+        "rules": list(question.rules),
+    }
+    if question.withheld:
+        told["withheld"] = True
+    if question.interrupted:
+        told["interrupted"] = question.interrupted
+    endorsed = endorsed_json(question.endorsed)
+    return {**told, **_named("authors", question.authors), **_named("endorsed", endorsed)}
+
+
+def question_from(found: JsonObject) -> ApprovalQuestion:
+    """Return a question to people from a JSON object. Raises KeyError, TypeError: it is none."""
+    return ApprovalQuestion(
+        text(found, "tool"),
+        whole_object(found["arguments"]),
+        rules=texts(found, "rules"),
+        withheld=flag(found, "withheld"),
+        interrupted=text(found, "interrupted", ""),
+        authors=texts(found, "authors"),
+        endorsed=endorsed_from(objects(found, "endorsed")),
+    )
+
+
+def release_json(release: Release) -> dict[str, JsonValue]:
+    """Return a release as a JSON object; it holds nothing of the text."""
+    return {
+        "code": release.code,
+        "principal": release.principal,
+        "home": release.home,
+        "source": release.source,
+        "digest": release.digest,
+        "label": str(release.label),
+        "address": release.address,
+        "clearance": str(release.clearance),
+        "recipient": release.recipient,
+        "meant": release.meant,
+        "expires_at": release.expires_at,
+    }
+
+
+def endorsed_json(answers: Iterable[Endorsed]) -> list[JsonValue]:
+    """Return bounded answers as a JSON list."""
+    return [{"session": one.session, "text": one.text, "run": one.run, "millibits": one.millibits} for one in answers]
+
+
+def endorsed_from(listed: Iterable[JsonObject]) -> tuple[Endorsed, ...]:
+    """Return bounded answers from objects. Raises TypeError: they are none."""
+    return tuple(
+        [Endorsed(text(one, "session"), text(one, "text"), text(one, "run"), whole(one, "millibits")) for one in listed]
+    )
+
+
+def _named(name: str, values: Iterable[JsonValue]) -> dict[str, JsonValue]:
+    """Return a list under its name, and no name for an empty one."""
+    listed = list(values)
+    return {name: listed} if listed else {}
+
+
+@lru_cache(maxsize=1024)
+def _label(written: str) -> Label:
+    return parse(written)
+
+
+def _origin_json(origin: Origin | None) -> dict[str, JsonValue]:
+    if origin is None:
+        return {}
+    told: dict[str, JsonValue] = {"as": origin.kind.value}
+    if origin.session:
+        told["session"] = origin.session
+    listed = {**_named("typed", origin.typed), **_named("endorsed", endorsed_json(origin.endorsed))}
+    return {"origin": {**told, **listed}}
+
+
+def _origin(found: JsonObject) -> Origin | None:
+    origin = child(found, "origin")
+    if origin is None:
+        return None
+    return Origin(
+        OriginKind(text(origin, "as")),
+        session=text(origin, "session", ""),
+        typed=texts(origin, "typed"),
+        endorsed=endorsed_from(objects(origin, "endorsed")),
+    )
+
+
+def _attachment(found: JsonObject) -> Attachment:
+    return Attachment(
+        text(found, "handle"), text(found, "name"), text(found, "media_type", ""), whole(found, "size", 0)
+    )
+
+
+def _file_json(file: MessageFile) -> dict[str, JsonValue]:
+    if file.problem:
+        return {"name": file.name, "problem": file.problem}
+    return {
+        "name": file.name,
+        "kind": file.kind.value,
+        "path": file.path,
+        "media_type": file.media_type,
+        "size": file.size,
+        "sha256": file.digest,
+    }
+
+
+def _file(found: JsonObject) -> MessageFile:
+    name, problem = text(found, "name"), text(found, "problem", "")
+    if problem:
+        return MessageFile(name, problem)
+    return MessageFile(
+        name,
+        kind=FileKind(text(found, "kind")),
+        path=text(found, "path"),
+        media_type=text(found, "media_type"),
+        size=whole(found, "size"),
+        digest=text(found, "sha256"),
+    )
+
+
+def _decision_json(decision: PolicyDecision) -> dict[str, JsonValue]:
+    rules: list[JsonValue] = [
+        {"id": one.rule, "verdict": one.verdict.name, "fixed": one.fixed, "message": one.message}
+        for one in decision.rules
+    ]
+    return {
+        "hook": decision.hook.value,
+        "about": decision.about,
+        "verdict": decision.verdict.name,
+        "rules": rules,
+        "before": str(decision.before),
+        "after": str(decision.after),
+        "asker": decision.asker,
+        "text": decision.text,
+    }
+
+
+def _decision(found: JsonObject) -> PolicyDecision:
+    return PolicyDecision(
+        hook=Hook(text(found, "hook")),
+        about=text(found, "about"),
+        verdict=Verdict[text(found, "verdict")],
+        rules=tuple(
+            [
+                RuleVerdict(text(one, "id"), Verdict[text(one, "verdict")], flag(one, "fixed"), text(one, "message"))
+                for one in objects(found, "rules")
+            ]
+        ),
+        before=_label(text(found, "before")),
+        after=_label(text(found, "after")),
+        asker=text(found, "asker", ""),
+        text=text(found, "text"),
+    )
+
+
+def _user_message(found: JsonObject) -> EventBody:
+    files = tuple([_file(one) for one in objects(found, "files")])
+    return event_types.UserMessage(text(found, "text"), _origin(found), texts(found, "authors"), files)
+
+
+def _chat_observed(found: JsonObject) -> EventBody:
+    return event_types.ChatObserved(text(found, "text"), text(found, "upto"), texts(found, "authors"))
+
+
+def _tool_call(found: JsonObject) -> EventBody:
+    return event_types.ToolCall(text(found, "call"), text(found, "tool"), child(found, "arguments"))
+
+
+def _tool_result(found: JsonObject) -> EventBody:
+    outcome = ToolOutcome(text(found, "outcome"))
+    return event_types.ToolResult(text(found, "call"), text(found, "tool"), text(found, "text"), outcome)
+
+
+def _item_held(found: JsonObject) -> EventBody:
+    decision = child(found, "decision")
+    return event_types.ItemHeld(
+        text(found, "ref"),
+        text(found, "text"),
+        _label(text(found, "floor")),
+        None if decision is None else _decision(decision),
+    )
+
+
+def _taint_raised(found: JsonObject) -> EventBody:
+    before, after = _label(text(found, "before")), _label(text(found, "after"))
+    return event_types.TaintRaised(before, after, text(found, "cause"))
+
+
+def _approval_requested(found: JsonObject) -> EventBody:
+    return event_types.ApprovalRequested(text(found, "approval"), question_from(found), whole(found, "expires_at"))
+
+
+def _approval_resolved(found: JsonObject) -> EventBody:
+    return event_types.ApprovalResolved(text(found, "approval"), ApprovalState(text(found, "state")))
+
+
+def _release(found: JsonObject) -> Release:
+    return Release(
+        code=text(found, "code"),
+        principal=text(found, "principal"),
+        home=text(found, "home"),
+        source=whole(found, "source"),
+        digest=text(found, "digest"),
+        label=_label(text(found, "label")),
+        address=text(found, "address"),
+        clearance=_label(text(found, "clearance")),
+        recipient=text(found, "recipient"),
+        meant=text(found, "meant"),
+        expires_at=whole(found, "expires_at"),
+    )
+
+
+def _session_summary(found: JsonObject) -> EventBody:
+    return event_types.SessionSummary(
+        text(found, "text"),
+        whole(found, "upto"),
+        topic=text(found, "topic", ""),
+        messages=whole(found, "messages", 0),
+        authors=texts(found, "authors"),
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyType(
+    {
+        EventType.SESSION_CREATED: lambda _: event_types.SessionCreated(),
+        EventType.SESSION_RESET: lambda _: event_types.SessionReset(),
+        EventType.USER_MESSAGE: _user_message,
+        EventType.OBSERVED: _chat_observed,
+        EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),
+        EventType.AGENT_THINKING: lambda found: event_types.AgentThinking(whole_object(found["response"])),
+        EventType.TURN_STARTED: lambda found: event_types.TurnStarted(whole(found, "attempt")),
+        EventType.TURN_COMPLETED: lambda found: event_types.TurnCompleted(YieldReason(text(found, "reason"))),
+        EventType.TOOL_CALL: _tool_call,
+        EventType.TOOL_RESULT: _tool_result,
+        EventType.ITEM_HELD: _item_held,
+        EventType.POLICY_DECISION: _decision,
+        EventType.TAINT_RAISED: _taint_raised,
+        EventType.APPROVAL_REQUESTED: _approval_requested,
+        EventType.APPROVAL_RESOLVED: _approval_resolved,
+        EventType.RELEASE_REQUESTED: lambda found: event_types.ReleaseRequested(_release(found)),
+        EventType.RELEASE_CONFIRMED: lambda found: event_types.ReleaseConfirmed(_release(found)),
+        EventType.SUMMARY: _session_summary,
+        EventType.ERROR: lambda found: event_types.TurnError(text(found, "reference"), text(found, "text")),
+    }
+)
