@@ -21,6 +21,7 @@ from bot.core.errors import LeaseLostError, StoreGoneError, WithdrawnError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.history.folds import Folds
+from bot.history.origins import Reading, referring, said
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
@@ -103,6 +104,8 @@ class OpenTurn:
         self._ids = ids
         self._cursor = claim.state.seq
         self._noted: list[NewEvent] = []
+        self._reading = Reading(response=folds.newest.response)
+        self._context = claim.state.context_seq
         deadline = math.inf if self.lineage is None else self.lineage.deadline
         self.shows = bool(self.asked) or not self.above_home
         self._seconds = max(deadline - claim.now, 0) / 1000
@@ -149,6 +152,10 @@ class OpenTurn:
     def carried(self) -> JsonObject:
         """Return what all events come to that stand before the next one that is written, for that one to carry."""
         return self.folds.plus_new(enumerate(self._noted, self._cursor + 1)).written()
+
+    def asks(self) -> None:
+        """Note that a model is asked with the context as it is now: what it answers comes from that."""
+        self._reading = replace(self._reading, first=self._context, last=self._cursor)
 
     def note(self, event: NewEvent) -> None:
         """Keep an event to be written first in the next write: it costs no round trip of its own."""
@@ -213,10 +220,13 @@ class OpenTurn:
             raise self._interruption
 
     def _write(self, change: Change, *, release: bool = False) -> Write:
+        asked = {approval.id: approval.call for approval in change.ask}
+        events = referring((*self._noted, *change.events), self._cursor, self._reading, asked)
+        deliver = (said(new, events, self._cursor) for new in change.deliver)
         return Write(
             op=self._ids.op(),
             cursor=self._cursor,
-            events=(*self._noted, *change.events),
+            events=events,
             audit=change.audit,
             take=change.take,
             settle=change.settle,
@@ -225,7 +235,7 @@ class OpenTurn:
             turn=change.turn,
             end=change.end,
             status=change.status,
-            deliver=tuple(self._silent(self._asked_for(new)) for new in change.deliver),
+            deliver=tuple(self._silent(self._asked_for(new)) for new in deliver),
             release=release,
             context=change.context,
         )
@@ -287,6 +297,8 @@ class OpenTurn:
     def _learned(self, write: Write, written: Written, *, final: bool) -> None:
         """Know what a write told and what the store answered, before a stop is heeded: its ending goes on from that."""
         self._noted.clear()
+        self._reading = self._reading.after(write.events, self._cursor)
+        self._context = self._context if write.context is None else write.context
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
@@ -327,4 +339,5 @@ class OpenTurn:
             meant_for=new.meant_for,
             authors=new.authors,
             endorsed=new.endorsed,
+            refs=new.refs,
         )

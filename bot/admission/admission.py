@@ -28,6 +28,7 @@ from bot.sessions.event_types import YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Change, Status
+from bot.sessions.refs import InputRef
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.decision import Decision
@@ -90,6 +91,7 @@ class Admission:
             origin=item.body.origin,
             files=[file.described() for file in brought],
             authors=item.body.authors,
+            refs=(InputRef(item.dedupe), *item.refs),
         )
         heard = await self._observer.before(turn, item, decision.label_after)
         await self._written(turn, item, event, heard=heard, row=row, brought=brought)
@@ -109,7 +111,7 @@ class Admission:
         async with turn.lock:
             standing, record, began = turn.standing, turn.record, ()
             if item.position == record.position:
-                began = (event_log.turn_started(standing, record.attempt),)
+                began = (event_log.turn_started(standing, record),)
             else:
                 record = replace(record, joined=(*record.joined, item.position))
             after = replace(standing, taint=heard.label_after)

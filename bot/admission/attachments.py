@@ -13,6 +13,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -29,6 +30,7 @@ from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import InboxItem
 from bot.sessions.messages import FileKind
+from bot.sessions.refs import InputRef
 from bot.tools.labelled_files import FileRoot, UnusableError
 from channels.messages import Attachment
 from channels.port import Channel, ChannelError, FileSource, LargeFileError
@@ -109,7 +111,9 @@ class Attachments:
             if not file.problem:
                 place = self._root.workspace(standing.sid, standing.generation, *file.place)
                 try:
-                    await asyncio.to_thread(self._root.keep, place, file.content, item.label)
+                    came = (InputRef(item.dedupe), *item.refs)
+                    keep = partial(self._root.keep, place, file.content, item.label, refs=came)
+                    await asyncio.to_thread(keep)
                 except UnusableError:
                     file = replace(file, problem=NOT_KEPT)  # noqa: PLW2901 - as it is known now
             kept.append(file)

@@ -29,7 +29,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.models import Change
-from bot.tools.references import notice
+from bot.sessions.refs import CallRef, HeldRef
+from bot.tools.references import notice, referred
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
 from policy.request import Hook
@@ -188,7 +189,7 @@ class ToolRunner:
         call, decision, standing = prepared.call, prepared.decision, turn.standing
         written = [*event_log.taint_raised(standing, decision.label_after, call.tool)]
         if call.id not in context.decided:
-            written.insert(0, event_log.tool_call(standing, call))
+            written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
         # What is replaced in a call that refers to something is in the audit alone: it may be replaced in that, and no
         # event more or less may tell of it.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
@@ -232,7 +233,7 @@ class ToolRunner:
         result = ToolResult(call.id, call.tool, text, outcome)
         written = [told, event_log.tool_result(standing, result, standing.taint)]
         if call.id not in context.decided:
-            written.insert(0, event_log.tool_call(standing, call))
+            written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
         row = decision_row(standing, hook, decision, **_named(call))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
@@ -254,11 +255,13 @@ class ToolRunner:
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
         result = ToolResult(call.id, call.tool, shown.text, _outcome(response))
+        # What a held result came from may be above what stands in its place.
+        refs = response.refs if response.held is None else (HeldRef(response.held.ref),)
         written = [
             *_decided_on(standing, call, response),
             *(() if shown.held is None else (event_log.item_held(standing, shown.held),)),
             *event_log.taint_raised(standing, response.label, call.tool),
-            event_log.tool_result(standing, result, response.label),
+            event_log.tool_result(standing, result, response.label, refs=refs),
         ]
         if response.summary is not None:
             written.append(event_log.summarized(after, response.summary))
@@ -294,7 +297,7 @@ def _decided_on(standing: DecisionContext, call: Call, response: ResultDecision)
         text = explained(response.decision, standing.taint, about)
         told = event_log.policy_decision(standing, response.hook, response.decision, about=about, text=text)
     if response.held is not None:
-        yield event_log.item_held(standing, response.held, told)
+        yield event_log.item_held(standing, response.held, told, refs=(CallRef(call.id), *response.refs))
     elif told is not None:
         yield event_log.decided(standing, told)
 

@@ -195,6 +195,7 @@ class Agent:
         last = context.messages[-1]
         last.instructions = self._told(turn)  # pyright: ignore[reportAttributeAccessIssue] - the last is a request
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
+        turn.asks()
         try:
             response, usage = await self._chain.ask(
                 turn.standing,

@@ -25,6 +25,7 @@ from bot.sessions.event_types import AgentMessage, ReleaseConfirmed, ReleaseRequ
 from bot.sessions.events import Visibility
 from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports import OutboxStore, SessionStore
+from bot.sessions.refs import EventsRef, Ref
 from bot.sessions.releases import Release
 from bot.sessions.serialization import release_json
 from bot.sessions.transcript import backwards, place
@@ -111,7 +112,7 @@ class ReleaseCommands:
                 Write(
                     op=self.ids.op(),
                     cursor=claim.state.seq,
-                    events=(event_log.release_requested(standing, shown),),
+                    events=(replace(event_log.release_requested(standing, shown), refs=source.refs),),
                     audit=(AuditRow("release", request.caller.principal, {"step": "shown", **release_json(shown)}),),
                     release=True,
                 ),
@@ -126,10 +127,7 @@ class ReleaseCommands:
             shown, source = await self._shown(request, claim, code)
             standing = await request.standing(claim.state)
             spoken = await self._offered(standing, source, Address.parse(shown.address))
-            try:
-                means = (await self._meant(request, shown.recipient))[1] == shown.meant
-            except recipients.UnknownRecipientError:
-                means = False
+            means = await self._means(request, shown)
             delivery = NewDelivery(
                 key=f"release-{code}",
                 address=shown.address,
@@ -138,6 +136,7 @@ class ReleaseCommands:
                 kind=OutboundKind.MESSAGE,
                 release=claim.state.seq + 1,
                 meant_for=principals.owner(self.gate.document, Address.parse(shown.address)),
+                refs=source.refs,
             )
             same = releases.digest(spoken.text) == shown.digest and source.label == shown.label
             cleared = shown.clearance == (spoken.destination.clearance or PUBLIC)
@@ -159,7 +158,7 @@ class ReleaseCommands:
                     op=self.ids.op(),
                     cursor=claim.state.seq,
                     # The first event of this write, at the seq that the delivery refers to.
-                    events=(event_log.release_confirmed(standing, shown),),
+                    events=(replace(event_log.release_confirmed(standing, shown), refs=source.refs),),
                     audit=(row, confirmed),
                     deliver=(delivery,),
                     release=True,
@@ -168,6 +167,13 @@ class ReleaseCommands:
         await self.deliver(request.sid)
         sent = [entry.state.value for entry in await self.outbox.deliveries(request.sid) if entry.key == delivery.key]
         return Reply(f"released under {code}: {', '.join(sent)}", source.label)
+
+    async def _means(self, request: CommandRequest, shown: Release) -> bool:
+        """Say whether the recipient's name still means what it meant when the text was shown."""
+        try:
+            return (await self._meant(request, shown.recipient))[1] == shown.meant
+        except recipients.UnknownRecipientError:
+            return False
 
     async def _shown(self, request: CommandRequest, claim: Claim, code: str) -> "tuple[Release, _Source]":
         """Return the record of a code and the text.
@@ -186,7 +192,7 @@ class ReleaseCommands:
             at = claim.state.generation_seq + record.source - 1
             for source in await self.sessions.events_at(claim.sid, (at,)):
                 if isinstance(source.body, AgentMessage | UserMessage):
-                    return record, _Source(source.body.text, source.label, record.source)
+                    return record, _Source(source.body.text, source.label, record.source, at)
             break
         raise NotFoundError
 
@@ -210,7 +216,7 @@ class ReleaseCommands:
             number = place(event, state)
             if isinstance(event.body, AgentMessage) if which == "last" else str(number) == which:
                 if event.label.flows_to((await request.standing(state)).reader):
-                    return _Source(event.body.text, event.label, number)
+                    return _Source(event.body.text, event.label, number, event.seq)
                 break
         raise NotFoundError
 
@@ -222,11 +228,17 @@ class ReleaseCommands:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text that may be released; `place` is that of its event in its generation, from 1."""
+    """A text that may be released; `place` is that of its event in its generation, from 1, and `seq` its seq."""
 
     text: str
     label: Label
     place: int
+    seq: int
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """What a release of it comes from."""
+        return (EventsRef(self.seq, self.seq),)
 
 
 def _told(shown: Release, text: str) -> str:

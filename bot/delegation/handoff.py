@@ -18,6 +18,7 @@ from bot.sessions.delegation import LATE, Arrival, Charge, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState
+from bot.sessions.refs import elsewhere
 from bot.sessions.store import Store
 from channels.messages import Address, OutboundKind
 from policy.labels import Integrity
@@ -66,6 +67,7 @@ class Handoff:
             run="" if result is None else result.run,
             hold=hold or (result is not None and result.beyond),
             told=sender.visibility,
+            refs=elsewhere(delivery.refs, delivery.sid),
         )
         try:
             return await self._store.delegation.receive(parcel)

@@ -107,6 +107,7 @@ class Spawner:
                 creation=standing.taint,
                 lineage=lineage,
                 reserved=reserved.until,
+                refs=errand.refs,
             )
         )
         return Child(run, sid, lineage.beyond)

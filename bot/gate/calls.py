@@ -386,7 +386,8 @@ class CallGate:
             held=standing.held,
             model=standing.model,
         )
-        return ToolContext(caller, session, key(standing, made.call), standing.now, self._judge.document)
+        named = key(standing, made.call)
+        return ToolContext(caller, session, named, standing.now, self._judge.document, made.call.id)
 
 
 def _in_doubt(decision: Decision) -> Decision:

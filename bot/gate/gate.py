@@ -116,8 +116,9 @@ class ResultGate:
                 replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
             )
         summary = None if result.summary is None else replace(result.summary, text=text)
+        went = tuple(deliver), tuple(rows)
         return ResultDecision(
-            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, tuple(deliver), tuple(rows), summary=summary
+            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, *went, summary=summary, refs=result.refs
         )
 
 

@@ -12,6 +12,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary
+from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Tool
 from policy import explain
 from policy.decision import Decision, Verdict
@@ -104,7 +105,7 @@ class ResultDecision:
 
     `hook` is where `decision` was made: on the result itself or on something it wanted said. `held` is what
     is kept instead of admitted; text and label are then those of the notice. `summary` is a recap
-    to keep in the log.
+    to keep in the log. `refs` are what the result came from, as high as its true label.
     """
 
     hook: Hook
@@ -116,6 +117,7 @@ class ResultDecision:
     audit: tuple[AuditRow, ...]
     held: DeferredResult | None = None
     summary: Summary | None = None
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from bot.gate.calls import CallGate
 from bot.gate.judge import Judge, answered_for
 from bot.gate.results import CallDecision
 from bot.sessions.delegation import Child, Errand
+from bot.sessions.refs import CallRef
 from bot.tools.arguments import strings
 from bot.tools.references import HOLD
 from policy.decision import Decision, Verdict
@@ -75,7 +76,9 @@ class GateServices:
         """
         if errand.meant and errand.meant not in self._made.leads:
             raise ChangedRecipientError
-        return await self._minter.mint_child(self._carrying, key(self._standing, self._made.call), errand)
+        call = self._made.call
+        came = replace(errand, refs=(CallRef(call.id, self._standing.sid),))
+        return await self._minter.mint_child(self._carrying, key(self._standing, call), came)
 
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host, None if one is refused."""

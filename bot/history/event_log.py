@@ -5,6 +5,7 @@ carries the session's taint, which is what its reader must be cleared for.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.json_values import JsonObject
@@ -34,7 +35,8 @@ from bot.sessions.event_types import (
 )
 from bot.sessions.events import DeferredResult, Event, NewEvent, Visibility
 from bot.sessions.messages import Endorsed, Origin, named
-from bot.sessions.models import Summary
+from bot.sessions.models import Summary, Turn
+from bot.sessions.refs import CallRef, HeldRef, InputRef, ObservedRef, Ref
 from bot.sessions.releases import Release
 from bot.sessions.serialization import event_json
 from policy import explain
@@ -43,9 +45,9 @@ from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
 
-def turn_started(standing: DecisionContext, attempt: int) -> NewEvent:
+def turn_started(standing: DecisionContext, record: Turn) -> NewEvent:
     """Tell that a turn began."""
-    return _told(standing, "worker", TurnStarted(attempt))
+    return replace(_told(standing, "worker", TurnStarted(record.attempt)), refs=(InputRef(record.dedupe),))
 
 
 def turn_completed(standing: DecisionContext, reason: YieldReason) -> NewEvent:
@@ -62,20 +64,24 @@ def user_message(  # noqa: PLR0913 - what a message is made of
     origin: Origin | None = None,
     files: Iterable[MessageFile] = (),
     authors: Iterable[str] = (),
+    refs: Iterable[Ref] = (),
 ) -> NewEvent:
     """Admit what a person said and where the files are that came with it, or what another session said.
 
-    Then `origin` tells which, and as what, and `authors` are the people whose words it derives from.
+    Then `origin` tells which, and as what, and `authors` are the people whose words it derives from. `refs` are the
+    input that it is, and what that came from.
     """
     message = UserMessage(text, origin, named(authors), tuple(files))
-    return _admitted(standing, sender, message, label=label, visibility=Visibility.USER)
+    event = _admitted(standing, sender, message, label=label, visibility=Visibility.USER)
+    return replace(event, refs=tuple(refs))
 
 
 def observed(standing: DecisionContext, text: str, *, label: Label, upto: str, authors: Iterable[str]) -> NewEvent:
     """Admit what people said in a chat and not to the bot; `upto` is the id of the last of it."""
-    return _admitted(
+    event = _admitted(
         standing, "chat", ChatObserved(text, upto, named(authors)), label=label, visibility=Visibility.USER
     )
+    return replace(event, refs=(ObservedRef(upto),) if upto else ())
 
 
 def agent_message(standing: DecisionContext, text: str, *, said: bool) -> NewEvent:
@@ -89,24 +95,35 @@ def thinking(standing: DecisionContext, response: AgentThinking) -> NewEvent:
     return _admitted(standing, "agent", response, label=standing.taint, visibility=Visibility.INTERNAL)
 
 
-def tool_call(standing: DecisionContext, call: Call) -> NewEvent:
-    """Tell that a call was decided; it stands in the log before the call runs."""
-    return _told(standing, "agent", ToolCall(call.id, call.tool, call.arguments))
+def tool_call(standing: DecisionContext, call: Call, refers: Iterable[str]) -> NewEvent:
+    """Tell that a call was decided; it stands in the log before the call runs.
+
+    `refers` are the held items that its arguments refer to.
+    """
+    event = _told(standing, "agent", ToolCall(call.id, call.tool, call.arguments))
+    return replace(event, refs=tuple(map(HeldRef, refers)))
 
 
-def tool_result(standing: DecisionContext, result: ToolResult, label: Label) -> NewEvent:
-    """Admit a call's result."""
-    return _admitted(standing, result.tool, result, label=label, visibility=Visibility.PROGRESS)
+def tool_result(standing: DecisionContext, result: ToolResult, label: Label, *, refs: Iterable[Ref] = ()) -> NewEvent:
+    """Admit a call's result; `refs` are what it came from beside the call, nothing that is above its label."""
+    event = _admitted(standing, result.tool, result, label=label, visibility=Visibility.PROGRESS)
+    return replace(event, refs=(CallRef(result.call), *refs))
 
 
-def item_held(standing: DecisionContext, held: DeferredResult, decision: PolicyDecision | None = None) -> NewEvent:
+def item_held(
+    standing: DecisionContext,
+    held: DeferredResult,
+    decision: PolicyDecision | None = None,
+    *,
+    refs: Iterable[Ref] = (),
+) -> NewEvent:
     """Keep a result out of the context: it is not admitted, so the taint stays.
 
     `decision` is what made it what it is. It is kept in this event: how many events a call leaves can be counted by who
-    may not know of them (law `no_read_up`).
+    may not know of them (law `no_read_up`). So are `refs`, what it came from.
     """
     item = ItemHeld(held.ref, held.text, held.floor, decision)
-    return NewEvent("gate", held.label, item, turn=standing.turn)
+    return NewEvent("gate", held.label, item, turn=standing.turn, refs=tuple(refs))
 
 
 def decision_in(event: Event) -> PolicyDecision | None:

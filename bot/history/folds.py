@@ -33,7 +33,7 @@ class Newest:
 
     `said` are the seqs of what was let in for it. `foreign` tells that the first message of it came from another
     session, None that there is none. `steps` counts the model's responses, `resolved` names the approvals whose answer
-    is in the log.
+    is in the log, and `response` is the seq of the newest response, 0 for none.
     """
 
     id: str = ""
@@ -41,6 +41,7 @@ class Newest:
     foreign: bool | None = None
     steps: int = 0
     resolved: frozenset[str] = frozenset()
+    response: int = 0
 
     def plus(self, seq: int, event: Event | NewEvent) -> "Newest":
         """Return it with one more event, which may begin another turn."""
@@ -52,7 +53,7 @@ class Newest:
             case ChatObserved():
                 return replace(turn, said=(*turn.said, seq))
             case AgentThinking():
-                return replace(turn, steps=turn.steps + 1)
+                return replace(turn, steps=turn.steps + 1, response=seq)
             case ApprovalResolved(approval=approval):
                 return replace(turn, resolved=turn.resolved | {approval})
             case _:
@@ -126,6 +127,7 @@ class Folds:
             "said": list(turn.said),
             "opened_by_other": turn.foreign,
             "steps": turn.steps,
+            "response": turn.response,
             "resolved": cast("list[JsonValue]", sorted(turn.resolved)),
         }
 
@@ -152,6 +154,7 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
             found["opened_by_other"],
             found["steps"],
             frozenset(found["resolved"]),
+            found["response"],
         ),
     )
 

@@ -85,7 +85,8 @@ class Lineage:
 class Errand:
     """What a session wants done in the background: `minutes` at most, 0 for as long as configuration gives.
 
-    `returns` are the fields it wants to hear, none for a text. `meant` is what the name `deliver_to` means.
+    `returns` are the fields it wants to hear, none for a text. `meant` is what the name `deliver_to` means. `refs` are
+    what the task came from.
     """
 
     task: str
@@ -94,6 +95,7 @@ class Errand:
     minutes: int = 0
     returns: tuple[ResultField, ...] = ()
     meant: str = ""
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

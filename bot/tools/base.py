@@ -15,6 +15,7 @@ from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary, Usage
+from bot.sessions.refs import Ref
 from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
@@ -88,8 +89,8 @@ class ToolSession:
 class ToolContext:
     """The caller, session and time of a call: facts of the running turn, never of the arguments.
 
-    `key` is the idempotency key of the call, the same when it is repeated after a crash. `now` is milliseconds on the
-    store's clock. `document` is the policy in force.
+    `key` is the idempotency key of the call, the same when it is repeated after a crash, and `call` its id in the log.
+    `now` is milliseconds on the store's clock. `document` is the policy in force.
     """
 
     caller: ToolCaller
@@ -97,6 +98,7 @@ class ToolContext:
     key: str
     now: int
     document: Document
+    call: str = ""
 
 
 class ToolServices(Protocol):
@@ -174,7 +176,8 @@ class Result:
     """What a call gave: a text for the model, its true label, and what is to be said.
 
     `label` is joined with the declared one, so it can only add. `failed` marks an error text. `summary` is kept in
-    the log beside the result, with its text as the result's. `usage` is what the call used of a model.
+    the log beside the result, with its text as the result's. `usage` is what the call used of a model. `refs` are what
+    the text came from, beside the call.
     """
 
     text: str
@@ -183,6 +186,7 @@ class Result:
     deliver: tuple[NewDelivery, ...] = ()
     summary: Summary | None = None
     usage: Usage = field(default_factory=Usage)
+    refs: tuple[Ref, ...] = ()
 
 
 @runtime_checkable

@@ -12,8 +12,9 @@ from typing import Final
 from pydantic import Field
 
 from bot.access import labelling
+from bot.sessions.refs import CallRef
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
-from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, secrecy
+from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, secrecy, version
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
@@ -149,7 +150,8 @@ async def read_text(
 def _read(files: FileRoot, found: Found) -> Result:
     """Return a file's text; that it is none is told under the file's label too."""
     try:
-        return Result(files.read(found.place), found.label)
+        text = files.read(found.place)
+        return Result(text, found.label, refs=(version(found.place, text),))
     except UnusableError:
         return Result(UNUSABLE, found.label, failed=True)
     except AbsentError:
@@ -232,10 +234,12 @@ class WriteFile:
         if not place.workspace:
             # Who reads it in another session does not have its authors in the context.
             label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
-        write = partial(self._files.write, place, arguments.text, label, replaces=replaces)
+        came = (CallRef(context.call, context.session.sid),)
+        write = partial(self._files.write, place, arguments.text, label, replaces=replaces, refs=came)
         try:
             await asyncio.to_thread(write)
         except UnusableError:
             if place.floor.flows_to(context.session.taint):
                 return Result(NOT_WRITTEN, place.floor, failed=True)
-        return Result("written" if place.floor.flows_to(context.session.taint) else ACCEPTED)
+        told = "written" if place.floor.flows_to(context.session.taint) else ACCEPTED
+        return Result(told, refs=(version(place, arguments.text),))

@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
+from bot.sessions.refs import HeldRef
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.references import ADMIT, UNKNOWN
 from policy.labels import PUBLIC
@@ -42,4 +43,4 @@ class Admit:
         held = context.session.held_item(arguments.ref)
         if held is None or not services.permits(held.label):
             return Result(UNKNOWN, failed=True)
-        return Result(held.text[arguments.after :] or NOTHING_MORE, held.label)
+        return Result(held.text[arguments.after :] or NOTHING_MORE, held.label, refs=(HeldRef(held.ref),))

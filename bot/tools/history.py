@@ -20,6 +20,7 @@ from bot.sessions.events import Event
 from bot.sessions.messages import Origin
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
+from bot.sessions.refs import EventsRef
 from bot.sessions.transcript import place, transcript
 from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from bot.tools.sessions import NONE, absent, own_or_visible
@@ -117,7 +118,9 @@ class SessionsHistory:
         if not services.permits(label):
             return Result(NONE, context.session.taint, failed=True)
         told: list[JsonValue] = [_entry(event, state, services.mask) for event in found.events]
-        return Result(json.dumps({"session": state.sid, "entries": told, "cursor": found.before}), label)
+        came = (EventsRef(found.events[0].seq, found.events[-1].seq, state.sid),) if found.events else ()
+        entries = json.dumps({"session": state.sid, "entries": told, "cursor": found.before})
+        return Result(entries, label, refs=came)
 
     async def _heard_endorsed(self, state: SessionState) -> bool:
         """Say whether what a session wrote may depend on bounded answers: nobody charges for them where it is read."""

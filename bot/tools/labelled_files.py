@@ -5,10 +5,10 @@ the floor is another file of that name: each level with its compartments has a t
 of the base. A session that may not know of a tree meets nothing of it, neither files nor names nor folders (law
 `no_read_up`).
 
-A file the agent wrote has its writer's label in a side file under `.labels` of its tree, written and synced before
-the text, so that a crash can leave a label too high but never one too low. The label belongs to the content on this
-disk, which is why it is not in the store. A file without one was put there by the operator; its folder's floor speaks
-for it. Symbolic links and `..` are refused.
+A file the agent wrote has its writer's label in a side file under `.labels` of its tree, and on the next line what it
+came from. It is written and synced before the text, so that a crash can leave a label too high but never one too low.
+The label belongs to the content on this disk, which is why it is not in the store. A file without one was put there by
+the operator; its folder's floor speaks for it. Symbolic links and `..` are refused.
 """
 
 import errno
@@ -26,6 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
 from bot.access import labelling
+from bot.sessions.refs import FileRef, Ref, read, written
 from bot.tools.base import RefusedCallError, ToolContext
 from policy.document.reading import WORKSPACE
 from policy.errors import LabelTextError, nearest
@@ -33,6 +34,9 @@ from policy.labels import PUBLIC, Label, parse
 
 LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
+
+_VERSION: Final = 16
+"""Hex digits of a version: enough that nobody meets two of them by chance."""
 
 _LABELS: Final = ".labels"
 _ABOVE: Final = ".above"
@@ -121,6 +125,14 @@ class FileRoot:
         """Return a place in the workspace of a session's generation; the parts are names of our own."""
         return FileLocation(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
+    def origin(self, found: Found) -> tuple[Ref, ...]:
+        """Return what a file's content came from, as its writer left it; nothing where the operator put it."""
+        try:
+            lines = _side(found.place.root, found.place.parts).read_text(encoding="ascii").split("\n")
+        except (OSError, UnicodeDecodeError):
+            return ()
+        return read(lines[1]) if len(lines) > 1 else ()
+
     def find(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
 
@@ -180,7 +192,9 @@ class FileRoot:
         found = ((name, label) for (name, _), label in entries.items())
         return tuple(sorted(found, key=lambda one: (one[0], _height(one[1]))))
 
-    def write(self, place: FileLocation, text: str, label: Label, *, replaces: bool = True) -> None:
+    def write(
+        self, place: FileLocation, text: str, label: Label, *, replaces: bool = True, refs: tuple[Ref, ...] = ()
+    ) -> None:
         """Write a text file, as `keep` does.
 
         Raises UnusableError: it cannot be written, or is larger than LIMIT bytes.
@@ -188,13 +202,16 @@ class FileRoot:
         content = text.encode("utf-8", errors="replace")
         if len(content) > LIMIT:
             raise UnusableError
-        self.keep(place, content, label, replaces=replaces)
+        self.keep(place, content, label, replaces=replaces, refs=refs)
 
-    def keep(self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True) -> None:
+    def keep(
+        self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True, refs: tuple[Ref, ...] = ()
+    ) -> None:
         """Write a file whose content has this label, which is joined with the label of what it replaces.
 
         It replaces the file of its own level and compartments alone, and with `replaces` unset none. The label's side
-        file is on disk before the content is, and the names of new folders get it too.
+        file is on disk before the content is, and the names of new folders get it too. `refs`, what the content came
+        from, stand beside the label.
 
         Raises UnusableError: it cannot be written.
         """
@@ -209,7 +226,7 @@ class FileRoot:
                 if not replaces and _exists(there):
                     raise UnusableError
                 for depth in range(1, len(place.parts) + 1):
-                    self._keep_label(there, place.parts[:depth], label)
+                    self._keep_label(there, place.parts[:depth], label, refs)
                 _write_below(root.number, place.parts, content)
         except (OSError, AbsentError):
             raise UnusableError from None
@@ -257,21 +274,30 @@ class FileRoot:
     def _read_label(self, file: Path) -> Label | None:
         """Return the label in a file, None if there is no such file."""
         try:
-            return parse(file.read_text(encoding="ascii").strip())
+            return parse(file.read_text(encoding="ascii").partition("\n")[0].strip())
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError, LabelTextError):
             return self._unreadable
 
-    def _keep_label(self, place: FileLocation, parts: tuple[str, ...], label: Label) -> None:
-        """Join a label into a side file; a folder that exists already keeps the label its name has."""
+    def _keep_label(self, place: FileLocation, parts: tuple[str, ...], label: Label, refs: tuple[Ref, ...]) -> None:
+        """Join a label into a side file; a folder that exists already keeps the label its name has.
+
+        What the content came from is that of the newest alone.
+        """
         if len(parts) < len(place.parts) and place.root.joinpath(*parts).is_dir():
             return
         side = _side(place.root, parts)
         kept = label.join(self._stored(place.root, parts)) if side.exists() else label
         side.parent.mkdir(exist_ok=True)
         with _Descriptor(os.open(side.parent, os.O_RDONLY | os.O_DIRECTORY)) as labels:
-            _put(labels, side.name, str(kept))
+            _put(labels, side.name, f"{kept}\n{written(refs)}" if refs else str(kept))
+
+
+def version(place: FileLocation, text: str) -> FileRef:
+    """Return the reference to a file as it is with this text: its name where the policy has it, and a digest."""
+    content = text.encode("utf-8", errors="replace")
+    return FileRef(f"{place.folder}/{place.name}", hashlib.sha256(content).hexdigest()[:_VERSION])
 
 
 def secrecy(label: Label) -> str:

@@ -127,6 +127,14 @@ def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
         return True
 
 
+def referred(arguments: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
+    """Return the ids that a call's arguments refer to, each of them once; none of arguments that cannot be read."""
+    try:
+        return tuple(dict.fromkeys(ref for _, ref in _refs(dict(arguments or {}), ())))
+    except RefusedCallError:
+        return ()
+
+
 @lru_cache(maxsize=256)
 def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:
     """Return the JSON schema of arguments, which takes milliseconds to make; nobody changes it."""

@@ -11,6 +11,7 @@ from bot.access import labelling, recipients
 from bot.core.errors import RequestError
 from bot.delegation import structured_result
 from bot.sessions.delegation import Errand, FieldKind, ResultField
+from bot.sessions.refs import EventsRef
 from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext, ToolServices
 from bot.tools.message import recipient
 from policy.labels import PUBLIC
@@ -136,7 +137,8 @@ class SessionsSpawn:
         except RequestError as error:
             return Result(str(error), failed=True)
         told = {"run_id": child.run, "session_id": child.sid, "status": "accepted"}
-        return Result(json.dumps({**told, "answer": HELD} if child.beyond else told))
+        came = (EventsRef(1, 1, child.sid),)
+        return Result(json.dumps({**told, "answer": HELD} if child.beyond else told), refs=came)
 
 
 def _countable(field: _FieldT, wrong: str) -> _FieldT:

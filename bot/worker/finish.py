@@ -31,6 +31,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
+from bot.tools.references import referred
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
 from channels.messages import OutboundKind
@@ -216,7 +217,7 @@ class TurnFinisher:
                 written += in_doubt(self._gate, standing, prepared)[0]
                 continue
             if not prepared.begun:
-                written.append(event_log.tool_call(standing, call))
+                written.append(event_log.tool_call(standing, call, referred(call.arguments)))
             if prepared.overshot:
                 text = explained(prepared.decision, standing.taint, call.tool)
                 hook, decision = prepared.hook, prepared.decision

@@ -1,0 +1,122 @@
+"""What the events and deliveries of a turn came from: the references that each is given when it is written.
+
+An answer comes from the events that the model was asked with, a call from the model's response, a result from its
+call, and what is said from the event that holds it. Who writes something may say more precisely where it comes from;
+what they say stands. Nothing reads these references yet, and nothing is decided by them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.event_types import (
+    AgentMessage,
+    AgentThinking,
+    ApprovalRequested,
+    ApprovalResolved,
+    SessionSummary,
+    TaintRaised,
+    ToolCall,
+    ToolResult,
+)
+from bot.sessions.events import NewEvent
+from bot.sessions.refs import ApprovalRef, CallRef, EventsRef, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a turn goes on from, as seqs: 0 where there is nothing yet.
+
+    `first` and `last` are the events that the model was asked with last, and `response` is the one that holds its
+    newest response.
+    """
+
+    first: int = 0
+    last: int = 0
+    response: int = 0
+
+    def after(self, events: Sequence[NewEvent], cursor: int) -> "Reading":
+        """Return it with these events behind the seq `cursor`: the newest response counts."""
+        responses = [seq for seq, one in enumerate(events, cursor + 1) if isinstance(one.body, AgentThinking)]
+        return replace(self, response=responses[-1]) if responses else self
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """The events of one write, of which the first stands behind the seq `cursor`."""
+
+    events: Sequence[NewEvent]
+    cursor: int
+    reading: Reading
+
+    @property
+    def calls(self) -> tuple[Ref, ...]:
+        """The calls that the write is about."""
+        bodies = (event.body for event in self.events)
+        return tuple(dict.fromkeys(CallRef(one.call) for one in bodies if isinstance(one, ToolCall | ToolResult)))
+
+    @property
+    def admitted(self) -> tuple[Ref, ...]:
+        """What the write lets into the context, but for the rise of the taint itself."""
+        numbered = enumerate(self.events, self.cursor + 1)
+        said = (seq for seq, one in numbered if one.admitted and not isinstance(one.body, TaintRaised))
+        return tuple(EventsRef(seq, seq) for seq in said)
+
+    @property
+    def context(self) -> tuple[Ref, ...]:
+        """What the model was asked with."""
+        return (EventsRef(self.reading.first, self.reading.last),) if self.reading.last else ()
+
+    @property
+    def before(self) -> tuple[Ref, ...]:
+        """The event before the write."""
+        return (EventsRef(self.cursor, self.cursor),) if self.cursor else ()
+
+    def of(self, event: NewEvent, asked: dict[str, str]) -> tuple[Ref, ...]:
+        """Return what an event came from; `asked` are the calls that approvals are for."""
+        found: tuple[Ref, ...] = ()
+        match event.body:
+            case AgentMessage() | AgentThinking() | SessionSummary():
+                found = self.context
+            case ToolCall():
+                response = self.reading.response
+                found = (EventsRef(response, response),) if response else self.context
+            case ToolResult(call=call):
+                found = (CallRef(call),)
+            case TaintRaised():
+                found = self.admitted or self.calls
+            case ApprovalRequested(approval=approval):
+                found = (CallRef(asked[approval]),) if approval in asked else self.calls
+            case ApprovalResolved(approval=approval):
+                found = (ApprovalRef(approval),)
+            case _:
+                found = self.calls or self.admitted
+        return found or self.before
+
+
+def referring(events: Sequence[NewEvent], cursor: int, reading: Reading, asked: dict[str, str]) -> tuple[NewEvent, ...]:
+    """Return the events of one write with what each came from; the first of them gets the seq behind `cursor`.
+
+    `asked` has the call for each approval that the write asks for.
+    """
+    # The response that calls come from may stand in this write.
+    write = _Write(events, cursor, reading.after(events, cursor))
+    return tuple(
+        # A call comes from the response and from what its arguments refer to; of anything else its writer knows best.
+        event
+        if event.refs and not isinstance(event.body, ToolCall)
+        else replace(event, refs=(*write.of(event, asked), *event.refs))
+        for event in events
+    )
+
+
+def said(new: NewDelivery, events: Sequence[NewEvent], cursor: int) -> NewDelivery:
+    """Return something to be said with what it came from: of the events written with it, the one that it tells."""
+    if new.refs:
+        return new
+    seqs = [seq for seq, one in enumerate(events, cursor + 1) if isinstance(one.body, AgentMessage)]
+    if seqs:
+        return replace(new, refs=(EventsRef(seqs[-1], seqs[-1]),))
+    last = cursor + len(events)
+    first = cursor + 1 if events else last
+    return replace(new, refs=(EventsRef(first, last),)) if last else new
