@@ -111,7 +111,7 @@ class Admission:
         async with turn.lock:
             standing, record, began = turn.standing, turn.record, ()
             if item.position == record.position:
-                began = (event_log.turn_started(standing, record),)
+                began = (event_log.turn_started(standing, record.attempt),)
             else:
                 record = replace(record, joined=(*record.joined, item.position))
             after = replace(standing, taint=heard.label_after)

@@ -35,8 +35,8 @@ from bot.sessions.event_types import (
 )
 from bot.sessions.events import DeferredResult, Event, NewEvent, Visibility
 from bot.sessions.messages import Endorsed, Origin, named
-from bot.sessions.models import Summary, Turn
-from bot.sessions.refs import CallRef, HeldRef, InputRef, ObservedRef, Ref
+from bot.sessions.models import Summary
+from bot.sessions.refs import CallRef, HeldRef, ObservedRef, Ref
 from bot.sessions.releases import Release
 from bot.sessions.serialization import event_json
 from policy import explain
@@ -45,9 +45,9 @@ from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
 
-def turn_started(standing: DecisionContext, record: Turn) -> NewEvent:
+def turn_started(standing: DecisionContext, attempt: int) -> NewEvent:
     """Tell that a turn began."""
-    return replace(_told(standing, "worker", TurnStarted(record.attempt)), refs=(InputRef(record.dedupe),))
+    return _told(standing, "worker", TurnStarted(attempt))
 
 
 def turn_completed(standing: DecisionContext, reason: YieldReason) -> NewEvent:

@@ -76,7 +76,7 @@ async def test_an_answer_is_followed_back_to_the_file_and_to_the_message_that_ha
         ((message, first),) = bodies(at(log, thought.refs[0]), UserMessage)
         assert "high at nine" in first.text
         assert [type(ref) for ref in message.refs] == [InputRef]
-        assert bodies(log, TurnStarted)[0][0].refs == message.refs
+        assert bodies(log, TurnStarted)[0][0].refs == (EventsRef(message.seq, message.seq),)
         assert all(event.refs for event in log[1:])
 
 
