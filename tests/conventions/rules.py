@@ -35,6 +35,7 @@ _BARE: Final = frozenset(
     {"asyncio.create_task", "asyncio.ensure_future", "asyncio.gather", "asyncio.run_coroutine_threadsafe", "time.sleep"}
 )
 _MUTABLE_NODES: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_WITHIN: Final = (ast.In, ast.NotIn)  # codespell:ignore notin
 _LABEL_FIELDS: Final = frozenset({"level", "compartments", "integrity"})
 
 
@@ -269,7 +270,9 @@ def typed_bodies(modules: tuple[Module, ...]) -> Iterator[Finding]:
                     pass
                 case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="body") as body, attr="get")):
                     pass
-                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="body") as body]):
+                case ast.Compare(ops=[how], comparators=[ast.Attribute(attr="body") as body]) if isinstance(
+                    how, _WITHIN
+                ):
                     pass
                 case _:
                     continue
