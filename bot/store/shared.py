@@ -1,4 +1,4 @@
-"""What the parts of the store share: the connection, the options, and how audit rows are chained before a script runs."""
+"""What the parts of the store share: the connection, the options, and how audit rows are chained before a write."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
 from bot.store.codec import Fetched, dump, raw, refs, text
-from bot.store.connection import Arg, Command, Connection, Reply
+from bot.store.connection import WALKED, Arg, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.schema import AUDIT, POLICY, READY, STATES, SessionKeys
 from policy.labels import Label
@@ -132,9 +132,9 @@ class Shared:
         A walk that is done `idly` rests nine times as long as it worked, so that nobody waits for it.
         """
         cursor, loop = b"", asyncio.get_running_loop()
-        while cursor != b"0":
+        while cursor != WALKED:
             begin, most = loop.time(), _PAGE // 5 if idly else _PAGE
-            ((cursor, found),) = await self.connection.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", most))
+            cursor, found = await self.connection.walk(cursor or WALKED, STATES, most)
             if found:
                 yield found
             if idly:
