@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.store.embedded_server import Supervisor
+from tests.folders import quick_folder
 
 
 @dataclass
@@ -24,12 +25,6 @@ class _Server:
             line.connect(str(self.supervisor.files.socket))
             line.sendall(b"FLUSHALL\r\n")
             assert line.recv(64) == b"+OK\r\n"
-
-
-def quick_folder() -> "TemporaryDirectory[str]":
-    """Make a folder for a while: in memory where the system has one there, as a store waits for its disk."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    return TemporaryDirectory(dir=memory if memory.is_dir() else None)
 
 
 class Servers:

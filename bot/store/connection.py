@@ -1,9 +1,9 @@
 """The connection to the store: how often a command is tried, and where the library's errors become ours.
 
-Where commands go is for `Servers`: one server, the primary that Sentinels know, or a Cluster. Every command sent through
-here may be repeated, because every script is idempotent and every other command is a read or a hint: a broken
-connection or a lost reply is tried again, after one server on a fresh connection and once, where another may take over
-for as long as that takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
+Where commands go is for `Servers`: one server, the primary that Sentinels know, or a Cluster. Every command sent here
+may be repeated, because every script is idempotent and every other command is a read or a hint. After a broken
+connection or a lost reply one server is asked once more; where another may take over, tries go on for as long as that
+takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ class Connection:
         return replies
 
     async def everywhere(self, command: Command) -> list[tuple[str, Reply]]:
-        """Send a command to every server that holds a part of the store, and return the replies with the servers' names.
+        """Send a command to every server that holds a part of the store; return their names with the replies.
 
         The name is empty where there is one server. Raises StoreError: see `commands`.
         """

@@ -61,7 +61,9 @@ _PASSING: Final = (ReadOnlyError, ClusterDownError, TryAgainError, AskError)
 """What servers answer while another one takes over: the old primary, a cluster without one, slots that move."""
 
 
-_TOO_FEW: Final = "NOREPLICAS"
+_PASSING_CODES: Final = ("NOREPLICAS", "UNBLOCKED")
+"""Those for which the library has no class: a primary that was just promoted has no replica yet, one that was just
+demoted holds no blocking command any more."""
 
 
 _FOR_POOLS: Final = frozenset({"connection_class", "max_connections"})
@@ -193,8 +195,6 @@ class Server:
 class SingleServer:
     """A store that is one server. Implements `Servers`."""
 
-    ordered: Final = True
-
     def __init__(self, server: Server, *, timeout: float, revive: Callable[[], Awaitable[None]] | None = None) -> None:
         """Take a server; `timeout` in seconds bounds each exchange, `revive` restarts an embedded server."""
         self.patience = Patience(timeout)
@@ -235,8 +235,7 @@ def passes(error: BaseException) -> bool:
     if lasting(error) is not None:
         return False
     if isinstance(error, ResponseError):
-        # The library has no class for this one: a primary that was just promoted has no replica yet.
-        return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_TOO_FEW)
+        return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
     return isinstance(error, UNREACHED)
 
 

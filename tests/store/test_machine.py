@@ -23,10 +23,10 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written, YieldReason
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
+from tests.fleets import Fleet, Served
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row
 
 LABELS = st.builds(
@@ -35,6 +35,8 @@ LABELS = st.builds(
 WORKERS = st.sampled_from(["one", "two"])
 TERMINAL = {ItemStatus.CONSUMED, ItemStatus.CANCELLED}
 CONSOLE = ("console",)
+HANDED_OVER, KILLED = 8, 20
+"""At which steps of an example other servers take over."""
 UNSAID = {DeliveryState.PENDING, DeliveryState.SENDING}
 OPEN_SENDS = {DeliveryState.SENDING, DeliveryState.AMBIGUOUS}
 SETTLED = [DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.AMBIGUOUS, DeliveryState.PENDING]
@@ -497,6 +499,29 @@ class Machine(RuleBasedStateMachine):
         assert (left > 0) == bool(model.deliveries and not unsaid and not letters)
 
 
+class FailingMachine(Machine):
+    """The same, while other servers take over: once without a loss by agreement, and once by `kill -9`."""
+
+    fleet: Fleet
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        self.steps += 1
+        if self.steps == HANDED_OVER:
+            self.fleet.hand_over()
+        elif self.steps == KILLED:
+            self.fleet.kill()
+        super().step(data)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.fleet.mend()
+
+
 ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
     ("accept", lambda m: len(m.model.waiting) < 3),
     ("redeliver", lambda m: m.model.items),
@@ -526,8 +551,18 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 
 @pytest.mark.explores
 @pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
-def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
+def test_scripts_do_what_the_model_does(server: Served) -> None:
     class OnServer(Machine):
         url = server.url
 
     run_state_machine_as_test(OnServer, settings=settings(max_examples=25, stateful_step_count=50))
+
+
+@pytest.mark.several_servers
+@pytest.mark.timeout(600)
+def test_the_laws_hold_over_a_failover(fleet: Fleet) -> None:
+    class OnFleet(FailingMachine):
+        url = fleet.url
+
+    OnFleet.fleet = fleet
+    run_state_machine_as_test(OnFleet, settings=settings(max_examples=2, stateful_step_count=30))
