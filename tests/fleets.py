@@ -8,7 +8,7 @@ after two seconds, for which a node that comes back waits before it takes writes
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +22,10 @@ SERVICE: Final = "main"
 """What the Sentinels call their primary."""
 
 NODE_MS: Final = 500
-"""After how many milliseconds of silence a server counts as gone."""
+"""After how many milliseconds of silence a node of a Cluster counts as gone."""
+
+DOWN_MS: Final = 1_500
+"""The same for Sentinels, which take a second to connect anew to one that took over."""
 
 _SHARDS: Final = 3
 _SLOTS: Final = 1 << 14
@@ -82,10 +85,10 @@ class _Process:
     words: list[str]
     running: "subprocess.Popen[bytes] | None" = None
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as log:
-            self.running = subprocess.Popen([str(locate()), *self.words], stdout=log, stderr=log)
+            self.running = subprocess.Popen([str(locate()), *self.words, *more], stdout=log, stderr=log)  # noqa: S603 - our own binary
 
     def kill(self) -> None:
         if self.running is not None:
@@ -165,17 +168,25 @@ class SentinelFleet:
 
     def hand_over(self) -> None:
         wait_until(self.ready)
+        self._give(3_000)
         # Coordinated: the primary holds writes until its replica has all.
         words = ("SENTINEL", "FAILOVER", SERVICE, "COORDINATED")
         wait_until(lambda: ask(self.sentinels[0].port, *words).startswith(b"+OK"))
 
     def kill(self) -> None:
         wait_until(self.ready)
+        self._give(1_500)
         _kill_primary(self._pair())
 
     def mend(self) -> None:
-        _start_again(self._pair())
+        # A Sentinel would let ten seconds pass before it makes a replica of it.
+        _start_again(self._pair(), "--replicaof")
         wait_until(self.ready)
+
+    def _give(self, milliseconds: int) -> None:
+        """Give a failover that long; one that nobody asked for begins after twice that since the last."""
+        for one in self.sentinels:
+            ask(one.port, "SENTINEL", "SET", SERVICE, "failover-timeout", str(milliseconds))
 
     def _pair(self) -> "tuple[_Process, _Process]":
         one, two = self.servers
@@ -186,16 +197,39 @@ class SentinelFleet:
         assert ask(port, "FLUSHALL").startswith(b"+OK")
 
     def ready(self) -> bool:
-        return any(one.follows() or self.fronts for one in self.servers) and all(
-            b"OK 3 usable" in ask(one.port, "SENTINEL", "CKQUORUM", SERVICE) for one in self.sentinels
+        """Say whether all Sentinels see one primary, and its replica, and do not exchange them at the moment."""
+        if self.fronts:
+            return all(b"OK 3 usable" in ask(one.port, "SENTINEL", "CKQUORUM", SERVICE) for one in self.sentinels)
+        primaries = [one for one in self.servers if one.primary()]
+        followed = any(one.follows() for one in self.servers)
+        return len(primaries) == 1 and followed and all(map(_sees(primaries[0]), self.sentinels))
+
+
+def _sees(primary: _Process) -> Callable[[_Process], bool]:
+    """Return a test for Sentinels that know a primary, with a replica, and have nothing to do."""
+
+    def sees(sentinel: _Process) -> bool:
+        told = ask(sentinel.port, "SENTINEL", "PRIMARY", SERVICE).split(b"\r\n")
+        replicas = ask(sentinel.port, "SENTINEL", "REPLICAS", SERVICE).split(b"\r\n")
+        return (
+            (_after(b"port", told), _after(b"flags", told)) == (str(primary.port).encode(), b"master")
+            and _after(b"flags", replicas) == b"slave"
+            and b"OK 3 usable" in ask(sentinel.port, "SENTINEL", "CKQUORUM", SERVICE)
         )
+
+    return sees
+
+
+def _after(name: bytes, told: list[bytes]) -> bytes:
+    """Return the field of a name, which comes before it with the lengths of both."""
+    return told[told.index(name) + 2] if name in told else b""
 
 
 @contextmanager
-def cluster(*, fronted: bool = False) -> Iterator[ClusterFleet]:
+def cluster(*, fronted: bool = False) -> Generator[ClusterFleet]:
     """Run a Cluster.
 
-    One that is `fronted` says that its servers are at other ports, where its user has to listen. These have no replicas.
+    One that is `fronted` says that its servers are at other ports, where its user has to listen; it has no replicas.
     """
     count = _SHARDS if fronted else 2 * _SHARDS
     ports, buses, fronts = (_free_ports(count) for _ in range(3))
@@ -215,7 +249,7 @@ def cluster(*, fronted: bool = False) -> Iterator[ClusterFleet]:
 
 
 @contextmanager
-def sentinels(*, fronted: bool = False) -> Iterator[SentinelFleet]:
+def sentinels(*, fronted: bool = False) -> Generator[SentinelFleet]:
     """Run Sentinels over a primary and its replica.
 
     Those that are `fronted` know the primary at another port, where their user has to listen. It has no replica then,
@@ -231,7 +265,7 @@ def sentinels(*, fronted: bool = False) -> Iterator[SentinelFleet]:
         for me, port in enumerate(ports):
             place = Path(folder) / f"sentinel{me}"
             place.mkdir()
-            (place / "sentinel.conf").write_text(_watching(me, ports, front if fronted else first, fronted=fronted))
+            (place / "sentinel.conf").write_text(_watching(me, ports, *((front, None) if fronted else (first, second))))
             words = [str(place / "sentinel.conf"), "--sentinel", "--dir", str(place)]
             fleet.sentinels.append(_Process(port, place, words))
         with _running([*fleet.servers, *fleet.sentinels]):
@@ -270,12 +304,12 @@ def _kill_primary(pair: tuple[_Process, _Process]) -> None:
     primary.kill()
 
 
-def _start_again(pair: tuple[_Process, _Process]) -> None:
-    """Start the one of two servers that was killed, when the other is the primary."""
+def _start_again(pair: tuple[_Process, _Process], follow: str = "") -> None:
+    """Start the one of two servers that was killed, when the other is the primary, as its replica by an option."""
     for dead, other in (pair, pair[::-1]):
         if dead.running is not None and dead.running.returncode is not None:
             wait_until(other.primary)
-            dead.start()
+            dead.start(*((follow, f"127.0.0.1 {other.port}") if follow else ()))
 
 
 def _offset(server: _Process, name: bytes) -> int:
@@ -325,22 +359,23 @@ def _nodes(me: int, ports: list[int], buses: list[int]) -> str:
     return "\n".join([*lines, f"vars currentEpoch {_SHARDS} lastVoteEpoch 0", ""])
 
 
-def _watching(me: int, ports: list[int], primary: int, *, fronted: bool) -> str:
-    """Return what a Sentinel knows when it starts: the primary and the other Sentinels; it asks that for its replicas."""
+def _watching(me: int, ports: list[int], primary: int, replica: int | None) -> str:
+    """Return what a Sentinel knows when it starts: the primary, its replica if it has one, and the other Sentinels."""
     names = [f"{number:040x}" for number in range(1, len(ports) + 1)]
     others = [
         f"sentinel known-sentinel {SERVICE} 127.0.0.1 {port} {name}"
         for place, (port, name) in enumerate(zip(ports, names, strict=True))
         if place != me
     ]
+    replicas = [] if replica is None else [f"sentinel known-replica {SERVICE} 127.0.0.1 {replica}"]
     return "\n".join(
         (
             f"port {ports[me]}",
             "bind 127.0.0.1",
             f"sentinel myid {names[me]}",
             f"sentinel monitor {SERVICE} 127.0.0.1 {primary} 2",
-            f"sentinel down-after-milliseconds {SERVICE} {3_600_000 if fronted else NODE_MS}",
-            f"sentinel failover-timeout {SERVICE} 3000",
+            f"sentinel down-after-milliseconds {SERVICE} {3_600_000 if replica is None else DOWN_MS}",
+            *replicas,
             *others,
             "",
         )
@@ -348,7 +383,7 @@ def _watching(me: int, ports: list[int], primary: int, *, fronted: bool) -> str:
 
 
 @contextmanager
-def _running(processes: list[_Process]) -> Iterator[None]:
+def _running(processes: list[_Process]) -> Generator[None]:
     try:
         for one in processes:
             one.start()

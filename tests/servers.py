@@ -4,11 +4,13 @@ import asyncio
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.store.embedded_server import Supervisor
 from tests.folders import quick_folder
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 
 @dataclass

@@ -59,6 +59,9 @@ _WRONG_TYPE: Final = "WRONGTYPE"
 _IN_SCRIPT: Final = "user_script"
 
 
+_NO_CLUSTER: Final = "cluster support disabled"
+
+
 _REFUSALS: Final = MappingProxyType(
     {
         "OOM": ("the store's memory limit is reached", "raise `maxmemory` of the store"),
@@ -322,6 +325,10 @@ def _refused(error: RedisError) -> StoreError:
         denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"
         return StoreRefusedError(
             f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
+        )
+    if _NO_CLUSTER in message:
+        return StoreRefusedError(
+            "the server at `store.url` is no Cluster", next_step="write it as `redis://host:6379/0`"
         )
     if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
         # A script of ours stumbled over what no program of ours wrote.

@@ -4,6 +4,7 @@ Where the primary is, a connection asks when it is made. After a failover the co
 made anew, and what did not get its answer is asked again.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,11 +12,24 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from bot.store.address import StoreAddress
+from bot.store.address import Endpoint, StoreAddress
 from bot.store.server import Command, Part, Patience, Reply, Server, settled
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
+
+
+class _Sentinels(Sentinel):
+    """The library's, asked by one at a time: it sorts them by who answers, and two at once lose one."""
+
+    def __init__(self, hosts: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
+        cast("Any", super()).__init__(hosts, sentinel_kwargs=options)
+        self._asking = asyncio.Lock()
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        """Return where the primary of a service is. Raises MasterNotFoundError: no Sentinel knows."""
+        async with self._asking:
+            return cast("tuple[str, int]", await super().discover_master(service_name))
 
 
 class SentinelServers:
@@ -37,7 +51,7 @@ class SentinelServers:
             "protocol": 2,
             "driver_info": None,
         }
-        self._sentinels = Sentinel(address.hosts, sentinel_kwargs=for_sentinels)
+        self._sentinels = _Sentinels(address.hosts, for_sentinels)
         for_servers = {name: value for name, value in options.items() if name not in {"connection_class", "host"}}
         self._pool = SentinelConnectionPool(address.service, self._sentinels, ssl=address.encrypted, **for_servers)
         self._server = Server(self._pool, self._stale)

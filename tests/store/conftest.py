@@ -39,9 +39,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test on the kinds of store that it is for."""
     if "kind" not in metafunc.fixturenames or metafunc.definition.get_closest_marker("one_server"):
         return
-    if metafunc.definition.get_closest_marker("several_servers"):
-        metafunc.parametrize("kind", [Kind.SENTINEL, Kind.CLUSTER], indirect=True, scope="session", ids=str)
-    elif os.environ.get("LOCKGATE_TEST_STORES") == "all" or metafunc.module.__name__.rpartition(".")[2] in EVERYWHERE:
+    if several := metafunc.definition.get_closest_marker("several_servers"):
+        kinds = several.args or (Kind.SENTINEL, Kind.CLUSTER)
+        metafunc.parametrize("kind", kinds, indirect=True, scope="session", ids=str)
+    elif os.environ.get("LOCKGATE_TEST_STORES") == "all" or metafunc.definition.path.stem in EVERYWHERE:
         metafunc.parametrize("kind", list(Kind), indirect=True, scope="session", ids=str)
 
 

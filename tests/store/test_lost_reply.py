@@ -103,7 +103,7 @@ class Proxy:
         """Hang up on all who are connected still, as Sentinels always are."""
         for writer in self._open:
             writer.close()
-        while self._open:
+        while self._open:  # noqa: ASYNC110 - each is told of the end by its own connection
             await asyncio.sleep(0)
 
 
@@ -123,7 +123,12 @@ def alone() -> Iterator[Supervisor]:
 def fronted() -> Iterator[Callable[[Kind], ClusterFleet | SentinelFleet]]:
     """Several servers for these tests alone, which clients find where the proxy listens."""
     with ExitStack() as until:
-        yield cache(lambda kind: until.enter_context((cluster if kind is Kind.CLUSTER else sentinels)(fronted=True)))
+
+        @cache
+        def of(kind: Kind) -> ClusterFleet | SentinelFleet:
+            return until.enter_context(cluster(fronted=True) if kind is Kind.CLUSTER else sentinels(fronted=True))
+
+        yield of
 
 
 @pytest.fixture
