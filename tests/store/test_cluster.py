@@ -1,9 +1,11 @@
 """A store that is a Cluster: slots that move, hints that follow, and what doctor and the rights of a user come to."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import pytest
 from redis.crc import key_slot
 
@@ -14,75 +16,82 @@ from bot.store.redis_store import RedisStore
 from bot.store.schema import OPEN, READY
 from tests.fleets import Fleet, Kind, ask, wait_until
 from tests.harness import running
-from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, opening, started
+from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, started
 
 pytestmark = [pytest.mark.anyio, pytest.mark.several_servers(Kind.CLUSTER)]
 HURRIED = StoreOptions(timeout=0.4)
 
 
 def _slot_of(sid: str) -> int:
-    slot: Callable[[bytes], int] = key_slot
-    return slot(keys(sid).state.encode())
+    return int(key_slot(keys(sid).state.encode()))
 
 
-def _ends(fleet: Fleet, slot: int) -> tuple[tuple[int, str], tuple[int, str]]:
-    """Return ports and names of the server that has a slot, and of another one."""
-    names = {port: ask(port, "CLUSTER", "MYID").split(b"\r\n")[1].decode() for port in fleet.primaries}
-    source = next(port for port in names if not ask(port, "CLUSTER", "GETKEYSINSLOT", str(slot), "1") == b"*0\r\n")
-    target = next(port for port in names if port != source)
-    return (source, names[source]), (target, names[target])
+@dataclass(frozen=True)
+class _Node:
+    """A primary, and what the Cluster calls it."""
+
+    port: int
+    name: str
 
 
-def _move(source: int, target: int, slot: int) -> None:
+def _ends(fleet: Fleet, slot: int) -> tuple[_Node, _Node]:
+    """Return the server that has a slot, and another one."""
+    nodes = [_Node(port, ask(port, "CLUSTER", "MYID").split(b"\r\n")[1].decode()) for port in fleet.primaries]
+    source = next(one for one in nodes if ask(one.port, "CLUSTER", "COUNTKEYSINSLOT", str(slot)) != b":0\r\n")
+    return source, next(one for one in nodes if one != source)
+
+
+def _open(source: _Node, target: _Node, slot: int) -> None:
+    """Begin to move a slot."""
+    assert ask(target.port, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.name) == b"+OK\r\n"
+    assert ask(source.port, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", target.name) == b"+OK\r\n"
+
+
+def _move(source: _Node, target: _Node, slot: int) -> None:
     """Move the keys of a slot."""
-    while found := ask(source, "CLUSTER", "GETKEYSINSLOT", str(slot), "100").split(b"\r\n")[2::2]:
-        moved = ("MIGRATE", "127.0.0.1", str(target), "", "0", "5000", "KEYS", *(key.decode() for key in found))
-        assert ask(source, *moved).startswith((b"+OK", b"+NOKEY"))
+    found = ask(source.port, "CLUSTER", "GETKEYSINSLOT", str(slot), "100").split(b"\r\n")[2::2]
+    moved = ("MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "KEYS", *map(bytes.decode, found))
+    assert ask(source.port, *moved) == b"+OK\r\n"
+
+
+def _close(source: _Node, target: _Node, slot: int) -> None:
+    """End the move of a slot."""
+    for port in (target.port, source.port):
+        assert ask(port, "CLUSTER", "SETSLOT", str(slot), "NODE", target.name) == b"+OK\r\n"
 
 
 async def test_a_session_is_worked_while_its_slot_moves(store: RedisStore, fleet: Fleet) -> None:
-    """Before the move, while a slot is open on both sides, and when it has moved; each at once or after some tries."""
-    claim, written = await started(store)
-    sid, slot = claim.sid, _slot_of(claim.sid)
-    (source, from_name), (target, to_name) = _ends(fleet, slot)
-    assert ask(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", from_name) == b"+OK\r\n"
-    assert ask(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", to_name) == b"+OK\r\n"
-    # All its keys have moved: the source sends who asks to the target, with leave to ask there.
-    _move(source, target, slot)
-    written = await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
-    assert (await store.sessions.accept(item(sid, "d2"))).position == 2
-    for port, _ in ((target, 0), (source, 0)):
-        assert ask(port, "CLUSTER", "SETSLOT", str(slot), "NODE", to_name) == b"+OK\r\n"
-    again = await claimed(store, sid)
-    assert again.state.seq == written.seq
-    await store.sessions.record(again, opening(again, 2, "d2"))
-    assert len(await store.outbox.deliveries(sid)) == 1
-    # Back, so that the servers of later tests are as before.
-    assert ask(source, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", to_name) == b"+OK\r\n"
-    assert ask(target, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", from_name) == b"+OK\r\n"
-    _move(target, source, slot)
-    for port in (source, target):
-        assert ask(port, "CLUSTER", "SETSLOT", str(slot), "NODE", from_name) == b"+OK\r\n"
-    wait_until(lambda: b"cluster_state:ok" in ask(source, "CLUSTER", "INFO"))
-
-
-async def test_keys_on_both_sides_of_a_move_are_waited_for(fleet: Fleet) -> None:
-    store = await open_store(audit_key=KEY, url=fleet.url, options=HURRIED)
+    """A read finds what has moved already; a script, which needs all keys on one side, waits for the move to end."""
+    hurried = await open_store(audit_key=KEY, url=fleet.url, options=HURRIED)
     claim, written = await started(store)
     slot = _slot_of(claim.sid)
-    (source, from_name), (target, to_name) = _ends(fleet, slot)
-    assert ask(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", from_name) == b"+OK\r\n"
-    assert ask(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", to_name) == b"+OK\r\n"
-    moved = ("MIGRATE", "127.0.0.1", str(target), keys(claim.sid).log, "0", "5000")
-    assert ask(source, *moved) == b"+OK\r\n"
+    source, target = _ends(fleet, slot)
+    _open(source, target, slot)
+    _move(source, target, slot)
+    state = await hurried.sessions.state(claim.sid)
+    assert state is not None
+    assert state.seq == written.seq
     with pytest.raises(StoreRefusedError, match="moving slots"):
-        await store.sessions.commit(claim, ending(written.seq, 1))
-    back = ("MIGRATE", "127.0.0.1", str(source), keys(claim.sid).log, "0", "5000")
-    assert ask(target, "ASKING") == b"+OK\r\n"
-    for port in (source, target):
-        assert ask(port, "CLUSTER", "SETSLOT", str(slot), "STABLE") == b"+OK\r\n"
-    ask(target, *back)
-    await store.close()
+        await hurried.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+
+    async def close() -> None:
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(_close, source, target, slot)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(close)
+        written = await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    # Who knows the old place is sent on.
+    assert (await hurried.sessions.accept(item(claim.sid, "d2"))).position == 2
+    again = await claimed(hurried, claim.sid)
+    assert again.state.seq == written.seq
+    assert len(await store.outbox.deliveries(claim.sid)) == 1
+    await hurried.close()
+    # Back, so that later tests find the servers as before.
+    _open(target, source, slot)
+    _move(target, source, slot)
+    _close(target, source, slot)
+    wait_until(lambda: b"cluster_state:ok" in ask(source.port, "CLUSTER", "INFO"))
 
 
 async def test_no_hint_runs_ahead_of_a_script_that_is_refused(store: RedisStore) -> None:
@@ -129,16 +138,20 @@ async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, fl
     await command(own, "ACL", "DELUSER", "lockgate")
 
 
-async def test_an_address_of_another_kind_is_told_as_that(store: RedisStore, fleet: Fleet) -> None:
-    for port in fleet.primaries:
-        with pytest.raises(StoreRefusedError, match="the store is a Cluster") as caught:
-            one = await open_store(audit_key=KEY, url=f"redis://127.0.0.1:{port}")
-            try:
-                for _ in range(20):
-                    await one.sessions.accept(item(fresh()))
-            finally:
-                await one.close()
-        assert "redis+cluster://" in caught.value.next_step
+async def _say(url: str) -> None:
+    """Accept messages of many sessions, at one node of a Cluster."""
+    one = await open_store(audit_key=KEY, url=url)
+    try:
+        for _ in range(20):
+            await one.sessions.accept(item(fresh()))
+    finally:
+        await one.close()
+
+
+async def test_an_address_of_another_kind_is_told_as_that(fleet: Fleet) -> None:
+    with pytest.raises(StoreRefusedError, match="the store is a Cluster") as caught:
+        await _say(f"redis://127.0.0.1:{fleet.primaries[0]}")
+    assert "redis+cluster://" in caught.value.next_step
     with pytest.raises(StoreError, match="does not answer"):
         await open_store(audit_key=KEY, url="redis+cluster://127.0.0.1:1", options=HURRIED)
 

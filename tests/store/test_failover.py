@@ -80,10 +80,10 @@ async def test_turns_go_on_while_another_server_takes_over(store: RedisStore, fl
         await asyncio.to_thread(wait_until, lambda: not before & set(fleet.primaries))
         enough.set()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(hand_over)
-        turns = await _worked(store, enough)
-    await _whole(store, turns, after)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hand_over())
+        worked = tasks.create_task(_worked(store, enough))
+    await _whole(store, worked.result(), after)
 
 
 async def test_turns_go_on_after_a_primary_was_killed(store: RedisStore, fleet: Fleet) -> None:

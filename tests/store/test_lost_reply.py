@@ -61,8 +61,13 @@ TWO = (Rate("chat", 60_000, 2),)
 
 @dataclass
 class Proxy:
-    """Stands between a store and its servers."""
+    """Stands between a store and its servers. `lossy` is the address that leads through it, `url` that of the servers.
 
+    Sentinels and Clusters name the proxy in both cases.
+    """
+
+    url: str
+    lossy: str
     word: bytes = b""
     dropped: int = 0
     _open: set[StreamWriter] = field(default_factory=set[StreamWriter])
@@ -135,13 +140,15 @@ def fronted() -> Iterator[Callable[[Kind], ClusterFleet | SentinelFleet]]:
 async def proxy(
     kind: Kind, alone: Supervisor, fronted: Callable[[Kind], ClusterFleet | SentinelFleet], tmp_path: Path
 ) -> AsyncIterator[Proxy]:
-    made = Proxy()
     async with AsyncExitStack() as until:
         if kind is Kind.ONE:
+            made = Proxy(alone.url, f"unix://{tmp_path}/p.sock")
             listening = await asyncio.start_unix_server(made.before(alone.files.socket), str(tmp_path / "p.sock"))
             await until.enter_async_context(listening)
         else:
-            for front, port in (await asyncio.to_thread(fronted, kind)).fronts.items():
+            fleet = await asyncio.to_thread(fronted, kind)
+            made = Proxy(fleet.url, fleet.url)
+            for front, port in fleet.fronts.items():
                 listening = await asyncio.start_server(made.before(port), "127.0.0.1", front)
                 await until.enter_async_context(listening)
         until.push_async_callback(made.close)
@@ -149,20 +156,17 @@ async def proxy(
 
 
 @pytest.fixture
-async def lossy(
-    proxy: Proxy, kind: Kind, fronted: Callable[[Kind], ClusterFleet | SentinelFleet], tmp_path: Path
-) -> AsyncIterator[RedisStore]:
-    store = await open_store(audit_key=KEY, url=f"unix://{tmp_path}/p.sock" if kind is Kind.ONE else fronted(kind).url)
+async def lossy(proxy: Proxy) -> AsyncIterator[RedisStore]:
+    """A store that the proxy stands before."""
+    store = await open_store(audit_key=KEY, url=proxy.lossy)
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def store(
-    proxy: Proxy, kind: Kind, alone: Supervisor, fronted: Callable[[Kind], ClusterFleet | SentinelFleet]
-) -> AsyncIterator[RedisStore]:
-    """A store on the same servers that loses nothing."""
-    store = await open_store(audit_key=KEY, url=alone.url if kind is Kind.ONE else fronted(kind).url)
+async def store(proxy: Proxy) -> AsyncIterator[RedisStore]:
+    """A store on the same servers; the proxy is armed when it has nothing to ask."""
+    store = await open_store(audit_key=KEY, url=proxy.url)
     yield store
     await store.close()
 

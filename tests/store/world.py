@@ -184,8 +184,8 @@ async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
         (reply,) = await store._shared.connection.commands(words)
         return reply
     replies = [reply for _, reply in await store._shared.connection.everywhere(words)]
-    if name == "KEYS":
-        return [key for reply in replies for key in reply]
+    if isinstance(replies[0], list):
+        return [one for reply in replies for one in reply]
     return b"".join(replies) if name in {"CLIENT", "INFO"} and isinstance(replies[0], bytes) else replies[0]
 
 
