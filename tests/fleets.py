@@ -337,6 +337,9 @@ def _common(port: int, folder: Path) -> list[str]:
         "dir": str(folder),
         "appendonly": "yes",
         "save": "",
+        # As the embedded server has it: what is kept packed is dumped in its order.
+        "stream-node-max-bytes": "320",
+        "hash-max-listpack-value": "1024",
         # A replica that comes back is up to date at once.
         "repl-diskless-sync-delay": "0",
         "repl-ping-replica-period": "1",

@@ -100,9 +100,13 @@ async def own(kind: Kind, fleets: Fleets, tmp_path: Path) -> AsyncIterator[Redis
     """An empty store: one server of its own, also for a test that harms it, or one of several servers."""
     if kind is Kind.ONE:
         opened = await open_store(audit_key=KEY, data=tmp_path / "data")
-    else:
-        fleet = await asyncio.to_thread(fleets.of, kind)
-        await asyncio.to_thread(fleet.empty)
-        opened = await open_store(audit_key=KEY, url=fleet.url)
+        yield opened
+        await opened.close()
+        return
+    fleet = await asyncio.to_thread(fleets.of, kind)
+    await asyncio.to_thread(fleet.empty)
+    opened = await open_store(audit_key=KEY, url=fleet.url)
     yield opened
     await opened.close()
+    # What it left may be what no program reads.
+    await asyncio.to_thread(fleet.empty)

@@ -7,7 +7,7 @@ from bot.store.address import Kind, read_address
 
 
 @pytest.mark.parametrize(
-    "url, kind, server, hosts",
+    "url, to, server, hosts",
     [
         ("redis://u:p@host:1/2?x=y", Kind.SERVER, "redis://u:p@host:1/2?x=y", ()),
         ("valkeys://host", Kind.SERVER, "rediss://host", ()),
@@ -19,9 +19,9 @@ from bot.store.address import Kind, read_address
         ("valkey+sentinel://:p@a/m%2Fn/3", Kind.SENTINEL, "redis://:p@host/3?", (("a", 26379),)),
     ],
 )
-def test_what_an_address_says(url: str, kind: Kind, server: str, hosts: tuple[tuple[str, int], ...]) -> None:
+def test_what_an_address_says(url: str, to: Kind, server: str, hosts: tuple[tuple[str, int], ...]) -> None:
     read = read_address(url)
-    assert (read.kind, read.server, read.hosts) == (kind, server, hosts)
+    assert (read.kind, read.server, read.hosts) == (to, server, hosts)
     assert read.encrypted == url.startswith(("rediss", "valkeys"))
 
 

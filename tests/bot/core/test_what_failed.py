@@ -204,9 +204,9 @@ async def test_a_store_that_does_not_answer(heard: Heard) -> None:
 
 async def test_a_store_that_refuses(tmp_path: Path, heard: Heard) -> None:
     async with running(tmp_path, serve=False, embedded=True) as owner:
-        link = owner.app.store._shared.link  # pyright: ignore[reportPrivateUsage]
+        connection = owner.app.store._shared.connection  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(StoreError):
-            await link.commands(("LPUSH", "lg:x", SAID), ("GET", "lg:x"))
+            await connection.commands(("LPUSH", "lg:x", SAID), ("GET", "lg:x"))
     (line,) = heard.of(event="the store refused a command")
     assert line["address"] == "the embedded store"
     assert SAID not in str(line["cause"])
