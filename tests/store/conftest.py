@@ -18,7 +18,19 @@ from bot.store.redis_store import RedisStore
 from tests.fleets import Fleet, Kind, Served, cluster, sentinels
 from tests.store.world import KEY, served
 
-EVERYWHERE: Final = frozenset({"test_accept", "test_claim", "test_lost_reply", "test_wake"})
+EVERYWHERE: Final = frozenset(
+    {
+        "test_accept",
+        "test_claim",
+        "test_delegation",
+        "test_lost_reply",
+        "test_outbox",
+        "test_session_index",
+        "test_trips",
+        "test_wake",
+        "test_writes",
+    }
+)
 """The files whose tests run on every kind of store in each check."""
 
 
