@@ -1,7 +1,7 @@
 """The store: durable sessions, wake-ups, outbox and audit chains on the Redis protocol, one implementation.
 
 `opening` is the way in. `schema` holds all keys, `scripts/` the atomic changes, `codec` the form of records,
-`embedded_server` starts the embedded server. `connection` runs what the others ask for, and finds by `address` one
-`server`, the one that `sentinel` knows, or a `cluster`. These alone import redis, and are loaded when a store is opened
+`embedded_server` starts the embedded server. `connection` runs what the others ask for at the servers that `servers/`
+reaches: one, the one that Sentinels know, or a Cluster. These alone import redis, and are loaded when a store is opened
 and not before: it costs a quarter of a second, which a command that needs no store shall not pay.
 """

@@ -1,7 +1,7 @@
 """The connection to the store: how often a command is tried, and where the library's errors become ours.
 
-Where commands go is for `Servers`: one server, the primary that Sentinels know, or a Cluster. Every command sent here
-may be repeated, because every script is idempotent and every other command is a read or a hint. After a broken
+Where commands go is for `StoreServers`: one server, the primary that Sentinels know, or a Cluster. Every command sent
+here may be repeated, because every script is idempotent and every other command is a read or a hint. After a broken
 connection or a lost reply one server is asked once more; where another may take over, tries go on for as long as that
 takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
 """
@@ -10,22 +10,58 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, count
 from ssl import SSLCertVerificationError
 from types import MappingProxyType
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from redis.asyncio.sentinel import MasterNotFoundError
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    ClusterDownError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import (
+    ConnectionError as RedisConnectionError,
+)
+from redis.exceptions import (
+    TimeoutError as RedisTimeoutError,
+)
 
 from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store.codec import newer, unreadable
 from bot.store.scripts import Script, ScriptText
-from bot.store.server import UNREACHED, Arg, Command, Reply, Servers, lasting, passes
-
-__all__ = ["WALKED", "Arg", "Command", "Connection", "Reply"]
 
 T = TypeVar("T")
+
+
+Arg: TypeAlias = bytes | str | int
+
+
+Command: TypeAlias = Sequence[Arg]
+
+
+# What a server answers has no static type; `wire` gives it one.
+Reply: TypeAlias = Any
+
+
+UNREACHED: Final = (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError)
+"""What is raised where a server does not answer."""
+
+
+_PASSING: Final = (ReadOnlyError, ClusterDownError, TryAgainError, AskError)
+"""What servers answer while another one takes over: the old primary, a cluster without one, slots that move."""
+
+
+_PASSING_CODES: Final = ("NOREPLICAS", "UNBLOCKED")
+"""Those for which the library has no class: a primary that was just promoted has no replica yet, one that was just
+demoted holds no blocking command any more."""
 
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -81,10 +117,86 @@ _REFUSALS: Final = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RetryLimit:
+    """How long an exchange is tried, in seconds.
+
+    One try takes `each` at most. A failed one is followed by another at once; then others follow, with growing pauses,
+    until `total` is over since the first failed.
+    """
+
+    each: float
+    total: float = 0.0
+
+
+class Answering(Protocol):
+    """One server."""
+
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        """Send commands, and return the replies in the order of the commands, errors among them.
+
+        Raises what the library raises where the server does not answer.
+        """
+        ...
+
+
+def _everything(_key: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A server that holds a part of the store: of its slots `first` is the first, and `holds` tells of a key.
+
+    `name` is where it is, empty where one server holds everything.
+    """
+
+    server: Answering
+    first: int = 0
+    name: str = ""
+    holds: Callable[[str], bool] = _everything
+
+
+class StoreServers(Protocol):
+    """Where the commands to a store go."""
+
+    @property
+    def limit(self) -> RetryLimit:
+        """How long to try."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the commands of one exchange are done in their order: all are for the same server."""
+        ...
+
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        """Send commands, and return the replies in the order of the commands, errors among them.
+
+        Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
+        another one soon.
+        """
+        ...
+
+    async def parts(self) -> Sequence[Part]:
+        """Return the servers that the store is spread over, by their first slots."""
+        ...
+
+    async def restore(self) -> None:
+        """Do what may help after an exchange failed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
 class Connection:
     """The servers of one store, and the scripts registered there."""
 
-    def __init__(self, servers: Servers, scripts: dict[Script, ScriptText], *, name: str, address: str = "") -> None:
+    def __init__(
+        self, servers: StoreServers, scripts: dict[Script, ScriptText], *, name: str, address: str = ""
+    ) -> None:
         """Take servers that know this process's connections by `name`; `address` is where the log says they are."""
         self.name = name
         self._address = address
@@ -232,17 +344,17 @@ class Connection:
         return await self._trying(lambda: self._servers.exchange(commands), block)
 
     async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
-        """Try something as often as the servers' patience has it.
+        """Try something as often as the servers' limit lets it.
 
         The log tells of the first try that fails, and of the last.
         """
-        patience, loop, until = self._servers.patience, asyncio.get_running_loop(), 0.0
+        limit, loop, until = self._servers.limit, asyncio.get_running_loop(), 0.0
         for tries in count():
             try:
-                async with asyncio.timeout(patience.each + block):
+                async with asyncio.timeout(limit.each + block):
                     return await attempt()
             except (*UNREACHED, ResponseError) as error:
-                until = until or loop.time() + patience.total
+                until = until or loop.time() + limit.total
                 last = not passes(error) or (tries > 0 and loop.time() >= until)
                 if last or not tries:
                     self._log_failed("the store did not answer", type(error).__name__)
@@ -312,6 +424,31 @@ def _read_cursor(cursor: bytes) -> tuple[int, str, bytes]:
         return 0, "", WALKED
     first, name, at = cursor.split(b" ")
     return int(first), name.decode(), at
+
+
+def settled(replies: list[Reply]) -> list[Reply]:
+    """Return replies. Raises ResponseError: one of them tells that another server is about to take over."""
+    for reply in replies:
+        if isinstance(reply, ResponseError) and passes(reply):
+            raise reply
+    return replies
+
+
+def passes(error: BaseException) -> bool:
+    """Say whether a failure may be over soon, as it is in a failover; a refused password, for one, is not."""
+    if lasting(error) is not None:
+        return False
+    if isinstance(error, ResponseError):
+        return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
+    return isinstance(error, UNREACHED)
+
+
+def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationError | None:
+    """Return what it was that no further try mends. The library wraps what the server said on connecting."""
+    for cause in (error, error.__cause__, error.__context__):
+        if isinstance(cause, (AuthenticationError, SSLCertVerificationError)):
+            return cause
+    return None
 
 
 def _refused(error: RedisError) -> StoreError:

@@ -13,15 +13,15 @@ from bot.core.clock import Clock, SystemClock
 from bot.core.errors import StoreRefusedError
 from bot.core.faults import place
 from bot.core.ids import Ids
-from bot.store.address import Kind, StoreAddress, read_address
 from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
 from bot.store.schema import PROCESS
 from bot.store.scripts import Script, ScriptText, load_scripts
+from bot.store.servers.address import Kind, StoreAddress, read_address
 
 if TYPE_CHECKING:
+    from bot.store.connection import StoreServers
     from bot.store.redis_store import RedisStore
-    from bot.store.server import Servers
 
 
 async def open_store(
@@ -71,25 +71,26 @@ async def open_store(
 
 def _servers(
     address: StoreAddress, options: StoreOptions, name: str, *, revive: Callable[[], Awaitable[None]] | None
-) -> "Servers":
+) -> "StoreServers":
     """Return the servers of an address; nothing is connected yet.
 
     Sentinels and Clusters are loaded only where they are. Raises StoreError: the address has options that are none.
     """
-    from bot.store.server import Patience, Server, SingleServer, connecting, single_pool
+    from bot.store.connection import RetryLimit
+    from bot.store.servers.server import Server, SingleServer, connecting, single_pool
 
     # Where a try fails another server may take over soon, so that none may take all the time.
-    patience = Patience(options.timeout / 4, options.timeout)
-    within = options.timeout if address.kind is Kind.SERVER else patience.each
+    limit = RetryLimit(options.timeout / 4, options.timeout)
+    within = options.timeout if address.kind is Kind.SERVER else limit.each
     connected = connecting(address, connections=options.connections, timeout=within, name=name)
     if address.kind is Kind.SENTINEL:
-        from bot.store.sentinel import SentinelServers
+        from bot.store.servers.sentinel import SentinelServers
 
-        return SentinelServers(address, connected, patience)
+        return SentinelServers(address, connected, limit)
     if address.kind is Kind.CLUSTER:
-        from bot.store.cluster import Cluster
+        from bot.store.servers.cluster import Cluster
 
-        return Cluster(address.hosts, connected, patience)
+        return Cluster(address.hosts, connected, limit)
     return SingleServer(Server(single_pool(connected)), timeout=options.timeout, revive=revive)
 
 

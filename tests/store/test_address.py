@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import StoreError
-from bot.store.address import Kind, read_address
+from bot.store.servers.address import Kind, read_address
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """How often a turn goes to the store and back, on each kind of store."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +11,10 @@ import pytest
 from bot.core.clock import SystemClock
 from bot.core.ids import Ids
 from bot.sessions.deliveries import DeliveryState
-from bot.store.connection import Command, Connection, Reply
+from bot.store.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.scripts import load_scripts
-from bot.store.server import Part, Patience, Servers
 from tests.fleets import Kind
 from tests.store.world import KEY, answer, claimed, ending, fresh, item, opening
 
@@ -27,12 +28,12 @@ _MOST = {Kind.ONE: 5, Kind.SENTINEL: 5, Kind.CLUSTER: 8}
 class Counting:
     """The servers of a store, whose exchanges count: what goes to several of a Cluster goes at the same time."""
 
-    servers: Servers
+    servers: StoreServers
     trips: int = 0
 
     @property
-    def patience(self) -> Patience:
-        return self.servers.patience
+    def limit(self) -> RetryLimit:
+        return self.servers.limit
 
     @property
     def ordered(self) -> bool:

@@ -69,7 +69,7 @@ async def test_a_stranger_is_given_a_code_once_and_told_nothing_else(tmp_path: P
             assert receipt.outcome is Routed.REFUSED
         assert owner.shown.count("\n") == 1
         assert await owner.app.store.sessions.state(zoe.sid) is None
-        stored = await owner.app.store._shared.link.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
+        stored = await owner.app.store._shared.connection.commands(("HGETALL", PAIRINGS))  # pyright: ignore[reportPrivateUsage]
         assert code.encode() not in b"".join(stored[0])
         audit = [row async for row in owner.app.chains.records("audit")]
         assert not [row for row in audit if code in str(row.body)]

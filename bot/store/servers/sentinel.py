@@ -12,8 +12,9 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from bot.store.address import Endpoint, StoreAddress
-from bot.store.server import Command, Part, Patience, Reply, Server, settled
+from bot.store.connection import Command, Part, Reply, RetryLimit, settled
+from bot.store.servers.address import Endpoint, StoreAddress
+from bot.store.servers.server import Server
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -33,14 +34,14 @@ class _Sentinels(Sentinel):
 
 
 class SentinelServers:
-    """The primary of a service that Sentinels look after. Implements `Servers`."""
+    """The primary of a service that Sentinels look after. Implements `StoreServers`."""
 
-    def __init__(self, address: StoreAddress, options: Mapping[str, Any], patience: Patience) -> None:
+    def __init__(self, address: StoreAddress, options: Mapping[str, Any], limit: RetryLimit) -> None:
         """Take what connections to the servers need, as `connecting` returns it; nothing is connected yet."""
-        self.patience = patience
+        self.limit = limit
         self.ordered = True
         # One that hangs must leave time to ask the others.
-        within = patience.each / (len(address.hosts) + 1)
+        within = limit.each / (len(address.hosts) + 1)
         for_sentinels: dict[str, Any] = {
             **dict(address.sentinel),
             **{name: value for name, value in options.items() if name.startswith("ssl")},

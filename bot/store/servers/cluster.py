@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
 
-from bot.store.address import Endpoint
-from bot.store.server import UNREACHED, Command, Part, Patience, Reply, Server, settled, single_pool
+from bot.store.connection import UNREACHED, Command, Part, Reply, RetryLimit, settled
+from bot.store.servers.address import Endpoint
+from bot.store.servers.server import Server, single_pool
 
 _HOPS: Final = 4
 """How often a command may be redirected before its exchange counts as failed."""
@@ -25,7 +27,7 @@ _KEYLESS: Final = frozenset({"CLIENT", "INFO", "PING", "SCRIPT", "TIME"})
 """Commands for the server and not for a key: they go where the keys of the same exchange are."""
 
 
-_KEY_AT: Final = {"EVAL": 3, "EVALSHA": 3, "BZMPOP": 3}
+_KEY_AT: Final = MappingProxyType({"EVAL": 3, "EVALSHA": 3, "BZMPOP": 3})
 """Where the first key of a command stands if it is not its first argument."""
 
 
@@ -51,11 +53,11 @@ class _Errand:
 
 
 class Cluster:
-    """The primaries of a Cluster. Implements `Servers`."""
+    """The primaries of a Cluster. Implements `StoreServers`."""
 
-    def __init__(self, seeds: Sequence[Endpoint], options: Mapping[str, Any], patience: Patience) -> None:
+    def __init__(self, seeds: Sequence[Endpoint], options: Mapping[str, Any], limit: RetryLimit) -> None:
         """Take addresses of some nodes, and what connections need, as `connecting` returns it; nothing is connected."""
-        self.patience = patience
+        self.limit = limit
         self.ordered = False
         self._seeds = tuple(seeds)
         self._options = options
@@ -173,7 +175,7 @@ class Cluster:
             failed: BaseException = ClusterDownError("the cluster serves no slots")
             for endpoint in self._sources():
                 try:
-                    async with asyncio.timeout(self.patience.each / 4):
+                    async with asyncio.timeout(self.limit.each / 4):
                         (reply,) = await self._server(endpoint).exchange((_TOPOLOGY,))
                 except UNREACHED as error:
                     failed = error

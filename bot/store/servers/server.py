@@ -1,14 +1,11 @@
 """One server of the store: a pool of connections, on each of which many commands are one exchange.
 
-Also what all ways to reach a store have in common: the port `Servers`, and the simplest of them, the store that is one
-server. The library's own retry is off. Replies stay bytes.
+Also the simplest store, which is one server. The library's own retry is off. Replies stay bytes.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from ssl import SSLCertVerificationError
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import hiredis
 from redis.asyncio import ConnectionPool
@@ -17,120 +14,27 @@ from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    ClusterDownError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
-from redis.exceptions import (
     ConnectionError as RedisConnectionError,
 )
 from redis.exceptions import (
-    TimeoutError as RedisTimeoutError,
+    RedisError,
+    ResponseError,
 )
 
 from bot.core.errors import StoreError
-from bot.store.address import StoreAddress
+from bot.store.connection import Arg, Command, Part, Reply, RetryLimit
+from bot.store.servers.address import StoreAddress
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
-
-
-Arg: TypeAlias = bytes | str | int
-
-
-Command: TypeAlias = Sequence[Arg]
-
-
-# What a server answers has no static type; `wire` gives it one.
-Reply: TypeAlias = Any
 
 
 # The library's signature is of a tuple of one.
 _packed: Final = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis.pack_command)
 
 
-UNREACHED: Final = (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError)
-"""What is raised where a server does not answer."""
-
-
-_PASSING: Final = (ReadOnlyError, ClusterDownError, TryAgainError, AskError)
-"""What servers answer while another one takes over: the old primary, a cluster without one, slots that move."""
-
-
-_PASSING_CODES: Final = ("NOREPLICAS", "UNBLOCKED")
-"""Those for which the library has no class: a primary that was just promoted has no replica yet, one that was just
-demoted holds no blocking command any more."""
-
-
 _FOR_POOLS: Final = frozenset({"connection_class", "max_connections"})
 """Options of a pool, which its connections do not take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long an exchange is tried, in seconds.
-
-    One try takes `each` at most. A failed one is followed by another at once; then others follow, with growing pauses,
-    until `total` is over since the first failed.
-    """
-
-    each: float
-    total: float = 0.0
-
-
-def _everything(_key: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A server that holds a part of the store: of its slots `first` is the first, and `holds` tells of a key.
-
-    `name` is where it is, empty where one server holds everything.
-    """
-
-    server: "Server"
-    first: int = 0
-    name: str = ""
-    holds: Callable[[str], bool] = _everything
-
-
-class Servers(Protocol):
-    """Where the commands to a store go."""
-
-    @property
-    def patience(self) -> Patience:
-        """How long to try."""
-        ...
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the commands of one exchange are done in their order: all are for the same server."""
-        ...
-
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
-        """Send commands, and return the replies in the order of the commands, errors among them.
-
-        Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
-        another one soon.
-        """
-        ...
-
-    async def parts(self) -> Sequence[Part]:
-        """Return the servers that the store is spread over, by their first slots."""
-        ...
-
-    async def restore(self) -> None:
-        """Do what may help after an exchange failed."""
-        ...
-
-    async def close(self) -> None:
-        """Close all connections."""
-        ...
 
 
 class Server:
@@ -193,11 +97,11 @@ class Server:
 
 
 class SingleServer:
-    """A store that is one server. Implements `Servers`."""
+    """A store that is one server. Implements `StoreServers`."""
 
     def __init__(self, server: Server, *, timeout: float, revive: Callable[[], Awaitable[None]] | None = None) -> None:
         """Take a server; `timeout` in seconds bounds each exchange, `revive` restarts an embedded server."""
-        self.patience = Patience(timeout)
+        self.limit = RetryLimit(timeout)
         self.ordered = True
         self._server = server
         self._revive = revive
@@ -220,31 +124,6 @@ class SingleServer:
     async def close(self) -> None:
         """Close all connections."""
         await self._server.close()
-
-
-def settled(replies: list[Reply]) -> list[Reply]:
-    """Return replies. Raises ResponseError: one of them tells that another server is about to take over."""
-    for reply in replies:
-        if isinstance(reply, ResponseError) and passes(reply):
-            raise reply
-    return replies
-
-
-def passes(error: BaseException) -> bool:
-    """Say whether a failure may be over soon, as it is in a failover; a refused password, for one, is not."""
-    if lasting(error) is not None:
-        return False
-    if isinstance(error, ResponseError):
-        return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
-    return isinstance(error, UNREACHED)
-
-
-def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationError | None:
-    """Return what it was that no further try mends. The library wraps what the server said on connecting."""
-    for cause in (error, error.__cause__, error.__context__):
-        if isinstance(cause, (AuthenticationError, SSLCertVerificationError)):
-            return cause
-    return None
 
 
 def connecting(address: StoreAddress, *, connections: int, timeout: float, name: str) -> dict[str, Any]:
