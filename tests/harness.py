@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.app.app import App, open_app
 from bot.app.extensions import Extensions
-from bot.config.load import load_config
+from bot.config.load import STORE_VARIABLE, load_config
 from bot.ingress.router import RouterReceipt
 from bot.sessions.events import Event
 from bot.sessions.models import SessionState, Status
@@ -94,11 +94,13 @@ async def running(  # noqa: PLR0913 - what a test may say of an application
     """Open an application on a configuration text in a folder, with its worker running unless told otherwise.
 
     On a `terminal` answers are shown while they are written. `channels` are those beside the console. Unless its store
-    is to be `embedded` it is on a server that other tests use before and after, emptied in between.
+    is to be `embedded`, or the environment names one, it is on a server that other tests use before and after, emptied
+    in between.
     """
     path = folder / "config.yaml"
     path.write_text(config or "{}\n")
     place = await SERVERS.place(folder / "data", embedded=embedded)
+    place |= {name: value for name, value in environment.items() if name == STORE_VARIABLE}
     settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
     output = io.StringIO()
     served = [Console(output, terminal=terminal), *channels]

@@ -1,35 +1,57 @@
-"""Store servers that tests take one after another: to start one takes as long as many a test."""
+"""Store servers that tests take one after another: to start one takes as long as many a test.
+
+Each is one server, or what LOCKGATE_TEST_STORES names: `sentinel` or `cluster`.
+"""
 
 import asyncio
+import os
 import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Protocol
 
 from bot.store.embedded_server import Supervisor
+from tests.fleets import Kind, cluster, sentinels
+from tests.folders import quick_folder
 
 
-@dataclass
-class _Server:
-    """A server, the place of its files, and the folder whose store it is, None for nobody's."""
+class _Servers(Protocol):
+    """The servers of one store."""
 
-    supervisor: Supervisor
-    place: "TemporaryDirectory[str]"
-    folder: Path | None = None
+    @property
+    def url(self) -> str:
+        """The store's address."""
+        ...
 
     def empty(self) -> None:
         """Forget everything."""
+        ...
+
+
+@dataclass
+class _One:
+    """A server of our own."""
+
+    supervisor: Supervisor
+
+    @property
+    def url(self) -> str:
+        return self.supervisor.url
+
+    def empty(self) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect(str(self.supervisor.files.socket))
             line.sendall(b"FLUSHALL\r\n")
             assert line.recv(64) == b"+OK\r\n"
 
 
-def quick_folder() -> "TemporaryDirectory[str]":
-    """Make a folder for a while: in memory where the system has one there, as a store waits for its disk."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    return TemporaryDirectory(dir=memory if memory.is_dir() else None)
+@dataclass
+class _Server:
+    """A store, and the folder whose store it is, None for nobody's."""
+
+    store: _Servers
+    folder: Path | None = None
 
 
 class Servers:
@@ -37,6 +59,7 @@ class Servers:
 
     def __init__(self) -> None:
         self._all = list[_Server]()
+        self._until = ExitStack()
 
     async def at(self, folder: Path) -> str:
         """Return the address of a folder's store: the same as before, or an empty one."""
@@ -46,9 +69,9 @@ class Servers:
             if found is None:
                 found = await self._started()
             # At once, so that nobody else takes it meanwhile.
-            found.empty()
+            found.store.empty()
             found.folder = folder
-        return found.supervisor.url
+        return found.store.url
 
     async def place(self, data: Path, *, embedded: bool = False) -> dict[str, str]:
         """Return the environment that names a data folder, and its store unless that is to be `embedded`."""
@@ -61,17 +84,24 @@ class Servers:
             server.folder = None
 
     async def _started(self) -> _Server:
-        place = quick_folder()
-        server = _Server(Supervisor(Path(place.name)), place)
-        await server.supervisor.attach()
+        server = _Server(await asyncio.to_thread(self._start))
         self._all.append(server)
         return server
 
+    def _start(self) -> _Servers:
+        kind = os.environ.get("LOCKGATE_TEST_STORES")
+        if kind == Kind.CLUSTER:
+            return self._until.enter_context(cluster())
+        if kind == Kind.SENTINEL:
+            return self._until.enter_context(sentinels())
+        supervisor = Supervisor(Path(self._until.enter_context(quick_folder())))
+        asyncio.run(supervisor.attach())
+        self._until.callback(lambda: asyncio.run(supervisor.detach()))
+        return _One(supervisor)
+
     def close(self) -> None:
         """End all of them."""
-        for server in self._all:
-            asyncio.run(server.supervisor.detach())
-            server.place.cleanup()
+        self._until.close()
 
 
 SERVERS: Final = Servers()

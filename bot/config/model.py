@@ -5,6 +5,7 @@ only names where a tool's are.
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +29,16 @@ INSTRUCTIONS: Final = (
 OFFLINE: Final = "offline"
 """The model that needs neither key nor network."""
 
-_STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://", "valkey://", "valkeys://")
+_STORE_ADDRESS: Final = re.compile(r"(?:redis|valkey)s?(?:\+sentinel|\+cluster)?://|unix://")
 
 
 def _store_url(url: str | None) -> str | None:
-    if url is not None and not url.startswith(_STORE_SCHEMES):
-        raise ValueError(f"a store's address begins with {', '.join(f'`{scheme}`' for scheme in _STORE_SCHEMES)}")
-    if url is not None and "@" in url:
+    if url is not None and not _STORE_ADDRESS.match(url):
+        raise ValueError(
+            "a store's address begins with `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://`,"
+            " `redis+cluster://`, `rediss+cluster://` or `unix://`"
+        )
+    if url is not None and ("@" in url or "password=" in url):
         raise ValueError(
             "a password does not belong in the configuration, give the whole address in LOCKGATE_STORE_URL"
         )

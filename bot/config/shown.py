@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from bot.config.fields import Block
 from bot.config.model import Config, Settings
+from bot.core.faults import place
 
 GIVEN: Final = "(given)"
 
@@ -84,11 +85,11 @@ def sections(config: Config) -> dict[str, tuple[Shown, ...]]:
 
 
 def machine(address: str) -> str:
-    """Return the scheme, host and port of an address; of a socket on this machine its path."""
-    parts = urlsplit(address)
-    if parts.scheme == "unix":
-        return f"unix://{parts.path}"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    """Return the scheme, hosts and ports of an address; of a socket on this machine its path."""
+    scheme, there, _ = address.partition("://")
+    if scheme == "unix":
+        return f"unix://{urlsplit(address).path}"
+    return f"{scheme if there else ''}://{place(address)}"
 
 
 def _leaves(path: str, value: object, kind: str = "") -> Iterator[Shown]:

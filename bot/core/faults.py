@@ -4,14 +4,17 @@ A status or a broken connection becomes a cause in our words. No sentence of the
 it may hold a key, or what was asked.
 """
 
+import re
 import socket
 import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 from bot.core.errors import causes
+
+_BEHIND_HOSTS: Final = re.compile(r"[/?#]")
+
 
 _WAITS: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 
@@ -69,6 +72,6 @@ def unreached(error: BaseException) -> Fault:
 
 
 def place(url: str | None) -> str:
-    """Return host and port of an address: what stands beside them may be a secret."""
-    split = urlsplit(url or "")
-    return split.netloc.rpartition("@")[2]
+    """Return host and port of an address, or hosts and ports: what stands beside them may be a secret."""
+    front, *_ = _BEHIND_HOSTS.split((url or "").partition("://")[2], maxsplit=1)
+    return front.rpartition("@")[2]

@@ -1,27 +1,31 @@
-"""The connection to the store: the only module that imports redis, and where its errors become ours.
+"""The connection to the store: how often a command is tried, and where the library's errors become ours.
 
-The library's own retry is off. Every command sent through here may be repeated, because every script is
-idempotent and every other command is a read or a hint, so a broken connection or a lost reply is retried once on
-a fresh connection, after `revive` had the chance to bring an embedded server back. Replies stay bytes.
+Where commands go is for `StoreServers`: one server, the primary that Sentinels know, or a Cluster. Every command sent
+here may be repeated, because every script is idempotent and every other command is a read or a hint. After a broken
+connection or a lost reply one server is asked once more; where another may take over, tries go on for as long as that
+takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
 """
 
 import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 from ssl import SSLCertVerificationError
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
-import hiredis
-from redis.asyncio import ConnectionPool
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio.sentinel import MasterNotFoundError
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
+    ClusterDownError,
     NoScriptError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
@@ -35,8 +39,7 @@ from bot.store.codec import unreadable
 from bot.store.records import other_version
 from bot.store.scripts import Script, ScriptText
 
-if TYPE_CHECKING:
-    from redis.asyncio.connection import AbstractConnection
+T = TypeVar("T")
 
 
 Arg: TypeAlias = bytes | str | int
@@ -49,14 +52,35 @@ Command: TypeAlias = Sequence[Arg]
 Reply: TypeAlias = Any
 
 
-# The library's signature is of a tuple of one.
-_packed: Final = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis.pack_command)
+UNREACHED: Final = (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError)
+"""What is raised where a server does not answer."""
+
+
+_PASSING: Final = (ReadOnlyError, ClusterDownError, TryAgainError, AskError)
+"""What servers answer while another one takes over: the old primary, a cluster without one, slots that move."""
+
+
+_PASSING_CODES: Final = ("NOREPLICAS", "UNBLOCKED")
+"""Those for which the library has no class: a primary that was just promoted has no replica yet, one that was just
+demoted holds no blocking command any more."""
 
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-_TRIES: Final = 2
+_PAUSE_SECONDS: Final = 0.02
+
+
+_LONGEST_PAUSE_SECONDS: Final = 0.5
+"""How long to wait before the third try, and at most before each later one."""
+
+
+WALKED: Final = b"0"
+"""Where a walk begins, and where it is when it is done."""
+
+
+_PROOFS: Final = 10_000
+"""How many names are tried to find one on a server."""
 
 
 _COMMAND: Final = re.compile(r"'([a-z|]+)' command")
@@ -72,6 +96,9 @@ _WRONG_TYPE: Final = "WRONGTYPE"
 _IN_SCRIPT: Final = "user_script"
 
 
+_NO_CLUSTER: Final = "cluster support disabled"
+
+
 _REFUSALS: Final = MappingProxyType(
     {
         "OOM": ("the store's memory limit is reached", "raise `maxmemory` of the store"),
@@ -82,56 +109,121 @@ _REFUSALS: Final = MappingProxyType(
             "mend the replicas, or lower `min-replicas-to-write`",
         ),
         "MASTERDOWN": ("the store lost its primary", "wait for the failover, or mend the primary"),
+        "CLUSTERDOWN": ("the store's Cluster is down", "wait for the failover, or mend its nodes"),
+        "TRYAGAIN": ("the store's Cluster is moving slots", "wait until that is done"),
+        "MOVED": ("the store is a Cluster", "write `store.url` as `redis+cluster://host:6379,host:6379`"),
         "NOAUTH": ("the store demands a password", "put user and password into LOCKGATE_STORE_URL"),
         "WRONGPASS": ("the store refused the password", "mend user and password in LOCKGATE_STORE_URL"),
     }
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RetryLimit:
+    """How long an exchange is tried, in seconds.
+
+    One try takes `each` at most. A failed one is followed by another at once; then others follow, with growing pauses,
+    until `total` is over since the first failed.
+    """
+
+    each: float
+    total: float = 0.0
+
+
+class Answering(Protocol):
+    """One server."""
+
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        """Send commands, and return the replies in the order of the commands, errors among them.
+
+        Raises what the library raises where the server does not answer.
+        """
+        ...
+
+
+def _everything(_key: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A server that holds a part of the store: of its slots `first` is the first, and `holds` tells of a key.
+
+    `name` is where it is, empty where one server holds everything.
+    """
+
+    server: Answering
+    first: int = 0
+    name: str = ""
+    holds: Callable[[str], bool] = _everything
+
+
+class StoreServers(Protocol):
+    """Where the commands to a store go."""
+
+    @property
+    def limit(self) -> RetryLimit:
+        """How long to try."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the commands of one exchange are done in their order: all are for the same server."""
+        ...
+
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        """Send commands, and return the replies in the order of the commands, errors among them.
+
+        Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
+        another one soon.
+        """
+        ...
+
+    async def parts(self) -> Sequence[Part]:
+        """Return the servers that the store is spread over, by their first slots."""
+        ...
+
+    async def restore(self) -> None:
+        """Do what may help after an exchange failed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
 class Connection:
-    """A pool of connections to one store, and the scripts registered there."""
+    """The servers of one store, and the scripts registered there."""
 
     def __init__(
-        self,
-        pool: ConnectionPool,
-        scripts: dict[Script, ScriptText],
-        *,
-        timeout: float,
-        name: str,
-        address: str = "",
-        revive: Callable[[], Awaitable[None]] | None = None,
+        self, servers: StoreServers, scripts: dict[Script, ScriptText], *, name: str, address: str = ""
     ) -> None:
-        """Take a pool whose connections the server knows by `name`.
-
-        `timeout` in seconds bounds each exchange, `revive` restarts an embedded server. `address` is what the log says
-        of where it is.
-        """
+        """Take servers that know this process's connections by `name`; `address` is where the log says they are."""
         self.name = name
         self._address = address
-        self._pool = pool
+        self._servers = servers
         self._scripts = scripts
-        self._timeout = timeout
-        self._revive = revive
-        self._reviving = asyncio.Lock()
-        self._room = asyncio.Semaphore(pool.max_connections)
-        self._idle = list["AbstractConnection"]()
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
-        """Run a script and return its reply; `hints` go along in the same round trip, their replies are dropped.
+        """Run a script and return its reply; `hints` go along, their replies are dropped.
 
+        On one server they go in the same round trip, on a Cluster after the script; there one that is lost with its
+        server is missed by nobody but the sweep.
         Raises StoreError: see `commands`.
         """
-        return self._checked((await self._run(script, keys, args, hints))[0])
+        (reply,) = await self._run(script, keys, args, hints=hints)
+        return reply
 
     async def script_asking(
         self, script: Script, keys: Sequence[str], args: Sequence[Arg], asked: Command, *hints: Command
     ) -> tuple[Reply, Reply]:
-        """Run a script as `script` does, and return its reply and that to a read done behind it.
+        """Run a script as `script` does, and return its reply and that to a read.
 
+        On one server the read is done behind the script, on a Cluster at the same time on another server.
         Raises StoreError: see `commands`.
         """
-        first, answer, *_ = await self._run(script, keys, args, (asked, *hints))
-        return self._checked(first), self._checked(answer)
+        first, answer = await self._run(script, keys, args, (asked,), hints=hints)
+        return first, answer
 
     async def scripts(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
         """Run a script for several sessions in one round trip.
@@ -140,45 +232,138 @@ class Connection:
         Raises StoreError: see `commands`.
         """
         known = self._scripts[script]
-        load = ("SCRIPT", "LOAD", known.text)
         runs = [("EVALSHA", known.digest, len(keys), *keys, *args) for keys, args in calls]
-        return [self._read(reply) for reply in (await self._exchange((load, *runs), 0))[1:]]
+        replies = await self._exchange(runs)
+        missed = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if missed:
+            await self.everywhere(("SCRIPT", "LOAD", known.text))
+            again = await self._exchange([runs[place] for place in missed])
+            for place, reply in zip(missed, again, strict=True):
+                replies[place] = reply
+        return [self._read(reply) for reply in replies]
 
     async def commands(self, *commands: Command, block: float = 0) -> list[Reply]:
         """Send commands in one round trip and return their replies; `block` is how long the server may hold one.
 
-        Without commands there is no round trip.
+        On a Cluster there is one round trip to each server, at the same time; what has no key, such as TIME, goes to
+        the server of the first key. Without commands there is no round trip.
 
         Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses, or is not trusted.
         SchemaError: it holds records of a newer version.
         """
         return [self._checked(reply) for reply in await self._exchange(commands, block)] if commands else []
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._pool.disconnect()
+    async def in_order(self, *steps: Sequence[Command], block: float = 0) -> list[Reply]:
+        """Send commands as `commands` does, those of one step after those of the step before.
 
-    async def _run(
-        self, script: Script, keys: Sequence[str], args: Sequence[Arg], along: Sequence[Command]
-    ) -> list[Reply]:
-        known = self._scripts[script]
-        tail = (len(keys), *keys, *args)
-        replies = await self._exchange((("EVALSHA", known.digest, *tail), *along), 0)
-        if isinstance(replies[0], NoScriptError):
-            # EVAL registers the script too, and runs it whether or not the registration survives.
-            replies = await self._exchange((("EVAL", known.text, *tail), *along), 0)
+        On one server they go in one round trip all the same. `block` is for the first step.
+        """
+        if self._servers.ordered:
+            return await self.commands(*chain.from_iterable(steps), block=block)
+        replies = list[Reply]()
+        for place, step in enumerate(steps):
+            replies += await self.commands(*step, block=0 if place else block)
         return replies
 
-    async def _exchange(self, commands: Sequence[Command], block: float) -> list[Reply]:
-        for remaining in reversed(range(_TRIES)):
+    async def everywhere(self, command: Command) -> list[tuple[str, Reply]]:
+        """Send a command to every server that holds a part of the store; return their names with the replies.
+
+        The name is empty where there is one server. Raises StoreError: see `commands`.
+        """
+
+        async def attempt() -> list[tuple[str, Reply]]:
+            parts = await self._servers.parts()
+            return [(part.name, (await part.server.exchange((command,)))[0]) for part in parts]
+
+        return [(name, self._checked(reply)) for name, reply in await self._trying(attempt)]
+
+    async def walk(self, cursor: bytes, pattern: str, most: int) -> tuple[bytes, list[bytes]]:
+        """Look for keys in a stretch of about `most` keys; return where the next stretch begins, and what was found.
+
+        A walk begins and ends with `WALKED`. What is there all the time is found, but where slots move from one server
+        to another meanwhile, and something may be found twice. Raises StoreError: see `commands`.
+        """
+        first, name, at = _read_cursor(cursor)
+
+        async def attempt() -> tuple[bytes, list[bytes]]:
+            parts = await self._servers.parts()
+            place = next((place for place, part in enumerate(parts) if part.first >= first), None)
+            if place is None:
+                return WALKED, []
+            part, later = parts[place], parts[place + 1 :]
+            # Another server that took over knows nothing of the cursor of the one before.
+            begin = at if part.name == name else WALKED
+            (reply,) = await part.server.exchange((("SCAN", begin, "MATCH", pattern, "COUNT", most),))
+            end, found = self._checked(reply)
+            if end != WALKED:
+                return _cursor(part.first, part.name, end), found
+            return (_cursor(later[0].first, "", WALKED) if later else WALKED), found
+
+        return await self._trying(attempt)
+
+    async def one_on_each(self, key: Callable[[str], str]) -> list[str]:
+        """Return names that `key` makes keys of, one for each server. Raises StoreError: see `commands`."""
+        names = ["", *map(str, range(1, _PROOFS))]
+        parts = await self._trying(self._servers.parts)
+        found = (next((name for name in names if part.holds(key(name))), None) for part in parts)
+        return [name for name in found if name is not None]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._servers.close()
+
+    async def _run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[Arg],
+        beside: Sequence[Command] = (),
+        *,
+        hints: Sequence[Command],
+    ) -> list[Reply]:
+        """Run a script, and return its reply and those to what is asked `beside` it."""
+        known = self._scripts[script]
+        tail = (len(keys), *keys, *args)
+        along = (*beside, *hints) if self._servers.ordered else beside
+        replies = await self._exchange((("EVALSHA", known.digest, *tail), *along))
+        if isinstance(replies[0], NoScriptError):
+            # EVAL registers the script too, and runs it whether or not the registration survives.
+            replies = await self._exchange((("EVAL", known.text, *tail), *along))
+        found = [self._checked(reply) for reply in replies[: 1 + len(beside)]]
+        if hints and not self._servers.ordered:
+            await self._hint(hints)
+        return found
+
+    async def _hint(self, hints: Sequence[Command]) -> None:
+        """Send hints behind what they are about, which is done: whether they arrive is not for its caller."""
+        try:
+            await self._exchange(hints)
+        except StoreGoneError as error:
+            self._log_failed("hints were lost", str(error))
+
+    async def _exchange(self, commands: Sequence[Command], block: float = 0) -> list[Reply]:
+        return await self._trying(lambda: self._servers.exchange(commands), block)
+
+    async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
+        """Try something as often as the servers' limit lets it.
+
+        The log tells of the first try that fails, and of the last.
+        """
+        limit, loop, until = self._servers.limit, asyncio.get_running_loop(), 0.0
+        for tries in count():
             try:
-                async with asyncio.timeout(self._timeout + block):
-                    return await self._once(commands)
-            except (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError) as error:
-                self._log_failed("the store did not answer", type(error).__name__)
-                if not remaining:
+                async with asyncio.timeout(limit.each + block):
+                    return await attempt()
+            except (*UNREACHED, ResponseError) as error:
+                until = until or loop.time() + limit.total
+                last = not passes(error) or (tries > 0 and loop.time() >= until)
+                if last or not tries:
+                    self._log_failed("the store did not answer", type(error).__name__)
+                if last:
                     self._gone(error)
             await self._restore()
+            if tries:
+                await asyncio.sleep(min(_PAUSE_SECONDS * 2 ** (tries - 1), _LONGEST_PAUSE_SECONDS))
         raise AssertionError
 
     def _checked(self, reply: Reply) -> Reply:
@@ -199,79 +384,72 @@ class Connection:
         raise refusal from error
 
     def _gone(self, error: BaseException) -> NoReturn:
-        # The library wraps what the server said on connecting.
-        for cause in (error, error.__cause__, error.__context__):
-            if isinstance(cause, AuthenticationError):
-                self._refuse(cause)
-            if isinstance(cause, SSLCertVerificationError):
-                raise StoreRefusedError(
-                    f"the store's certificate is not trusted: {cause.verify_message}",
-                    next_step="name the file of its authority at the end of `store.url`: `?ssl_ca_certs=/path/ca.pem`",
-                ) from error
+        """Raise what is to be told of a failure after the last try."""
+        cause = lasting(error)
+        if isinstance(cause, SSLCertVerificationError):
+            raise StoreRefusedError(
+                f"the store's certificate is not trusted: {cause.verify_message}",
+                next_step="name the file of its authority at the end of `store.url`: `?ssl_ca_certs=/path/ca.pem`",
+            ) from error
+        if cause is not None:
+            self._refuse(cause)
+        if isinstance(error, ResponseError):
+            self._refuse(error)
+        if isinstance(error, MasterNotFoundError):
+            raise StoreGoneError(
+                "no Sentinel knows a primary of the service",
+                next_step="check Sentinels and service in `store.url`, or wait for the failover",
+            ) from error
         raise StoreGoneError("the store does not answer", next_step="start it, or check `store.url`") from error
 
     def _log_failed(self, event: str, cause: str, step: str = "") -> None:
         facts = {"subject": "store", "cause": cause, "address": self._address, "step": step}
         _LOGGER.warning(event, extra=facts)
 
-    async def _once(self, commands: Sequence[Command]) -> list[Reply]:
-        # The library leaves its signatures untyped. Its pool takes longer to hand a connection out than a server
-        # takes to answer on it, so what was once had is kept here.
-        pool = cast("Any", self._pool)
-        async with self._room:
-            connection: AbstractConnection = self._idle.pop() if self._idle else await pool.get_connection()
-            try:
-                await pool.ensure_connection(connection)
-                packed = b"".join([_packed(tuple(command)) for command in commands])
-                await connection.send_packed_command(packed, check_health=False)
-                replies: list[Reply] = []
-                for _ in commands:
-                    try:
-                        replies.append(await connection.read_response())
-                    except ResponseError as error:
-                        replies.append(error)
-            except BaseException:
-                # Cancelled or broken between question and answer: what still arrives belongs to nobody.
-                await connection.disconnect(nowait=True)
-                raise
-            else:
-                return replies
-            finally:
-                self._idle.append(connection)
-
     async def _restore(self) -> None:
-        """Start an embedded server again if it is gone; why that cannot be done is for the log too."""
-        if self._revive is not None:
-            async with self._reviving:
-                try:
-                    await self._revive()
-                except (OperatorError, StoreError) as error:
-                    self._log_failed("the store could not be started again", str(error), error.next_step)
-                    raise
+        """Do what may help; why an embedded server cannot be started again is for the log too."""
+        try:
+            await self._servers.restore()
+        except (OperatorError, StoreError) as error:
+            self._log_failed("the store could not be started again", str(error), error.next_step)
+            raise
 
 
-def make_pool(url: str, *, connections: int, timeout: float, name: str) -> ConnectionPool:
-    """Return a pool for `redis://`, `rediss://` or `unix://`; nothing is connected yet.
+def _cursor(first: int, name: str, at: bytes) -> bytes:
+    return f"{first} {name} ".encode() + at
 
-    `timeout` in seconds is how long connecting may take, `name` what the server calls each connection.
-    Raises StoreError: not such an address.
-    """
-    try:
-        return cast("Any", ConnectionPool).from_url(
-            url,
-            max_connections=connections,
-            socket_timeout=None,
-            socket_connect_timeout=timeout,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            decode_responses=False,
-            driver_info=None,
-            client_name=name,
-        )
-    except ValueError as error:
-        raise StoreError(
-            "`store.url` is not an address of a store", next_step="write it as `redis://host:6379/0`"
-        ) from error
+
+def _read_cursor(cursor: bytes) -> tuple[int, str, bytes]:
+    """Return the first slot of the server that a walk has come to, its name, and where it is there."""
+    if cursor == WALKED:
+        return 0, "", WALKED
+    first, name, at = cursor.split(b" ")
+    return int(first), name.decode(), at
+
+
+def settled(replies: list[Reply]) -> list[Reply]:
+    """Return replies. Raises ResponseError: one of them tells that another server is about to take over."""
+    for reply in replies:
+        if isinstance(reply, ResponseError) and passes(reply):
+            raise reply
+    return replies
+
+
+def passes(error: BaseException) -> bool:
+    """Say whether a failure may be over soon, as it is in a failover; a refused password, for one, is not."""
+    if lasting(error) is not None:
+        return False
+    if isinstance(error, ResponseError):
+        return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
+    return isinstance(error, UNREACHED)
+
+
+def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationError | None:
+    """Return what it was that no further try mends. The library wraps what the server said on connecting."""
+    for cause in (error, error.__cause__, error.__context__):
+        if isinstance(cause, (AuthenticationError, SSLCertVerificationError)):
+            return cause
+    return None
 
 
 def _refused(error: RedisError) -> StoreError:
@@ -287,6 +465,10 @@ def _refused(error: RedisError) -> StoreError:
         denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"
         return StoreRefusedError(
             f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
+        )
+    if _NO_CLUSTER in message:
+        return StoreRefusedError(
+            "the server at `store.url` is no Cluster", next_step="write it as `redis://host:6379/0`"
         )
     if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
         # A script of ours stumbled over what no program of ours wrote.

@@ -22,7 +22,7 @@ from bot.sessions.models import Doing, Quarantined
 from bot.store import codec
 from bot.store.calls import Arguments, call, session_call
 from bot.store.codec import raw, text
-from bot.store.connection import Command
+from bot.store.connection import WALKED, Command
 from bot.store.records import QUARANTINED, RESERVATION, check_version, unpack
 from bot.store.records import SPENT as SPENT_TODAY
 from bot.store.schema import (
@@ -69,7 +69,7 @@ class RedisWake:
     def __init__(self, shared: Shared, filing: Filing) -> None:
         self._shared = shared
         self._filing = filing
-        self._sweep_cursor = b"0"
+        self._sweep_cursor = WALKED
         self._missing = frozenset[str]()
 
     async def ready(self, *, wait: float) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class RedisWake:
             # In slices, so that a server that vanished is noticed; 0 would mean for ever.
             slice_ = min(max(deadline - loop.time(), 0.001), _BLOCK_SECONDS)
             command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", _MOST)
-            reply, policy = await self._shared.connection.commands(command, POLICY_ASKED, block=slice_)
+            reply, policy = await self._shared.connection.in_order((command,), (POLICY_ASKED,), block=slice_)
             self._shared.saw_policy(policy)
             if reply is not None:
                 return tuple(text(member) for member, _ in reply[1])
@@ -116,12 +116,11 @@ class RedisWake:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._shared.options.walk_seconds
         for _ in range(0, self._shared.options.sweep_keys, _PAGE):
-            walk = ("SCAN", self._sweep_cursor, "MATCH", STATES, "COUNT", _PAGE)
-            ((self._sweep_cursor, states),) = await self._shared.connection.commands(walk)
+            self._sweep_cursor, states = await self._shared.connection.walk(self._sweep_cursor, STATES, _PAGE)
             walked = [sid_of(key) for key in states]
             found |= dict.fromkeys(await self._look(walked, gone, served))
             await self._filing.refile(walked)
-            if self._sweep_cursor == b"0" or loop.time() > until:
+            if self._sweep_cursor == WALKED or loop.time() > until:
                 break
         return tuple(found)
 
@@ -146,8 +145,8 @@ class RedisWake:
 
     async def _alive(self) -> set[str]:
         """Return the names of all who are connected to the store."""
-        (listing,) = await self._shared.connection.commands(("CLIENT", "LIST"))
-        return {name for line in text(listing).splitlines() for name in _NAME.findall(line)}
+        listings = await self._shared.connection.everywhere(("CLIENT", "LIST"))
+        return {name for _, listing in listings for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
     async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
         """Put the hints about sessions right, and return those with something to do."""

@@ -4,6 +4,7 @@ redis is imported inside, when a store is opened, and not before.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
 from bot.store.schema import PROCESS
 from bot.store.scripts import Script, ScriptText, load_scripts
+from bot.store.servers.address import Kind, StoreAddress, read_address
 
 if TYPE_CHECKING:
+    from bot.store.connection import StoreServers
     from bot.store.redis_store import RedisStore
 
 
@@ -51,23 +54,43 @@ async def open_store(
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
     scripts = loaded.result()
-    from bot.store.connection import Connection, make_pool
+    from bot.store.connection import Connection
     from bot.store.redis_store import RedisStore
 
-    address = supervisor.url if supervisor else url
     ids = ids or Ids()
     process = f"{PROCESS}{ids.owner()}"
-    connection = Connection(
-        make_pool(address, connections=options.connections, timeout=options.timeout, name=process),
-        scripts,
-        timeout=options.timeout,
-        name=process,
-        address="the embedded store" if supervisor else place(url) or "a socket",
-        revive=supervisor.attach if supervisor else None,
-    )
+    address = read_address(supervisor.url if supervisor else url)
+    servers = _servers(address, options, process, revive=supervisor.attach if supervisor else None)
+    shown = "the embedded store" if supervisor else place(url) or "a socket"
+    connection = Connection(servers, scripts, name=process, address=shown)
     store = RedisStore(connection, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
     await _checked(store)
     return store
+
+
+def _servers(
+    address: StoreAddress, options: StoreOptions, name: str, *, revive: Callable[[], Awaitable[None]] | None
+) -> "StoreServers":
+    """Return the servers of an address; nothing is connected yet.
+
+    Sentinels and Clusters are loaded only where they are. Raises StoreError: the address has options that are none.
+    """
+    from bot.store.connection import RetryLimit
+    from bot.store.servers.server import Server, SingleServer, connecting, single_pool
+
+    # Where a try fails another server may take over soon, so that none may take all the time.
+    limit = RetryLimit(options.timeout / 4, options.timeout)
+    within = options.timeout if address.kind is Kind.SERVER else limit.each
+    connected = connecting(address, connections=options.connections, timeout=within, name=name)
+    if address.kind is Kind.SENTINEL:
+        from bot.store.servers.sentinel import SentinelServers
+
+        return SentinelServers(address, connected, limit)
+    if address.kind is Kind.CLUSTER:
+        from bot.store.servers.cluster import Cluster
+
+        return Cluster(address.hosts, connected, limit)
+    return SingleServer(Server(single_pool(connected)), timeout=options.timeout, revive=revive)
 
 
 async def _checked(store: "RedisStore") -> None:

@@ -8,12 +8,13 @@ class StoreOptions:
     """How the store behaves; every time is in milliseconds.
 
     A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`, and a right such as that to poll
-    `right_ms`, which is how long nobody listens after a kill. Dedupe keys and settled deliveries
-    are kept `keep_ms` after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes
-    `inbox_limit` items; a claim hands over at most `claim_items` of them. What came while a turn ran is left for
-    `debounce_ms` after the newest of it, as more may come. A session holds at most `held_limit` items
-    for people to decide on. `timeout` seconds bound every exchange, `connections` the pool. One sweep looks at about
-    `sweep_keys` keys of the store at most, and stops on the way once that took `walk_seconds`, as messages wait.
+    `right_ms`, which is how long nobody listens after a kill. Dedupe keys and settled deliveries are kept `keep_ms`
+    after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes `inbox_limit` items; a claim
+    hands over at most `claim_items` of them. What came while a turn ran is left for `debounce_ms` after the newest of
+    it, as more may come. A session holds at most `held_limit` items for people to decide on. `timeout` seconds bound
+    every exchange, which is tried once more; where another server may take over, a quarter of that bounds a try, and
+    tries go on for all of it after the first failed. `connections` bound the pool of each server. One sweep looks at
+    about `sweep_keys` keys of the store at most, and stops on the way once that took `walk_seconds`, as messages wait.
     """
 
     lease_ms: int = 30_000

@@ -129,9 +129,8 @@ class RedisOutbox:
     async def _unsaid(self, sid: str, *before: Command) -> list[tuple[SessionState, Delivery]]:
         """Return what was not said of a session, as it is after these commands."""
         keys = session_keys(sid)
-        *_, record, flat = await self._shared.connection.commands(
-            *before, ("HGETALL", keys.state), ("HGETALL", keys.outbox)
-        )
+        reads = (("HGETALL", keys.state), ("HGETALL", keys.outbox))
+        *_, record, flat = await self._shared.connection.in_order(before, reads)
         if not record:
             return []
         state = codec.reading(lambda: codec.state(sid, record))

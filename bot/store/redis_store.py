@@ -1,6 +1,6 @@
 """The store on the Redis protocol: all ports on one connection pool."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bot.core.clock import Clock
@@ -131,52 +131,63 @@ _OLDEST_VALKEY: Final = (9, 0)
 
 
 async def complaints(connection: Connection) -> list[StoreRefusedError]:
-    """Return what makes a server unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
+    """Return what makes servers unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
 
     A server that does not let us ask (`CONFIG` forbidden, as hosted ones do) is given the benefit of the doubt.
-    Raises StoreGoneError: it does not answer.
+    Raises StoreGoneError: one does not answer.
     """
-    (info,) = await connection.commands(("INFO",))
-    facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
-    found: list[StoreRefusedError] = []
-    valkey = facts.get("valkey_version", "")
-    version = _numbers(valkey or facts.get("redis_version", "0"))
-    if version < (_OLDEST_VALKEY if valkey else _OLDEST_REDIS):
-        found.append(
-            StoreRefusedError(
-                f"the store runs version {valkey or facts.get('redis_version', 'unknown')}, which is too old",
-                next_step="use Redis 7.4 or Valkey 9, or newer",
-            )
-        )
-    if facts.get("maxmemory_policy", "noeviction") != "noeviction":
-        found.append(
-            StoreRefusedError(
-                f"the store evicts records (`maxmemory-policy` is `{facts['maxmemory_policy']}`)",
-                next_step="set `maxmemory-policy noeviction`",
-            )
-        )
-    if facts.get("aof_enabled", "1") != "1":
-        found.append(
-            StoreRefusedError(
-                "the store does not keep what it acknowledges (`appendonly` is off)",
-                next_step="set `appendonly yes` and choose `appendfsync`",
-            )
-        )
+    found = list[StoreRefusedError]()
+    for name, info in await connection.everywhere(("INFO",)):
+        facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
+        found += _complaints(facts, f"the store's server `{name}`" if name else "the store")
     return found
 
 
-async def proof(connection: Connection) -> list[StoreRefusedError]:
-    """Return what keeps a server from running a script that writes, nothing if it does. It leaves nothing there.
+def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:
+    """Yield what makes a server unfit, which calls itself `facts`."""
+    if "sentinel" in {facts.get("server_mode"), facts.get("redis_mode")}:
+        yield StoreRefusedError(
+            "`store.url` names a Sentinel and not a store",
+            next_step="write it as `redis+sentinel://host:26379,host:26379/service`",
+        )
+        return
+    valkey = facts.get("valkey_version", "")
+    version = _numbers(valkey or facts.get("redis_version", "0"))
+    if version < (_OLDEST_VALKEY if valkey else _OLDEST_REDIS):
+        yield StoreRefusedError(
+            f"{who} runs version {valkey or facts.get('redis_version', 'unknown')}, which is too old",
+            next_step="use Redis 7.4 or Valkey 9, or newer",
+        )
+    if facts.get("maxmemory_policy", "noeviction") != "noeviction":
+        yield StoreRefusedError(
+            f"{who} evicts records (`maxmemory-policy` is `{facts['maxmemory_policy']}`)",
+            next_step="set `maxmemory-policy noeviction`",
+        )
+    if facts.get("aof_enabled", "1") != "1":
+        yield StoreRefusedError(
+            f"{who} does not keep what it acknowledges (`appendonly` is off)",
+            next_step="set `appendonly yes` and choose `appendfsync`",
+        )
 
-    Raises StoreGoneError: it does not answer.
+
+async def proof(connection: Connection) -> list[StoreRefusedError]:
+    """Return what keeps servers from running a script that writes, nothing if they do. It leaves nothing there.
+
+    Raises StoreGoneError: one does not answer.
     """
-    try:
-        for life in (1000, 0):
-            asked = call(Script.HOLD, {"right": right_key("proof")}, {"owner": connection.name, "life": life})
-            await connection.script(asked.script, asked.keys, asked.args)
-    except StoreRefusedError as refusal:
-        return [refusal]
-    return []
+    refusals = dict[str, StoreRefusedError]()
+    for name in await connection.one_on_each(_proof_key):
+        try:
+            for life in (1000, 0):
+                asked = call(Script.HOLD, {"right": _proof_key(name)}, {"owner": connection.name, "life": life})
+                await connection.script(asked.script, asked.keys, asked.args)
+        except StoreRefusedError as refusal:
+            refusals.setdefault(str(refusal), refusal)
+    return list(refusals.values())
+
+
+def _proof_key(name: str) -> str:
+    return right_key(f"proof{name}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

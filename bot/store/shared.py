@@ -15,7 +15,7 @@ from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store import codec
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, session_call
 from bot.store.codec import Fetched, dump, raw, referred, text
-from bot.store.connection import Command, Connection, Reply
+from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import check_version, stored
 from bot.store.schema import (
@@ -204,9 +204,9 @@ class Shared:
         A walk that is done `idly` rests nine times as long as it worked, so that nobody waits for it.
         """
         cursor, loop = b"", asyncio.get_running_loop()
-        while cursor != b"0":
+        while cursor != WALKED:
             begin, most = loop.time(), _PAGE // 5 if idly else _PAGE
-            ((cursor, found),) = await self.connection.commands(("SCAN", cursor or 0, "MATCH", STATES, "COUNT", most))
+            cursor, found = await self.connection.walk(cursor or WALKED, STATES, most)
             if found:
                 yield found
             if idly:

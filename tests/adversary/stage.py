@@ -41,7 +41,7 @@ from tests.adversary.mind import Adversary, Trace, route
 from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
 from tests.adversary.sinks import Effect, Sink
 from tests.adversary.worlds import Lane, World
-from tests.servers import quick_folder
+from tests.folders import quick_folder
 from tests.store.world import command
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from bot.sessions.events import EventType
 from bot.sessions.inbox import Accepted, ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
+from tests.fleets import Served
 from tests.store.world import HOME, KEY, SECRET, claimed, command, dump, ending, fresh, item, keys, put_state, started
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ async def test_the_same_key_with_another_body_is_refused(store: RedisStore) -> N
         await store.sessions.accept(item(sid, text="something else"))
 
 
-async def test_a_full_inbox_is_busy_and_takes_no_key(server: Supervisor) -> None:
+async def test_a_full_inbox_is_busy_and_takes_no_key(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=1))
     sid = fresh()
     await store.sessions.accept(item(sid))
@@ -94,7 +94,7 @@ async def test_a_full_inbox_is_busy_and_takes_no_key(server: Supervisor) -> None
     await store.close()
 
 
-async def test_what_waits_of_another_level_takes_no_room(server: Supervisor) -> None:
+async def test_what_waits_of_another_level_takes_no_room(server: Served) -> None:
     """Also in a chat of many, where each has as much room as is left at the level of what they say."""
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=2))
     home = "chat:room::team:"
@@ -117,7 +117,7 @@ async def test_what_waits_of_another_level_takes_no_room(server: Supervisor) -> 
     await store.close()
 
 
-async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Supervisor) -> None:
+async def test_in_a_shared_chat_nobody_fills_the_inbox_of_all(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=8))
     sid, home = fresh(), "chat:room::team:"
     taken = Counter[str]()

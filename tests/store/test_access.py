@@ -11,7 +11,6 @@ from bot.core.errors import BusyError, NotFoundError, SchemaError
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES, Answered
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SCHEMA
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.records import BLOCKED, PAIRING
 from bot.store.redis_store import RedisStore
@@ -19,6 +18,7 @@ from bot.store.schema import AUDIT, OVERRIDES, PAIRINGS, POLICY
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Integrity, Label, Level, parse
 from policy.request import Role
+from tests.fleets import Served
 from tests.store.world import KEY, alter, command, fresh
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +109,7 @@ CHANGES = st.builds(
 
 
 @pytest.mark.explores
-def test_whatever_is_changed_reads_back_as_it_was_put(server: Supervisor) -> None:
+def test_whatever_is_changed_reads_back_as_it_was_put(server: Served) -> None:
     """The store's overrides after any changes are those of the pure core."""
 
     @settings(max_examples=40, deadline=None)

@@ -16,12 +16,12 @@ from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Write
 from bot.store.calls import Arguments, ScriptAnswer
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.records import AUDIT_ROW, pack, unpack
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually
+from tests.fleets import Served
 from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, put_state, row, started, suspended
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +93,7 @@ async def test_two_writers_of_one_chain(store: RedisStore, other: RedisStore) ->
     assert [one.body["what"] for one in await store.audit.records(AUDIT, after=n - 6)] == list("012345")
 
 
+@pytest.mark.one_server("a chain is on one server in any case")
 async def test_many_writers_in_several_processes_lose_no_row(own: RedisStore) -> None:
     assert own.server is not None
     stores = [own, *[await open_store(audit_key=KEY, url=own.server.url) for _ in range(3)]]
@@ -256,7 +257,7 @@ async def test_anchoring_goes_on_when_the_disk_does_not_take_it(
     assert (await chains.anchored())["audit"][0] == 1
 
 
-async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(server: Supervisor, tmp_path: Path) -> None:
+async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(server: Served, tmp_path: Path) -> None:
     """So that what is anchored costs the same however many sessions there are."""
     other = await open_store(audit_key=KEY, url=server.url)
     watching = await open_store(audit_key=KEY, url=server.url)

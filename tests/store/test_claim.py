@@ -4,10 +4,10 @@ import pytest
 
 from bot.core.errors import ElsewhereError, LeaseLostError, ResetError, SchemaError
 from bot.sessions.models import ReadPosition, Turn, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from tests.fleets import Served
 from tests.store.world import (
     KEY,
     claimed,
@@ -96,7 +96,7 @@ async def test_a_claim_reads_from_the_last_known_event_on(store: RedisStore) -> 
     assert [one.seq for one in resumed.events] == [3]
 
 
-async def test_a_long_log_comes_whole(server: Supervisor) -> None:
+async def test_a_long_log_comes_whole(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(claim_events=3))
     claim, written = await started(store)
     await store.sessions.record(claim, Write(fresh(), written.seq, events=tuple(event(text=str(n)) for n in range(8))))
@@ -106,7 +106,7 @@ async def test_a_long_log_comes_whole(server: Supervisor) -> None:
     await store.close()
 
 
-async def test_a_claim_hands_over_a_limited_number_of_inputs(server: Supervisor) -> None:
+async def test_a_claim_hands_over_a_limited_number_of_inputs(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(claim_items=2))
     sid = fresh()
     for n in range(3):

@@ -15,13 +15,13 @@ from bot.sessions.deliveries import OURS, RISEN, Delivery, DeliveryState, NewDel
 from bot.sessions.inbox import ItemOutcome, ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Turn, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records import SLOT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import READY, list_key, slots_key
 from policy.labels import PUBLIC, Integrity, Label, parse
+from tests.fleets import Served
 from tests.store.world import (
     KEY,
     SECRET,
@@ -156,7 +156,7 @@ async def test_a_report_is_taken_by_a_full_session_and_by_one_that_has_ended(sto
     assert (state.ended_at, state.waiting_items) == (0, 2 if last == "reported" else 1)
 
 
-async def test_no_read_up_what_waits_from_above_takes_no_room_of_what_is_sent_below(server: Supervisor) -> None:
+async def test_no_read_up_what_waits_from_above_takes_no_room_of_what_is_sent_below(server: Served) -> None:
     """Else whoever sends low would see by its receipt, and by what becomes of it at last, that high ones sent much."""
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4))
     claim, written = await started(store)
@@ -177,7 +177,7 @@ async def test_no_read_up_what_waits_from_above_takes_no_room_of_what_is_sent_be
     await store.close()
 
 
-async def test_a_person_lets_in_what_there_is_room_for_at_its_level(server: Supervisor) -> None:
+async def test_a_person_lets_in_what_there_is_room_for_at_its_level(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=1))
     sid = fresh()
     await store.sessions.accept(item(sid))
@@ -190,7 +190,7 @@ async def test_a_person_lets_in_what_there_is_room_for_at_its_level(server: Supe
     await store.close()
 
 
-async def test_no_read_up_a_session_above_its_sender_is_never_busy(server: Supervisor) -> None:
+async def test_no_read_up_a_session_above_its_sender_is_never_busy(server: Served) -> None:
     """What it has no room for is held there, and beyond that let go; its sender cannot tell."""
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4, held_limit=2))
     claim, written = await started(store)
@@ -207,7 +207,7 @@ async def test_no_read_up_a_session_above_its_sender_is_never_busy(server: Super
     await store.close()
 
 
-async def test_no_read_up_what_is_passed_on_unseen_is_never_refused_for_room(server: Supervisor) -> None:
+async def test_no_read_up_what_is_passed_on_unseen_is_never_refused_for_room(server: Served) -> None:
     """Its sender may know of the session, and not of how much is held there at the level of what it passes on."""
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=4, held_limit=1))
     sid = fresh()
@@ -228,7 +228,7 @@ async def test_no_read_up_that_a_session_above_its_sender_has_ended(store: Redis
 
 
 @pytest.mark.parametrize("limit, most", [(1, 1), (7, 4), (10, 5)])
-async def test_what_sessions_send_takes_no_room_of_people(server: Supervisor, limit: int, most: int) -> None:
+async def test_what_sessions_send_takes_no_room_of_people(server: Served, limit: int, most: int) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=limit))
     sid = fresh()
     await store.sessions.accept(item(sid))
@@ -243,7 +243,7 @@ async def test_what_sessions_send_takes_no_room_of_people(server: Supervisor, li
     await store.close()
 
 
-async def test_in_a_shared_chat_nobody_fills_the_room_of_what_sessions_send(server: Supervisor) -> None:
+async def test_in_a_shared_chat_nobody_fills_the_room_of_what_sessions_send(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(inbox_limit=16))
     sid, home = fresh(), "chat:room::team:"
     await store.sessions.accept(NewItem(sid, "d", "ann", PUBLIC, SessionMessage("x"), home, home))
@@ -615,7 +615,7 @@ async def test_no_read_up_a_stop_archives_though_something_above_waits(store: Re
         assert await status(store, new.sid) is ended
 
 
-async def test_one_whose_last_word_is_in_doubt_is_archived(server: Supervisor) -> None:
+async def test_one_whose_last_word_is_in_doubt_is_archived(server: Served) -> None:
     gone = await open_store(audit_key=KEY, url=server.url)
     sid = await finished(gone, PUBLIC)
     await gone.outbox.take(sid, gone.process, ("console",))

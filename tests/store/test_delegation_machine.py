@@ -14,11 +14,11 @@ from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.delegation import Arrival, Caps, Parcel, Slot
 from bot.sessions.deliveries import RISEN_KEY
 from bot.sessions.models import Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records import HELD, INPUT, unpack
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
+from tests.fleets import Served
 from tests.store.world import (
     KEY,
     TOP,
@@ -432,7 +432,7 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 
 @pytest.mark.explores
 @pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
-def test_scripts_between_sessions_do_what_the_model_does(server: Supervisor) -> None:
+def test_scripts_between_sessions_do_what_the_model_does(server: Served) -> None:
     class OnServer(Machine):
         url = server.url
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.records import pack_arguments
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts import Script, lua, script_text
 from policy.labels import Integrity, Label, Level, parse
+from tests.fleets import Served
 from tests.store.world import KEY
 
 LABELS = st.builds(
@@ -32,7 +32,7 @@ def asking(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def runner(server: Supervisor) -> Iterator[tuple[asyncio.Runner, RedisStore]]:
+def runner(server: Served) -> Iterator[tuple[asyncio.Runner, RedisStore]]:
     with asyncio.Runner() as loop:
         store = loop.run(open_store(audit_key=KEY, url=server.url))
         yield loop, store

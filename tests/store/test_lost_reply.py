@@ -1,14 +1,16 @@
 """A reply that gets lost after the server did its work: the client asks again and nothing happens twice.
 
-A proxy on a unix socket sits between store and server. Armed with a word, it lets the next request holding that
-word through, waits for the server's reply, throws it away and hangs up.
+A proxy sits between store and servers, on a unix socket or at a port for each of them. Armed with a word, it lets the
+next request holding that word through, waits for the server's reply, throws it away and hangs up.
 """
 
 import asyncio
+from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -30,6 +32,7 @@ from bot.store.schema import AUDIT
 from bot.store.scripts import Script, load_scripts
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
+from tests.fleets import ClusterFleet, Kind, SentinelFleet, cluster, sentinels
 from tests.store.world import (
     KEY,
     SECRET,
@@ -58,16 +61,30 @@ TWO = (Rate("chat", 60_000, 2),)
 
 @dataclass
 class Proxy:
-    """Stands between a store and its server."""
+    """Stands between a store and its servers. `lossy` is the address that leads through it, `url` that of the servers.
 
-    path: Path
-    upstream: Path
+    Sentinels and Clusters name the proxy in both cases.
+    """
+
+    url: str
+    lossy: str
     word: bytes = b""
     dropped: int = 0
+    _open: set[StreamWriter] = field(default_factory=set[StreamWriter])
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_unix_connection(str(self.upstream))
+    def before(self, upstream: Path | int) -> Callable[[StreamReader, StreamWriter], Awaitable[None]]:
+        """Return what serves a client of a server, which is at a socket or a port."""
+
+        async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+            await self._serve(reader, writer, *await _connected(upstream))
+
+        return serve
+
+    async def _serve(
+        self, reader: StreamReader, writer: StreamWriter, up_reader: StreamReader, up_writer: StreamWriter
+    ) -> None:
         doomed = asyncio.Event()
+        self._open.add(writer)
 
         async def replies() -> None:
             while data := await up_reader.read(65536):
@@ -85,25 +102,71 @@ class Proxy:
                     doomed.set()
                 up_writer.write(data)
             up_writer.close()
+        self._open.remove(writer)
+
+    async def close(self) -> None:
+        """Hang up on all who are connected still, as Sentinels always are."""
+        for writer in self._open:
+            writer.close()
+        while self._open:  # noqa: ASYNC110 - each is told of the end by its own connection
+            await asyncio.sleep(0)
+
+
+async def _connected(upstream: Path | int) -> tuple[StreamReader, StreamWriter]:
+    if isinstance(upstream, Path):
+        return await asyncio.open_unix_connection(str(upstream))
+    return await asyncio.open_connection("127.0.0.1", upstream)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Supervisor]:
-    """A server for these tests alone: they count all that is in it."""
+def alone() -> Iterator[Supervisor]:
+    """One server for these tests alone: they count all that is in it."""
     yield from served()
 
 
+@pytest.fixture(scope="module")
+def fronted() -> Iterator[Callable[[Kind], ClusterFleet | SentinelFleet]]:
+    """Several servers for these tests alone, which clients find where the proxy listens."""
+    with ExitStack() as until:
+
+        @cache
+        def of(kind: Kind) -> ClusterFleet | SentinelFleet:
+            return until.enter_context(cluster(fronted=True) if kind is Kind.CLUSTER else sentinels(fronted=True))
+
+        yield of
+
+
 @pytest.fixture
-async def proxy(server: Supervisor, tmp_path: Path) -> AsyncIterator[Proxy]:
-    made = Proxy(tmp_path / "p.sock", server.files.socket)
-    listening = await asyncio.start_unix_server(made.serve, str(made.path))
-    yield made
-    listening.close()
+async def proxy(
+    kind: Kind, alone: Supervisor, fronted: Callable[[Kind], ClusterFleet | SentinelFleet], tmp_path: Path
+) -> AsyncIterator[Proxy]:
+    async with AsyncExitStack() as until:
+        if kind is Kind.ONE:
+            made = Proxy(alone.url, f"unix://{tmp_path}/p.sock")
+            listening = await asyncio.start_unix_server(made.before(alone.files.socket), str(tmp_path / "p.sock"))
+            await until.enter_async_context(listening)
+        else:
+            fleet = await asyncio.to_thread(fronted, kind)
+            made = Proxy(fleet.url, fleet.url)
+            for front, port in fleet.fronts.items():
+                listening = await asyncio.start_server(made.before(port), "127.0.0.1", front)
+                await until.enter_async_context(listening)
+        until.push_async_callback(made.close)
+        yield made
 
 
 @pytest.fixture
 async def lossy(proxy: Proxy) -> AsyncIterator[RedisStore]:
-    store = await open_store(audit_key=KEY, url=f"unix://{proxy.path}")
+    """A store that the proxy stands before."""
+    store = await open_store(audit_key=KEY, url=proxy.lossy)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def store(proxy: Proxy) -> AsyncIterator[RedisStore]:
+    """A store on the same servers; the proxy is armed when it has nothing to ask."""
+    store = await open_store(audit_key=KEY, url=proxy.url)
     yield store
     await store.close()
 

@@ -1,6 +1,7 @@
 """The scripts against a model in plain Python: two workers, a person who stops, resets and answers, and crashes."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -25,11 +26,11 @@ from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
 from bot.store.codec import stored_fields
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records import INPUT, unpack
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
+from tests.fleets import Fleet, Served
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row
 
 LABELS = st.builds(
@@ -38,6 +39,10 @@ LABELS = st.builds(
 WORKERS = st.sampled_from(["one", "two"])
 TERMINAL = {ItemStatus.CONSUMED, ItemStatus.CANCELLED}
 CONSOLE = ("console",)
+EXAMPLES = 5 if os.environ.get("LOCKGATE_TEST_STORES") else 1
+"""How often servers take over: each time takes some seconds, which `poe stores` has and each check has not."""
+HANDED_OVER, KILLED = 8, 20
+"""At which steps of an example other servers take over."""
 UNSAID = {DeliveryState.PENDING, DeliveryState.SENDING}
 OPEN_SENDS = {DeliveryState.SENDING, DeliveryState.AMBIGUOUS}
 SETTLED = [DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.AMBIGUOUS, DeliveryState.PENDING]
@@ -501,6 +506,29 @@ class Machine(RuleBasedStateMachine):
         assert (left > 0) == bool(model.deliveries and not unsaid and not letters)
 
 
+class FailingMachine(Machine):
+    """The same, while other servers take over: once without a loss by agreement, and once by `kill -9`."""
+
+    fleet: Fleet
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        self.steps += 1
+        if self.steps == HANDED_OVER:
+            self.fleet.hand_over()
+        elif self.steps == KILLED:
+            self.fleet.kill()
+        super().step(data)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.fleet.mend()
+
+
 ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
     ("accept", lambda m: len(m.model.waiting) < 3),
     ("redeliver", lambda m: m.model.items),
@@ -530,8 +558,18 @@ ACTIONS: tuple[tuple[str, Callable[[Machine], object]], ...] = (
 
 @pytest.mark.explores
 @pytest.mark.timeout(600)  # some thousand round trips, each of which waits when the machine is busy
-def test_scripts_do_what_the_model_does(server: Supervisor) -> None:
+def test_scripts_do_what_the_model_does(server: Served) -> None:
     class OnServer(Machine):
         url = server.url
 
     run_state_machine_as_test(OnServer, settings=settings(max_examples=25, stateful_step_count=50))
+
+
+@pytest.mark.several_servers
+@pytest.mark.timeout(600)
+def test_the_laws_hold_over_a_failover(fleet: Fleet) -> None:
+    class OnFleet(FailingMachine):
+        url = fleet.url
+
+    OnFleet.fleet = fleet
+    run_state_machine_as_test(OnFleet, settings=settings(max_examples=EXAMPLES, stateful_step_count=30))

@@ -9,12 +9,12 @@ from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.delegation import Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records import DELIVERY
 from bot.store.redis_store import RedisStore
 from bot.store.schema import LETTERS
+from tests.fleets import Served
 from tests.store.world import (
     KEY,
     alter,
@@ -138,7 +138,7 @@ async def test_an_entry_put_into_forgetting_outboxes_stays(store: RedisStore) ->
     assert await command(store, "PTTL", keys(sid).outbox) == -1
 
 
-async def test_a_vanished_sender_leaves_doubt_once(server: Supervisor) -> None:
+async def test_a_vanished_sender_leaves_doubt_once(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=0))
     sid = await said(store, "console::ann:")
     (entry,) = await store.outbox.take(sid, "me", CONSOLE)
@@ -237,10 +237,10 @@ async def test_an_entry_in_doubt_is_not_tried_again_after_a_reset(store: RedisSt
 
 
 async def calls(store: RedisStore, name: str) -> int:
-    """Return how often the server ran a command."""
+    """Return how often the servers ran a command."""
     stats: bytes = await command(store, "INFO", "commandstats")
-    (line,) = [line for line in stats.decode().splitlines() if line.startswith(f"cmdstat_{name}:")]
-    return int(line.partition("calls=")[2].partition(",")[0])
+    lines = [line for line in stats.decode().splitlines() if line.startswith(f"cmdstat_{name}:")]
+    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines)
 
 
 async def test_settling_does_not_read_all_that_was_said_before(own: RedisStore) -> None:
@@ -388,7 +388,7 @@ async def test_the_sweep_finds_dead_letters_of_which_the_hint_is_lost(own: Redis
     assert {state.sid for state, _ in await own.outbox.dead()} & sids == {failed, doubtful, vanished}
 
 
-async def test_what_became_too_old_is_not_looked_for_any_more(server: Supervisor) -> None:
+async def test_what_became_too_old_is_not_looked_for_any_more(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(keep_dead_ms=1))
     sid = await said(store, "console::ann:", sender="me")
     await store.outbox.settle((await store.outbox.deliveries(sid))[0], "me", DeliveryState.FAILED)
@@ -469,7 +469,7 @@ async def test_a_reset_leaves_no_dead_letter_to_be_tried_again(store: RedisStore
         await store.outbox.decide_dead(entry, again=True, audit=())
 
 
-async def test_what_is_said_again_with_a_mark_is_not_decided_on(server: Supervisor) -> None:
+async def test_what_is_said_again_with_a_mark_is_not_decided_on(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=1000))
     sid = await said(store, "console::ann:")
     await store.outbox.take(sid, "me", CONSOLE)

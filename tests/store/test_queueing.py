@@ -8,10 +8,10 @@ from bot.core.errors import NotFoundError, UnsettledError, WithdrawnError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.inbox import ItemStatus, NewItem, QueueMode
 from bot.sessions.models import Claim, Status, Turn, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from tests.fleets import Served
 from tests.store.world import KEY, claimed, dump, ending, event, fresh, item, opening, row, started, suspended
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def busy(store: RedisStore, *sent: str) -> Claim:
     return claim
 
 
-async def test_what_came_while_a_turn_ran_is_left_for_a_moment(server: Supervisor) -> None:
+async def test_what_came_while_a_turn_ran_is_left_for_a_moment(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(debounce_ms=LONG))
     sid = (await busy(store, "ann")).sid
     with pytest.raises(UnsettledError) as early:
@@ -48,7 +48,7 @@ async def test_what_came_while_a_turn_ran_is_left_for_a_moment(server: Superviso
     await at_once.close()
 
 
-async def test_what_comes_behind_it_is_left_too_and_what_comes_to_an_idle_session_is_not(server: Supervisor) -> None:
+async def test_what_comes_behind_it_is_left_too_and_what_comes_to_an_idle_session_is_not(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(debounce_ms=LONG))
     sid = (await busy(store, "ann")).sid
     await store.sessions.accept(item(sid, "d3"))
@@ -65,7 +65,7 @@ async def test_what_comes_behind_it_is_left_too_and_what_comes_to_an_idle_sessio
 
 
 @pytest.mark.parametrize("sent", [("ann", "bob"), ("bob", "ann", "ann"), ("ann",) * 3])
-async def test_what_nothing_can_join_is_not_left(server: Supervisor, sent: tuple[str, ...]) -> None:
+async def test_what_nothing_can_join_is_not_left(server: Served, sent: tuple[str, ...]) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(debounce_ms=LONG, claim_items=3))
     sid = (await busy(store, *sent)).sid
     assert len((await claimed(store, sid)).items) == len(sent)
@@ -73,7 +73,7 @@ async def test_what_nothing_can_join_is_not_left(server: Supervisor, sent: tuple
 
 
 @pytest.mark.parametrize("mode", [mode for mode in QueueMode if mode is not QueueMode.COLLECT])
-async def test_only_what_is_collected_is_left(server: Supervisor, mode: QueueMode) -> None:
+async def test_only_what_is_collected_is_left(server: Served, mode: QueueMode) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(debounce_ms=LONG))
     sid = (await busy(store, "ann")).sid
     await store.queue.set_mode(sid, mode, ())

@@ -27,7 +27,7 @@ from tests.bot.kit import bang
 from tests.harness import running
 from tests.store.world import KEY, answer, command, dump, ending, event, fresh, item, kill, pid_of, row, started
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("they harm a server in each way there is")]
 HURRIED = StoreOptions(timeout=0.3)
 
 

@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.schema import right_key
+from tests.fleets import Served
 from tests.store.world import KEY, command, fresh
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 SHORT = StoreOptions(right_ms=300)
 
 
-async def test_one_process_has_it_at_a_time(store: RedisStore, server: Supervisor) -> None:
+async def test_one_process_has_it_at_a_time(store: RedisStore, server: Served) -> None:
     name, order = fresh(), list[str]()
     other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
 
@@ -33,7 +33,7 @@ async def test_one_process_has_it_at_a_time(store: RedisStore, server: Superviso
     assert await command(store, "GET", right_key(name)) is None
 
 
-async def test_it_is_renewed_while_it_is_held(server: Supervisor) -> None:
+async def test_it_is_renewed_while_it_is_held(server: Served) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
     async with store.rights.hold(name) as held:
         await anyio.sleep(1)
@@ -42,7 +42,7 @@ async def test_it_is_renewed_while_it_is_held(server: Supervisor) -> None:
     await store.close()
 
 
-async def test_who_lost_it_knows(server: Supervisor) -> None:
+async def test_who_lost_it_knows(server: Served) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
     async with store.rights.hold(name) as held:
         await command(store, "SET", right_key(name), "somebody else")
@@ -55,7 +55,7 @@ async def test_who_lost_it_knows(server: Supervisor) -> None:
     await store.close()
 
 
-async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: Supervisor) -> None:
+async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: Served) -> None:
     name = fresh()
     await command(store, "SET", right_key(name), "a process that was killed", "PX", 300)
     other = await open_store(audit_key=KEY, url=server.url, options=SHORT)

@@ -4,12 +4,12 @@ import pytest
 
 from bot.core.errors import LeaseLostError
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.schema import OPEN, READY
 from policy.labels import PUBLIC
+from tests.fleets import Served
 from tests.store.world import (
     KEY,
     answer,
@@ -76,7 +76,7 @@ async def test_the_sweep_finds_a_vanished_worker(own: RedisStore) -> None:
     assert await own.wake.sweep() == (claim.sid,)
 
 
-async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(server: Supervisor) -> None:
+async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(server: Served) -> None:
     sid = fresh()
     gone = await open_store(audit_key=KEY, url=server.url)
     await gone.sessions.accept(item(sid))
@@ -93,7 +93,7 @@ async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(ser
     await own.close()
 
 
-async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(server: Supervisor) -> None:
+async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(server: Served) -> None:
     gone = await open_store(audit_key=KEY, url=server.url)
     claim, written = await started(gone)
     await gone.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender=gone.process)
@@ -126,7 +126,7 @@ async def test_the_sweep_finds_what_waits_to_be_said(own: RedisStore) -> None:
     assert await command(own, "SCARD", OPEN) == 0
 
 
-async def test_the_sweep_finds_a_vanished_sender(server: Supervisor) -> None:
+async def test_the_sweep_finds_a_vanished_sender(server: Served) -> None:
     store = await open_store(audit_key=KEY, url=server.url, options=StoreOptions(send_lease_ms=0))
     claim, written = await started(store)
     await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)), sender="me")
@@ -156,7 +156,7 @@ async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
 
 
 @pytest.mark.parametrize("limit", [StoreOptions(sweep_keys=1), StoreOptions(walk_seconds=0)], ids=["keys", "time"])
-async def test_a_stretch_at_a_time_covers_everything(server: Supervisor, limit: StoreOptions) -> None:
+async def test_a_stretch_at_a_time_covers_everything(server: Served, limit: StoreOptions) -> None:
     """Also where each sweep has time for one stretch only."""
     store = await open_store(audit_key=KEY, url=server.url, options=limit)
     sids = {fresh() for _ in range(100)}

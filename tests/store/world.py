@@ -39,7 +39,7 @@ from bot.store.records import (
 from bot.store.redis_store import RedisStore
 from bot.store.schema import SessionKeys, session_keys, slots_key
 from policy.labels import PUBLIC, Label, parse
-from tests.servers import quick_folder
+from tests.folders import quick_folder
 
 KEY = bytes(range(32))
 SECRET = parse("CONFIDENTIAL{acme}~")
@@ -191,9 +191,18 @@ async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Appr
 
 
 async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
-    """Say something to the server directly."""
-    (reply,) = await store._shared.connection.commands(words)
-    return reply
+    """Say something to the server directly; to all of them what has no key, as to find keys or to change a server."""
+    name, *rest = words
+    if name in {"DEL", "EXISTS"}:
+        # In a Cluster no command may name keys of several slots.
+        return sum(await store._shared.connection.commands(*((name, key) for key in rest)))
+    if name not in {"ACL", "CLIENT", "CONFIG", "FLUSHALL", "INFO", "KEYS", "SCRIPT"}:
+        (reply,) = await store._shared.connection.commands(words)
+        return reply
+    replies = [reply for _, reply in await store._shared.connection.everywhere(words)]
+    if isinstance(replies[0], list):
+        return [one for reply in replies for one in reply]
+    return b"".join(replies) if name in {"CLIENT", "INFO"} and isinstance(replies[0], bytes) else replies[0]
 
 
 async def depart(gone: RedisStore, seen_by: RedisStore) -> None:

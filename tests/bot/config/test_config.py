@@ -83,6 +83,24 @@ def test_the_shipped_file_names_every_field() -> None:
                 )
             ],
         ),
+        (
+            "store:\n  url: redis+sentinel://a,b/main?sentinel_password=hush\n",
+            [
+                (
+                    "config.yaml:2: a password does not belong in the configuration, "
+                    "give the whole address in LOCKGATE_STORE_URL"
+                )
+            ],
+        ),
+        (
+            "store:\n  url: redis+ring://host\n",
+            [
+                (
+                    "config.yaml:2: a store's address begins with `redis://`, `rediss://`, `redis+sentinel://`, "
+                    "`rediss+sentinel://`, `redis+cluster://`, `rediss+cluster://` or `unix://`"
+                )
+            ],
+        ),
         ("a: 1\nmodel: {}\nmodel: {}\n", None),
         (
             "policy:\n  channels:\n    console:\n      classifikation: PUBLIC\n      classification: PUBLIC\n",

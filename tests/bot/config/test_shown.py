@@ -77,7 +77,14 @@ def test_no_secret_is_shown_wherever_it_stands(
     user = data.draw(st.sampled_from(["", f"{secret}@", f":{secret}@", f"user:{secret}@"]))
     query = data.draw(st.sampled_from(["", f"?password={secret}", f"#{secret}"]))
     store = data.draw(
-        st.sampled_from([f"rediss://{user}store.example:6380/0{query}", f"unix:///run/store.sock{query}"])
+        st.sampled_from(
+            [
+                f"rediss://{user}store.example:6380/0{query}",
+                f"redis+sentinel://{user}a.example,b.example/main{query}",
+                f"redis+cluster://{user}a.example:1,b.example:2{query}",
+                f"unix:///run/store.sock{query}",
+            ]
+        )
     )
     environment = {**dict.fromkeys(VARIABLES, secret), "LOCKGATE_STORE_URL": store}
     shown = sections(load_config(path, environment, NAMES))
@@ -89,6 +96,8 @@ def test_no_secret_is_shown_wherever_it_stands(
 
 def test_of_an_address_the_machine_is_shown() -> None:
     assert machine("redis://:pw@host:6379/0?x=1") == "redis://host:6379"
+    assert machine("redis+sentinel://u:pw@a:1,b:2/main?sentinel_password=x") == "redis+sentinel://a:1,b:2"
+    assert machine("rediss+cluster://:pw@a:1,[::1]:2") == "rediss+cluster://a:1,[::1]:2"
     assert machine("unix:///run/store.sock?db=1") == "unix:///run/store.sock"
 
 

@@ -133,4 +133,5 @@ def test_whatever_else_broke_may_pass() -> None:
 
 def test_of_an_address_host_and_port_are_told() -> None:
     assert place("https://ann:secret@models.example.com:8443/v1?key=4711") == "models.example.com:8443"
+    assert place("redis+sentinel://ann:secret@a:1,[::1]:2/main?sentinel_password=x") == "a:1,[::1]:2"
     assert not place(None)

@@ -1,0 +1,396 @@
+"""Stores of several servers for tests: a Cluster and what Sentinels look after, of the embedded server's binary.
+
+All listen on loopback, keep their files in memory where the system has some, and end by their own process ids. They
+begin with what a running store has written down for its next start, so that nobody has to get to know anybody: ready
+after two seconds, for which a node that comes back waits before it takes writes.
+"""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Protocol
+
+from bot.store.embedded_server import locate
+from tests.folders import quick_folder
+
+SERVICE: Final = "main"
+"""What the Sentinels call their primary."""
+
+NODE_MS: Final = 500
+"""After how many milliseconds of silence a node of a Cluster counts as gone."""
+
+DOWN_MS: Final = 1_500
+"""The same for Sentinels, which take a second to connect anew to one that took over."""
+
+_SHARDS: Final = 3
+_SLOTS: Final = 1 << 14
+_READY_SECONDS: Final = 20.0
+_FAILOVER_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.01
+
+
+class Kind(StrEnum):
+    """What a store is made of."""
+
+    ONE = "one"
+    SENTINEL = "sentinel"
+    CLUSTER = "cluster"
+
+
+class Served(Protocol):
+    """A store that somebody runs."""
+
+    @property
+    def url(self) -> str:
+        """The store's address."""
+        ...
+
+
+class Fleet(Served, Protocol):
+    """The servers of a store, of which any may fail."""
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        """The ports of the servers that hold the store, each of another part."""
+        ...
+
+    def hand_over(self) -> None:
+        """Have each primary's replica take over, so that nothing is lost; return when it was begun."""
+        ...
+
+    def kill(self) -> None:
+        """Kill a primary that its replica knows everything of; return at once."""
+        ...
+
+    def mend(self) -> None:
+        """Start again what was killed, as soon as it is not missed any more; return when all is well."""
+        ...
+
+    def empty(self) -> None:
+        """Forget everything that is stored."""
+        ...
+
+
+@dataclass
+class _Process:
+    """A server: its port, its folder, and how it is started."""
+
+    port: int
+    folder: Path
+    words: list[str]
+    running: "subprocess.Popen[bytes] | None" = None
+
+    def start(self, *more: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            self.running = subprocess.Popen([str(locate()), *self.words, *more], stdout=log, stderr=log)  # noqa: S603 - our own binary
+
+    def kill(self) -> None:
+        if self.running is not None:
+            self.running.kill()
+            self.running.wait()
+
+    def primary(self) -> bool:
+        return b"role:master" in ask(self.port, "INFO", "replication")
+
+    def follows(self) -> bool:
+        """Say whether it is a replica that has all its primary had."""
+        told = ask(self.port, "INFO", "replication")
+        return b"role:slave" in told and b"master_link_status:up" in told
+
+
+@dataclass
+class ClusterFleet:
+    """Three primaries, each with a replica. `fronts` are the ports at which clients are to find them, if others."""
+
+    servers: list[_Process] = field(default_factory=list[_Process])
+    fronts: dict[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        return tuple(next(one.port for one in pair if one.primary()) for pair in self._pairs())
+
+    def hand_over(self) -> None:
+        for pair in self._pairs():
+            wait_until(lambda pair=pair: any(one.follows() for one in pair))
+            replica = next(one for one in pair if one.follows())
+            assert ask(replica.port, "CLUSTER", "FAILOVER").startswith(b"+OK")
+
+    def kill(self) -> None:
+        wait_until(self.ready)
+        # The part that holds the hints: every session's work needs it.
+        _kill_primary(next(pair for pair in self._pairs() if _serves(pair, "lg:ready")))
+
+    def mend(self) -> None:
+        for pair in self._pairs():
+            _start_again(pair)
+        wait_until(self.ready)
+
+    def empty(self) -> None:
+        for port in self.primaries:
+            assert ask(port, "FLUSHALL").startswith(b"+OK")
+
+    def _pairs(self) -> Iterator[tuple[_Process, _Process]]:
+        return zip(self.servers[:_SHARDS], self.servers[_SHARDS:], strict=False)
+
+    def ready(self) -> bool:
+        well = all(b"cluster_state:ok" in ask(one.port, "CLUSTER", "INFO") for one in self.servers)
+        return well and all(any(one.follows() for one in pair) for pair in self._pairs())
+
+
+@dataclass
+class SentinelFleet:
+    """A primary, its replica, and three Sentinels. `fronts` is the port at which clients are to find it, if another."""
+
+    servers: list[_Process] = field(default_factory=list[_Process])
+    sentinels: list[_Process] = field(default_factory=list[_Process])
+    fronts: dict[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+        return f"redis+sentinel://{hosts}/{SERVICE}"
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        # In a failover there are two for a moment, of which the Sentinels know one.
+        told = ask(self.sentinels[0].port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return (int(told.split(b"\r\n")[4]),)
+
+    def hand_over(self) -> None:
+        wait_until(self.ready)
+        self._give(3_000)
+        # Coordinated: the primary holds writes until its replica has all.
+        words = ("SENTINEL", "FAILOVER", SERVICE, "COORDINATED")
+        wait_until(lambda: ask(self.sentinels[0].port, *words).startswith(b"+OK"))
+
+    def kill(self) -> None:
+        wait_until(self.ready)
+        self._give(1_500)
+        _kill_primary(self._pair())
+
+    def mend(self) -> None:
+        # A Sentinel would let ten seconds pass before it makes a replica of it.
+        _start_again(self._pair(), "--replicaof")
+        wait_until(self.ready)
+
+    def _give(self, milliseconds: int) -> None:
+        """Give a failover that long; one that nobody asked for begins after twice that since the last."""
+        for one in self.sentinels:
+            ask(one.port, "SENTINEL", "SET", SERVICE, "failover-timeout", str(milliseconds))
+
+    def _pair(self) -> "tuple[_Process, _Process]":
+        one, two = self.servers
+        return one, two
+
+    def empty(self) -> None:
+        (port,) = self.primaries
+        assert ask(port, "FLUSHALL").startswith(b"+OK")
+
+    def ready(self) -> bool:
+        """Say whether all Sentinels see one primary, and its replica, and do not exchange them at the moment."""
+        if self.fronts:
+            return all(b"OK 3 usable" in ask(one.port, "SENTINEL", "CKQUORUM", SERVICE) for one in self.sentinels)
+        primaries = [one for one in self.servers if one.primary()]
+        followed = any(one.follows() for one in self.servers)
+        return len(primaries) == 1 and followed and all(map(_sees(primaries[0]), self.sentinels))
+
+
+def _sees(primary: _Process) -> Callable[[_Process], bool]:
+    """Return a test for Sentinels that know a primary, with a replica, and have nothing to do."""
+
+    def sees(sentinel: _Process) -> bool:
+        told = ask(sentinel.port, "SENTINEL", "PRIMARY", SERVICE).split(b"\r\n")
+        replicas = ask(sentinel.port, "SENTINEL", "REPLICAS", SERVICE).split(b"\r\n")
+        return (
+            (_after(b"port", told), _after(b"flags", told)) == (str(primary.port).encode(), b"master")
+            and _after(b"flags", replicas) == b"slave"
+            and b"OK 3 usable" in ask(sentinel.port, "SENTINEL", "CKQUORUM", SERVICE)
+        )
+
+    return sees
+
+
+def _after(name: bytes, told: list[bytes]) -> bytes:
+    """Return the field of a name, which comes before it with the lengths of both."""
+    return told[told.index(name) + 2] if name in told else b""
+
+
+@contextmanager
+def cluster(*, fronted: bool = False) -> Generator[ClusterFleet]:
+    """Run a Cluster.
+
+    One that is `fronted` says that its servers are at other ports, where its user has to listen; it has no replicas.
+    """
+    count = _SHARDS if fronted else 2 * _SHARDS
+    ports, buses, fronts = (_free_ports(count) for _ in range(3))
+    with quick_folder() as folder:
+        fleet = ClusterFleet(fronts=dict(zip(fronts, ports, strict=True)) if fronted else {})
+        for me, (port, bus, front) in enumerate(zip(ports, buses, fronts, strict=True)):
+            place = Path(folder) / str(me)
+            words = [*_common(port, place), "--cluster-enabled", "yes", "--cluster-port", str(bus)]
+            words += ["--cluster-node-timeout", str(NODE_MS), "--cluster-replica-validity-factor", "0"]
+            words += ["--cluster-announce-port", str(front)] if fronted else []
+            fleet.servers.append(_Process(port, place, words))
+            place.mkdir()
+            (place / "nodes.conf").write_text(_nodes(me, fronts if fronted else ports, buses))
+        with _running(fleet.servers):
+            wait_until(fleet.ready, _READY_SECONDS)
+            yield fleet
+
+
+@contextmanager
+def sentinels(*, fronted: bool = False) -> Generator[SentinelFleet]:
+    """Run Sentinels over a primary and its replica.
+
+    Those that are `fronted` know the primary at another port, where their user has to listen. It has no replica then,
+    and counts as there whatever happens.
+    """
+    with quick_folder() as folder:
+        first, second, front, *ports = _free_ports(6)
+        fleet = SentinelFleet(fronts={front: first} if fronted else {})
+        for me, port in enumerate((first,) if fronted else (first, second)):
+            place = Path(folder) / f"server{me}"
+            words = [*_common(port, place), *(["--replicaof", f"127.0.0.1 {first}"] if me else [])]
+            fleet.servers.append(_Process(port, place, words))
+        for me, port in enumerate(ports):
+            place = Path(folder) / f"sentinel{me}"
+            place.mkdir()
+            (place / "sentinel.conf").write_text(_watching(me, ports, *((front, None) if fronted else (first, second))))
+            words = [str(place / "sentinel.conf"), "--sentinel", "--dir", str(place)]
+            fleet.sentinels.append(_Process(port, place, words))
+        with _running([*fleet.servers, *fleet.sentinels]):
+            wait_until(fleet.ready, _READY_SECONDS)
+            yield fleet
+
+
+def ask(port: int, *words: str) -> bytes:
+    """Ask a server on loopback, and return the start of its answer, nothing if it does not answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as line:
+            packed = [b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(one), one) for one in map(str.encode, words))]
+            line.sendall(b"".join(packed))
+            return line.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = _FAILOVER_SECONDS) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(_LOOK_SECONDS)
+
+
+def _serves(pair: tuple[_Process, _Process], key: str) -> bool:
+    return any(one.primary() and not ask(one.port, "EXISTS", key).startswith(b"-") for one in pair)
+
+
+def _kill_primary(pair: tuple[_Process, _Process]) -> None:
+    """Kill the primary of two servers when the other has all that it had: nothing that was acknowledged is lost."""
+    primary, replica = pair if pair[0].primary() else pair[::-1]
+    written = _offset(primary, b"master_repl_offset")
+    wait_until(lambda: _offset(replica, b"slave_repl_offset") >= written)
+    primary.kill()
+
+
+def _start_again(pair: tuple[_Process, _Process], follow: str = "") -> None:
+    """Start the one of two servers that was killed, when the other is the primary, as its replica by an option."""
+    for dead, other in (pair, pair[::-1]):
+        if dead.running is not None and dead.running.returncode is not None:
+            wait_until(other.primary)
+            dead.start(*((follow, f"127.0.0.1 {other.port}") if follow else ()))
+
+
+def _offset(server: _Process, name: bytes) -> int:
+    """Return how many bytes of writes a server has made, or taken over."""
+    lines = ask(server.port, "INFO", "replication").split(b"\r\n")
+    return next(int(line.partition(b":")[2]) for line in lines if line.startswith(name))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens at."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def _common(port: int, folder: Path) -> list[str]:
+    given = {
+        "port": str(port),
+        "bind": "127.0.0.1",
+        "dir": str(folder),
+        "appendonly": "yes",
+        "save": "",
+        # As the embedded server has it: what is kept packed is dumped in its order.
+        "stream-node-max-bytes": "320",
+        "hash-max-listpack-value": "1024",
+        # A replica that comes back is up to date at once.
+        "repl-diskless-sync-delay": "0",
+        "repl-ping-replica-period": "1",
+    }
+    return [part for name, value in given.items() for part in (f"--{name}", value)]
+
+
+def _nodes(me: int, ports: list[int], buses: list[int]) -> str:
+    """Return what a node of a Cluster knows when it starts: all others, and who has which slots."""
+    names = [f"{number:040x}" for number in range(1, len(ports) + 1)]
+    lines = list[str]()
+    for node, (port, bus) in enumerate(zip(ports, buses, strict=True)):
+        role = "master" if node < _SHARDS else "slave"
+        leader, shard = "-" if node < _SHARDS else names[node - _SHARDS], node % _SHARDS
+        flags = f"myself,{role}" if node == me else role
+        line = f"{names[node]} 127.0.0.1:{port}@{bus} {flags} {leader} 0 0 {shard + 1} connected"
+        if node < _SHARDS:
+            line += f" {_SLOTS * shard // _SHARDS}-{_SLOTS * (shard + 1) // _SHARDS - 1}"
+        lines.append(line)
+    return "\n".join([*lines, f"vars currentEpoch {_SHARDS} lastVoteEpoch 0", ""])
+
+
+def _watching(me: int, ports: list[int], primary: int, replica: int | None) -> str:
+    """Return what a Sentinel knows when it starts: the primary, its replica if it has one, and the other Sentinels."""
+    names = [f"{number:040x}" for number in range(1, len(ports) + 1)]
+    others = [
+        f"sentinel known-sentinel {SERVICE} 127.0.0.1 {port} {name}"
+        for place, (port, name) in enumerate(zip(ports, names, strict=True))
+        if place != me
+    ]
+    replicas = [] if replica is None else [f"sentinel known-replica {SERVICE} 127.0.0.1 {replica}"]
+    return "\n".join(
+        (
+            f"port {ports[me]}",
+            "bind 127.0.0.1",
+            f"sentinel myid {names[me]}",
+            f"sentinel monitor {SERVICE} 127.0.0.1 {primary} 2",
+            f"sentinel down-after-milliseconds {SERVICE} {3_600_000 if replica is None else DOWN_MS}",
+            *replicas,
+            *others,
+            "",
+        )
+    )
+
+
+@contextmanager
+def _running(processes: list[_Process]) -> Generator[None]:
+    try:
+        for one in processes:
+            one.start()
+        yield
+    finally:
+        for one in processes:
+            one.kill()

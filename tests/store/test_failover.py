@@ -1,0 +1,160 @@
+"""Another server takes over while sessions are worked: what was acknowledged stays, and nothing happens twice.
+
+A failover here loses nothing: it is coordinated, or the primary is killed when its replica has all that it had. What
+asynchronous replication may lose beside that is outside the laws.
+"""
+
+import asyncio
+from itertools import count
+
+import anyio
+import pytest
+
+from bot.core.errors import StoreError
+from bot.sessions.audit import AuditRow
+from bot.sessions.events import EventType
+from bot.sessions.inbox import ItemStatus
+from bot.store.opening import open_store
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.schema import AUDIT
+from tests.fleets import Fleet, Served, wait_until
+from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, opening, row
+
+pytestmark = [pytest.mark.anyio, pytest.mark.several_servers]
+
+_SESSIONS = 8
+_TURNS = 3
+
+
+async def _turns(store: RedisStore, sid: str, enough: asyncio.Event) -> int:
+    """Work a session, one message after another, each of which a platform tells twice; return how many."""
+    for number in count(1):
+        new = item(sid, f"d{number}")
+        accepted = await store.sessions.accept(new)
+        assert (accepted.position, accepted.duplicate) == (number, False)
+        assert (await store.sessions.accept(new)).duplicate
+        claim = await claimed(store, sid)
+        written = await store.sessions.record(claim, opening(claim, number, f"d{number}"))
+        await store.sessions.commit(claim, ending(written.seq, number, deliver=(answer(f"k{number}"),)))
+        await store.audit.append((row(f"{sid} {number}"),))
+        if enough.is_set() and number >= _TURNS:
+            return number
+    raise AssertionError
+
+
+async def _worked(store: RedisStore, enough: asyncio.Event) -> dict[str, int]:
+    """Work some sessions at the same time; return how many turns each had."""
+    turns = dict[str, int]()
+
+    async def work(sid: str) -> None:
+        turns[sid] = await _turns(store, sid, enough)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(_SESSIONS):
+            tasks.start_soon(work, fresh())
+    return turns
+
+
+async def _whole(store: RedisStore, turns: dict[str, int], after: int) -> None:
+    """See that each session has every message once and in order, each answered once, and the audit chain every row."""
+    for sid, number in turns.items():
+        log = await store.sessions.events(sid, limit=10_000)
+        assert [one.seq for one in log] == list(range(1, len(log) + 1))
+        said = [one.type for one in log if one.type in {EventType.USER_MESSAGE, EventType.AGENT_MESSAGE}]
+        assert said == [EventType.USER_MESSAGE, EventType.AGENT_MESSAGE] * number
+        stored: list[bytes] = await command(store, "HVALS", keys(sid).inputs)
+        assert {ItemStatus(record.split()[2].decode()) for record in stored} == {ItemStatus.CONSUMED}
+        assert len(await store.outbox.deliveries(sid)) == len(stored) == number
+    told = [str(record.body["what"]) for record in await store.audit.records(AUDIT, after=after, limit=100_000)]
+    assert sorted(told) == sorted(f"{sid} {n}" for sid, number in turns.items() for n in range(1, number + 1))
+
+
+async def test_turns_go_on_while_another_server_takes_over(store: RedisStore, fleet: Fleet) -> None:
+    after, _ = await store.audit.head(AUDIT)
+    enough = asyncio.Event()
+
+    async def hand_over() -> None:
+        before = await asyncio.to_thread(lambda: set(fleet.primaries))
+        await asyncio.to_thread(fleet.hand_over)
+        await asyncio.to_thread(wait_until, lambda: not before & set(fleet.primaries))
+        enough.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hand_over())
+        worked = tasks.create_task(_worked(store, enough))
+    await _whole(store, worked.result(), after)
+
+
+async def test_turns_go_on_after_a_primary_was_killed(store: RedisStore, fleet: Fleet) -> None:
+    after, _ = await store.audit.head(AUDIT)
+    enough = asyncio.Event()
+    enough.set()
+    before = await _worked(store, enough)
+    # Nobody writes at that moment: its replica would not know of it.
+    await asyncio.to_thread(fleet.kill)
+    await _whole(store, before | await _worked(store, enough), after)
+
+
+async def test_who_waits_for_work_is_woken_after_a_failover(store: RedisStore, fleet: Fleet) -> None:
+    sids = list[str]()
+
+    async def wait() -> None:
+        while sid not in sids:
+            sids.extend(await store.wake.ready(wait=2))
+
+    sid = fresh()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(fleet.kill)
+        await store.sessions.accept(item(sid))
+
+
+async def test_a_walk_goes_on_after_a_failover(fleet: Fleet) -> None:
+    store = await open_store(audit_key=KEY, url=fleet.url, options=StoreOptions(sweep_keys=1))
+    sids = {fresh() for _ in range(1_500)}
+    async with anyio.create_task_group() as tasks:
+        for sid in sids:
+            tasks.start_soon(store.sessions.accept, item(sid))
+    await command(store, "DEL", "lg:open", "lg:ready")
+    found = set(await store.wake.sweep())
+    await asyncio.to_thread(fleet.kill)
+    async with asyncio.timeout(20):
+        while not sids <= found:
+            found |= set(await store.wake.sweep())
+    await store.close()
+
+
+async def test_a_store_that_stays_away_is_given_up(store: RedisStore, fleet: Fleet) -> None:
+    """The tries end, and what is told is the same as of one server."""
+    hurried = await open_store(audit_key=KEY, url=fleet.url, options=StoreOptions(timeout=0.3))
+    await asyncio.to_thread(fleet.kill)
+    # The part that was killed has the hints, which nobody else has before a failover.
+    with pytest.raises(StoreError, match=r"does not answer|no Sentinel knows|Cluster is down"):
+        await hurried.wake.ready(wait=0.01)
+    await store.sessions.accept(item(fresh()))
+    await hurried.close()
+
+
+async def test_what_an_old_script_cache_lacks_is_loaded(own: RedisStore) -> None:
+    """A replica that was promoted knows no scripts."""
+    sids = {fresh() for _ in range(20)}
+    for sid in sids:
+        await own.sessions.accept(item(sid))
+    await command(own, "SCRIPT", "FLUSH")
+    assert set(await own.wake.sweep()) == sids
+    await command(own, "SCRIPT", "FLUSH")
+    await own.audit.append((AuditRow("decision", "ann", {}),))
+    assert await own.sessions.claim(next(iter(sids)), fresh()) is not None
+
+
+async def test_the_store_is_found_by_any_of_its_hosts(server: Served) -> None:
+    """The first of an address may be away."""
+    scheme, _, rest = server.url.partition("://")
+    hosts, slash, service = rest.partition("/")
+    last = hosts.split(",")[-1]
+    store = await open_store(audit_key=KEY, url=f"{scheme}://127.0.0.1:1,{last}{slash}{service}")
+    await store.sessions.accept(item(fresh()))
+    assert await store.complaints() == []
+    await store.close()

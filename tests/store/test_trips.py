@@ -1,0 +1,74 @@
+"""How often a turn goes to the store and back, on each kind of store."""
+
+# pyright: reportPrivateUsage=false
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from bot.core.clock import SystemClock
+from bot.core.ids import Ids
+from bot.sessions.deliveries import DeliveryState
+from bot.store.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
+from bot.store.options import StoreOptions
+from bot.store.redis_store import RedisStore
+from bot.store.scripts import load_scripts
+from tests.fleets import Kind
+from tests.store.world import KEY, answer, claimed, ending, fresh, item, opening
+
+pytestmark = pytest.mark.anyio
+
+_MOST = {Kind.ONE: 5, Kind.SENTINEL: 5, Kind.CLUSTER: 8}
+"""Accept, claim, open the turn, end it, record the receipt; on a Cluster hints follow three of them."""
+
+
+@dataclass
+class Counting:
+    """The servers of a store, whose exchanges count: what goes to several of a Cluster goes at the same time."""
+
+    servers: StoreServers
+    trips: int = 0
+
+    @property
+    def limit(self) -> RetryLimit:
+        return self.servers.limit
+
+    @property
+    def ordered(self) -> bool:
+        return self.servers.ordered
+
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        self.trips += 1
+        return await self.servers.exchange(commands)
+
+    async def parts(self) -> Sequence[Part]:
+        return await self.servers.parts()
+
+    async def restore(self) -> None:
+        await self.servers.restore()
+
+    async def close(self) -> None:
+        await self.servers.close()
+
+
+async def test_round_trips_of_a_turn(store: RedisStore, kind: Kind) -> None:
+    counting = Counting(store._shared.connection._servers)
+    connection = Connection(counting, await asyncio.to_thread(load_scripts), name="p-counted")
+    counted = RedisStore(connection, options=StoreOptions(), audit_key=KEY, clock=SystemClock(), ids=Ids())
+    sid, trips = fresh(), 0
+    for number in range(1, 4):
+        # Before the last the scripts are there, and it is known where the session is filed.
+        counting.trips = 0
+        await counted.sessions.accept(item(sid, f"d{number}"))
+        claim = await claimed(counted, sid)
+        written = await counted.sessions.record(claim, opening(claim, number, f"d{number}"))
+        said = ending(written.seq, number, deliver=(answer(f"k{number}"),))
+        await counted.sessions.commit(claim, said, sender=counted.process)
+        trips = counting.trips
+        entry = next(one for one in await counted.outbox.deliveries(sid) if one.key == f"k{number}")
+        counting.trips = 0
+        assert await counted.outbox.settle(entry, counted.process, DeliveryState.SENT, receipt="r")
+        trips += counting.trips
+    assert trips <= _MOST[kind]
