@@ -19,7 +19,7 @@ from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT
 from tests.fleets import Fleet, Served, wait_until
-from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, opening, row
+from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, opening, row, statuses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.several_servers]
 
@@ -63,9 +63,9 @@ async def _whole(store: RedisStore, turns: dict[str, int], after: int) -> None:
         assert [one.seq for one in log] == list(range(1, len(log) + 1))
         said = [one.type for one in log if one.type in {EventType.USER_MESSAGE, EventType.AGENT_MESSAGE}]
         assert said == [EventType.USER_MESSAGE, EventType.AGENT_MESSAGE] * number
-        stored: list[bytes] = await command(store, "HVALS", keys(sid).inputs)
-        assert {ItemStatus(record.split()[2].decode()) for record in stored} == {ItemStatus.CONSUMED}
-        assert len(await store.outbox.deliveries(sid)) == len(stored) == number
+        ended = await statuses(store, sid)
+        assert ended == [ItemStatus.CONSUMED] * number
+        assert len(await store.outbox.deliveries(sid)) == number
     told = [str(record.body["what"]) for record in await store.audit.records(AUDIT, after=after, limit=100_000)]
     assert sorted(told) == sorted(f"{sid} {n}" for sid, number in turns.items() for n in range(1, number + 1))
 
