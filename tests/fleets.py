@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
 
-from bot.store.embedded_server import locate
+from bot.store.servers.embedded_server import locate
 from tests.folders import quick_folder
 
 SERVICE: Final = "main"

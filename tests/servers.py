@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from bot.store.embedded_server import Supervisor
+from bot.store.servers.embedded_server import Supervisor
 from tests.fleets import Kind, cluster, sentinels
 from tests.folders import quick_folder
 

@@ -11,10 +11,11 @@ from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState
-from bot.store import codec
 from bot.store.calls import call
-from bot.store.codec import clock_ms, dump, raw, reading, text
-from bot.store.records import ALTERNATIVE, DELIVERY, Values, stored, unpack
+from bot.store.records import codec
+from bot.store.records.codec import clock_ms, dump, raw, reading, text
+from bot.store.records.form import Values, stored, unpack
+from bot.store.records.kinds import ALTERNATIVE, DELIVERY
 from bot.store.schema import COPIES, OPEN, decode, encode, offer_key, session_keys
 from bot.store.scripts import Script
 from bot.store.shared import SessionChange, Shared

@@ -10,7 +10,7 @@ import anyio
 from bot.audit.chain import Head, genesis
 from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRecord, AuditRow
-from bot.store import codec
+from bot.store.records import codec
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.shared import Shared

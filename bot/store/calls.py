@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from bot.store.codec import Bodies, text
 from bot.store.connection import Arg, Reply
-from bot.store.records import pack_arguments
+from bot.store.records.codec import Bodies, text
+from bot.store.records.form import pack_arguments
 from bot.store.schema import SessionKeys
 from bot.store.scripts import KEYS, Script
 

@@ -19,12 +19,13 @@ from bot.core.errors import SchemaError, StoreError
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.models import Doing, Quarantined
-from bot.store import codec
 from bot.store.calls import Arguments, call, session_call
-from bot.store.codec import raw, text
 from bot.store.connection import WALKED, Command
-from bot.store.records import QUARANTINED, RESERVATION, check_version, unpack
-from bot.store.records import SPENT as SPENT_TODAY
+from bot.store.records import codec
+from bot.store.records.codec import raw, text
+from bot.store.records.form import check_version, unpack
+from bot.store.records.kinds import QUARANTINED, RESERVATION
+from bot.store.records.kinds import SPENT as SPENT_TODAY
 from bot.store.schema import (
     LETTERS,
     OPEN,

@@ -8,10 +8,11 @@ from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.serialization import message_json
-from bot.store import codec
 from bot.store.calls import call, session_call
-from bot.store.codec import Bodies, digest, dump, raw, text
-from bot.store.records import HELD, SLOT, stored, unpack
+from bot.store.records import codec
+from bot.store.records.codec import Bodies, digest, dump, raw, text
+from bot.store.records.form import stored, unpack
+from bot.store.records.kinds import HELD, SLOT
 from bot.store.schema import OPEN, held_key, session_keys, slots_key
 from bot.store.scripts import Script
 from bot.store.session_index import Filing

@@ -13,11 +13,11 @@ from bot.core.clock import Clock, SystemClock
 from bot.core.errors import StoreRefusedError
 from bot.core.faults import place
 from bot.core.ids import Ids
-from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
 from bot.store.schema import PROCESS
 from bot.store.scripts import Script, ScriptText, load_scripts
 from bot.store.servers.address import Kind, StoreAddress, read_address
+from bot.store.servers.embedded_server import Supervisor
 
 if TYPE_CHECKING:
     from bot.store.connection import StoreServers

@@ -12,10 +12,11 @@ from typing import Final, cast
 from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.store import codec
 from bot.store.calls import Arguments, ScriptAnswer, call
-from bot.store.codec import dump, pairs, text
-from bot.store.records import BLOCKED, CHAT, PAIRING, PERSON, Values, check_version, complete, unpack
+from bot.store.records import codec
+from bot.store.records.codec import dump, pairs, text
+from bot.store.records.form import Values, check_version, complete, unpack
+from bot.store.records.kinds import BLOCKED, CHAT, PAIRING, PERSON
 from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
 from bot.store.scripts import Script
 from bot.store.shared import POLICY_ASKED, Shared

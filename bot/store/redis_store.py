@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
-from bot.store import codec
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
 from bot.store.calls import call
 from bot.store.connection import Connection
 from bot.store.coordination import RedisBudgets, RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
-from bot.store.embedded_server import Supervisor
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
+from bot.store.records import codec
+from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
 from bot.store.shared import Shared
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bot.store.vault import Vault
 from typing import Final
 
-from bot.store.records import check_version
+from bot.store.records.form import check_version
 from bot.store.schema import AUDIT_HEAD, right_key
 from bot.store.scripts import Script
 

@@ -2,7 +2,7 @@
 
 All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
 `<sid>`, `<who>` (a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the
-encoding is injective. What stands under a key is a record or several: `bot.store.records` tells the fields of each kind.
+encoding is injective. What stands under a key is a record or several: `bot.store.records.kinds` tells the fields of each kind.
 
 | key                     | type   | life                  | meaning                                       | written by        |
 |-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|

@@ -20,7 +20,7 @@ from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import MOVES, SCHEMA, Status
-from bot.store.records import NAMES
+from bot.store.records.kinds import NAMES
 from bot.store.schema import encode
 from channels.messages import OutboundKind
 from policy.labels import Level

@@ -39,11 +39,12 @@ from bot.sessions.inbox import (
 )
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.sessions.serialization import message_json
-from bot.store import codec
 from bot.store.approvals import approvals_of
 from bot.store.calls import Arguments, ScriptAnswer, session_call
-from bot.store.codec import Bodies, digest, dump, raw, text
-from bot.store.records import EVENT, ITEM, OBSERVED, TURN, complete, stored, unpack
+from bot.store.records import codec
+from bot.store.records.codec import Bodies, digest, dump, raw, text
+from bot.store.records.form import complete, stored, unpack
+from bot.store.records.kinds import EVENT, ITEM, OBSERVED, TURN
 from bot.store.schema import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.session_index import Filing, place_of

@@ -12,12 +12,12 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.store import codec
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, session_call
-from bot.store.codec import Fetched, dump, raw, referred, text
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
-from bot.store.records import check_version, stored
+from bot.store.records import codec
+from bot.store.records.codec import Fetched, dump, raw, referred, text
+from bot.store.records.form import check_version, stored
 from bot.store.schema import (
     AUDIT,
     AUDIT_CHAIN,

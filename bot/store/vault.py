@@ -13,10 +13,11 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
-from bot.store import codec
 from bot.store.calls import answer, call
 from bot.store.connection import Connection
-from bot.store.records import KEPT, unpack
+from bot.store.records import codec
+from bot.store.records.form import unpack
+from bot.store.records.kinds import KEPT
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts import Script
 from channels.port import VaultError

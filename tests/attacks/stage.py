@@ -27,7 +27,7 @@ from bot.sessions.event_types import AgentMessage, ApprovalRequested, ItemHeld
 from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import SessionState, Status, Write
-from bot.store.records import APPROVAL
+from bot.store.records.kinds import APPROVAL
 from bot.store.schema import session_keys
 from bot.tools import catalogue
 from channels.console import Console

@@ -25,8 +25,8 @@ from telegram.request import HTTPXRequest
 from bot.app.app import App, open_app
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
+from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm
 from tests.bench.replay import replayed

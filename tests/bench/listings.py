@@ -17,10 +17,10 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from bot.sessions.models import SessionQuery
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import labels_key, list_key, session_keys
+from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_most
 from tests.bench.rig import idle_state

@@ -16,9 +16,10 @@ from typing import Any, Final, cast
 
 from redis import Redis
 
-from bot.store.embedded_server import Supervisor
-from bot.store.records import AUDIT_ROW, EVENT, pack
+from bot.store.records.form import pack
+from bot.store.records.kinds import AUDIT_ROW, EVENT
 from bot.store.schema import RECENT, labels_key, list_key, session_keys
+from bot.store.servers.embedded_server import Supervisor
 from tests.bench.measure import Row, at_most, ratio_at_most
 from tests.bench.rig import Bench, bench, idle_state
 

@@ -32,7 +32,8 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SCHEMA
-from bot.store.records import NAMES, USAGE, pack
+from bot.store.records.form import pack
+from bot.store.records.kinds import NAMES, USAGE
 from bot.tools import catalogue
 from channels.messages import Address, Inbound, Outbound, Signal
 from channels.port import Audience

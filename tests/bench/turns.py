@@ -23,9 +23,9 @@ from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
+from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.replay import Work, replayed

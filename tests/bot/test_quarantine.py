@@ -25,7 +25,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SCHEMA, Doing, Quarantined
-from bot.store import records
+from bot.store.records import kinds
 from bot.store.schema import QUARANTINE, RECENT, session_keys
 from bot.tools import catalogue
 from channels.messages import Address
@@ -191,7 +191,7 @@ async def test_a_newer_program_need_not_wait_for_what_an_older_one_could_not_rea
         quarantine = owner.app.quarantine
         await quarantine.put("s", Doing.WORK, SchemaError("x"))
         assert quarantine.rests("s")
-        await alter(owner.app.store, records.QUARANTINED, QUARANTINE, f"s/{Doing.WORK}", schema=0)
+        await alter(owner.app.store, kinds.QUARANTINED, QUARANTINE, f"s/{Doing.WORK}", schema=0)
         await quarantine.refresh()
         assert not quarantine.rests("s")
         assert quarantine.due() == ("s",)

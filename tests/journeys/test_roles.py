@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.store.embedded_server import Supervisor
+from bot.store.servers.embedded_server import Supervisor
 from tests.journeys.machine import Machine, Process
 from tests.journeys.test_telegram import call, config, hears
 from tests.sim.telegram import Telegram, telegram

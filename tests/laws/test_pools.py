@@ -28,7 +28,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Usage, Write
-from bot.store.records import SLOT
+from bot.store.records.kinds import SLOT
 from bot.store.schema import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
 from channels.messages import Address

@@ -12,7 +12,7 @@ from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES, Answered
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SCHEMA
 from bot.store.opening import open_store
-from bot.store.records import BLOCKED, PAIRING
+from bot.store.records.kinds import BLOCKED, PAIRING
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, OVERRIDES, PAIRINGS, POLICY
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing

@@ -6,7 +6,7 @@ import pytest
 
 from bot.core.errors import SchemaError
 from bot.sessions.alternatives import Way
-from bot.store.records import ALTERNATIVE
+from bot.store.records.kinds import ALTERNATIVE
 from bot.store.redis_store import RedisStore
 from bot.store.schema import offer_key
 from tests.store.world import alter, command, fresh, offered

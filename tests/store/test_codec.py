@@ -10,9 +10,10 @@ from bot.core.errors import SchemaError
 from bot.sessions.delegation import FieldKind, Lineage, ResultField
 from bot.sessions.event_types import YieldReason
 from bot.sessions.models import SCHEMA, LastTurn, Title, Turn, Usage
-from bot.store import codec
-from bot.store.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
-from bot.store.records import LAST_TURN, LINEAGE, NAMES, TITLE, TURN, pack
+from bot.store.records import codec
+from bot.store.records.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
+from bot.store.records.form import pack
+from bot.store.records.kinds import LAST_TURN, LINEAGE, NAMES, TITLE, TURN
 from policy.labels import parse
 
 TEXT = st.text(st.characters(exclude_categories=()))

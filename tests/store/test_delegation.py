@@ -17,7 +17,7 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Turn, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.records import SLOT
+from bot.store.records.kinds import SLOT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import READY, list_key, slots_key
 from policy.labels import PUBLIC, Integrity, Label, parse

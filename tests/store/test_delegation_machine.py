@@ -16,7 +16,8 @@ from bot.sessions.deliveries import RISEN_KEY
 from bot.sessions.models import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.records import HELD, INPUT, unpack
+from bot.store.records.form import unpack
+from bot.store.records.kinds import HELD, INPUT
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all, parse
 from tests.fleets import Served
 from tests.store.world import (

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
-from bot.store.embedded_server import ServerFiles, Supervisor, _complaint, _unusable, locate
 from bot.store.opening import open_store
+from bot.store.servers.embedded_server import ServerFiles, Supervisor, _complaint, _unusable, locate
 from tests.bot.clock import Hurried
 from tests.store.world import KEY, fresh, item, kill, lives, pid_of
 
@@ -101,7 +101,7 @@ USER = """
 import asyncio, sys
 from pathlib import Path
 from bot.store.opening import open_store
-from bot.store.embedded_server import Supervisor
+from bot.store.servers.embedded_server import Supervisor
 from tests.store.world import KEY, item
 
 async def main():
@@ -389,6 +389,6 @@ def test_the_binary_is_found_without_importing_its_package() -> None:
 
 
 def test_importing_the_store_does_not_import_redis() -> None:
-    code = "import sys, bot.store.opening, bot.store.embedded_server; sys.exit('redis' in sys.modules)"
+    code = "import sys, bot.store.opening, bot.store.servers.embedded_server; sys.exit('redis' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.store.opening import open_store
-from bot.store.records import pack_arguments
+from bot.store.records.form import pack_arguments
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts import Script, lua, script_text

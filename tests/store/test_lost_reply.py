@@ -25,11 +25,11 @@ from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT
 from bot.store.scripts import Script, load_scripts
+from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
 from tests.fleets import ClusterFleet, Kind, SentinelFleet, cluster, sentinels

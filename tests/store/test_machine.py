@@ -25,10 +25,11 @@ from bot.sessions.event_types import YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
-from bot.store.codec import stored_fields
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.records import INPUT, unpack
+from bot.store.records.codec import stored_fields
+from bot.store.records.form import unpack
+from bot.store.records.kinds import INPUT
 from policy.labels import PUBLIC, Integrity, Label, Level, join_all
 from tests.fleets import Fleet, Served
 from tests.store.world import KEY, answer, command, dump, end_lease, event, fresh, item, keys, question, row

@@ -11,7 +11,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.records import DELIVERY
+from bot.store.records.kinds import DELIVERY
 from bot.store.redis_store import RedisStore
 from bot.store.schema import LETTERS
 from tests.fleets import Served

@@ -10,7 +10,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.models import Doing, SessionQuery
 from bot.store.approvals import copy_member
 from bot.store.coordination import FIRST_MS, LONGEST_MS
-from bot.store.records import QUARANTINED
+from bot.store.records.kinds import QUARANTINED
 from bot.store.redis_store import RedisStore
 from bot.store.schema import COPIES, LETTERS, QUARANTINE
 from policy.labels import parse

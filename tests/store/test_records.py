@@ -15,14 +15,13 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import Caps
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, SendSlot
 from bot.sessions.models import SCHEMA, Doing, Turn, Usage, Write
-from bot.store import records
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
-from bot.store.records import (
+from bot.store.records import kinds
+from bot.store.records.form import MOST, pack, pack_arguments, stored_map, unpack
+from bot.store.records.kinds import (
     APPROVAL,
     DELIVERY,
     INPUT,
-    MOST,
     NAMES,
     PAIRING,
     PERSON,
@@ -34,14 +33,11 @@ from bot.store.records import (
     USAGE,
     RecordType,
     Value,
-    pack,
-    pack_arguments,
-    stored_map,
-    unpack,
 )
 from bot.store.redis_store import RedisStore
 from bot.store.schema import OVERRIDES, PAIRINGS, QUARANTINE, VAULT, encode, pace_keys, slots_key, turn_field
 from bot.store.scripts import Script, lua, script_text
+from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.request import Role
 from tests.store.world import (
@@ -68,7 +64,7 @@ UNKNOWN = st.dictionaries(st.text("xyz", min_size=1).map(lambda name: f"{name}9"
 
 
 def values(kind: RecordType) -> st.SearchStrategy[dict[str, Value]]:
-    fields = [field for field in kind.fields if field.name != records.VERSION]
+    fields = [field for field in kind.fields if field.name != kinds.VERSION]
     # One with another default than nothing is never nothing.
     return st.fixed_dictionaries(
         {
@@ -87,7 +83,7 @@ ANY = st.sampled_from(RECORDS).flatmap(lambda kind: st.tuples(st.just(kind), val
 def test_a_record_comes_back(made: tuple[RecordType, dict[str, Value]]) -> None:
     kind, given_ = made
     found = unpack(kind, pack(kind, given_))
-    assert {name: value for name, value in found.items() if name != records.VERSION} == given_
+    assert {name: value for name, value in found.items() if name != kinds.VERSION} == given_
     assert all(type(value) in VALUES for value in stored_map(pack(kind, given_)).values())
 
 
@@ -247,7 +243,7 @@ async def renewed_value(store: RedisStore) -> tuple[str, str, RecordType]:
     await add_unknown(store, VAULT, encode(name))
     await store.vault([bytes(32), KEY]).renew()
     assert await store.vault([bytes(32)]).get(name) == b"token"
-    return VAULT, encode(name), records.KEPT
+    return VAULT, encode(name), kinds.KEPT
 
 
 async def failed_again(store: RedisStore) -> tuple[str, str, RecordType]:

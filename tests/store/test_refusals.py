@@ -19,10 +19,10 @@ from cryptography.x509.oid import NameOID
 
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.sessions.models import Status, Write
-from bot.store.embedded_server import Supervisor
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from bot.store.servers.embedded_server import Supervisor
 from tests.bot.kit import bang
 from tests.harness import running
 from tests.store.world import KEY, answer, command, dump, ending, event, fresh, item, kill, pid_of, row, started

@@ -11,7 +11,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status
-from bot.store.records import NAMES, STATE
+from bot.store.records.kinds import NAMES, STATE
 from bot.store.scripts import KEYS, Script
 
 FOLDER: Final = files("bot.store").joinpath("scripts")

@@ -8,8 +8,9 @@ import pytest
 from bot.core.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
 from bot.sessions.delegation import Lineage
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, Title, Write
-from bot.store import codec
-from bot.store.records import LINEAGE, pack
+from bot.store.records import codec
+from bot.store.records.form import pack
+from bot.store.records.kinds import LINEAGE
 from bot.store.redis_store import RedisStore
 from bot.store.schema import labels_key, list_key, past_key, turned_key
 from policy.labels import PUBLIC, Label, parse

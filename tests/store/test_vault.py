@@ -6,7 +6,8 @@ import pytest
 from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
-from bot.store.records import KEPT, pack
+from bot.store.records.form import pack
+from bot.store.records.kinds import KEPT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import VAULT, encode
 from channels.port import VaultError

@@ -58,7 +58,7 @@ local function answer(word, fields)
 end
 
 -- Records ----------------------------------------------------------------------------------------------
--- `bot.store.records` tells the fields of each kind. A field that no word of a script names bears a `?` before its stored
+-- `bot.store.records.kinds` tells the fields of each kind. A field that no word of a script names bears a `?` before its stored
 -- name here, and is written as it was read: whether Python knows it or not. The arguments hold records as stored maps.
 
 local function check(version)

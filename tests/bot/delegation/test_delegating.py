@@ -11,7 +11,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.event_types import ToolResult, YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.models import SessionState, Status
-from bot.store.records import APPROVAL
+from bot.store.records.kinds import APPROVAL
 from bot.tools.base import CallFacts
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results

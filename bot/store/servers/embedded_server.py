@@ -4,7 +4,7 @@ Three locks in `<data>/store`, all of them `flock`, which the kernel drops when 
 `start.lock` is held by whoever starts or stops the server; `server.lock` by the server itself, which inherits the
 descriptor, so the lock lives exactly as long as it; `clients.lock` is shared by every attached process, so whoever
 gets it exclusively is the last. An owner that is killed leaves its server running; the next one attaches to it, or
-`bot.store.janitor` ends it, a process beside each server that looks whether anybody uses it.
+`bot.store.servers.janitor` ends it, a process beside each server that looks whether anybody uses it.
 Nothing here imports redis: readiness and shutdown are one line each on the socket.
 """
 
@@ -25,7 +25,7 @@ from typing import Final
 
 from bot.core.clock import Clock, SystemClock
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
-from bot.store import janitor
+from bot.store.servers import janitor
 
 _SOCKET_LIMIT: Final = 100
 """Longest socket path in bytes; Linux allows 107, macOS 103."""

@@ -1,30 +1,14 @@
-"""The form of what is stored: flat maps of short names, and the one table that tells what each name stands for.
+"""What is stored: the kinds of records, and the one table that tells what each stored name stands for.
 
-A record is a MessagePack map of texts, whole numbers below 2^53 and flags: all that the server's own decoder reads
-without a loss. A field that has its default is left out. What is nested, a body or a list, is one opaque text in it
-that no script looks into. Scripts and Python use the same field names; `NAMES` maps each to its short stored name, so
-one name is stored alike wherever it stands. A reader passes over a field that it does not know, and a script that
-writes a record again keeps it.
-
-No I/O here. A record that is not of this form raises ValueError, one of another version SchemaError.
+Scripts and Python use the same field names; `NAMES` maps each to its short stored name, so one name is stored alike
+wherever it stands. `bot.store.records.form` tells how a record is written.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, cast
-
-import msgpack  # pyright: ignore[reportMissingTypeStubs] - it has none
-
-from bot.core.errors import SchemaError
-from bot.sessions.models import SCHEMA
+from typing import Final, TypeAlias
 
 Value: TypeAlias = str | int | bool
-
-Values: TypeAlias = Mapping[str, Value]
-
-MOST: Final = 2**53
-"""Whole numbers of a record are below this: a script has no exact larger ones."""
 
 VERSION: Final = "version"
 
@@ -520,112 +504,3 @@ RECORDS: Final = (
     *(RESERVATION, SPENT),
 )
 """All kinds of records."""
-
-_LAYOUT: Final = MappingProxyType(
-    {
-        kind.name: tuple(
-            (field.name, NAMES[field.name], field.type, None if isinstance(field.default, type) else field.default)
-            for field in kind.fields
-        )
-        for kind in RECORDS
-    }
-)
-"""Kind → name, stored name, type and default of each field, None for one that is required."""
-
-# The library leaves its signatures untyped.
-_packb: Final = cast("Callable[..., bytes]", cast("Any", msgpack).packb)
-_unpackb: Final = cast("Callable[..., object]", cast("Any", msgpack).unpackb)
-
-
-def pack_arguments(value: object) -> bytes:
-    """Write what a script is given: maps, lists, texts, numbers and flags, in any nesting.
-
-    Bytes are texts too, such as a record as it is stored. A name with None is left to the script as absent.
-    """
-    return _packb(value, use_bin_type=False, unicode_errors="surrogatepass")
-
-
-def pack(kind: RecordType, values: Values) -> bytes:
-    """Write a record of this version; what has its default is left out.
-
-    Raises ValueError: a number is too large. KeyError: it has no such field, or lacks one that is required.
-    """
-    given = values if kind.inside else {VERSION: SCHEMA, **values}
-    unknown = given.keys() - {field.name for field in kind.fields}
-    if unknown:
-        raise KeyError(min(unknown))
-    written = dict[str, Value]()
-    for name, stored, _, default in _LAYOUT[kind.name]:
-        value = given[name] if default is None else given.get(name, default)
-        if not isinstance(value, str) and value >= MOST:
-            raise ValueError(f"`{name}` is too large for a record")
-        if value != default:
-            written[stored] = value
-    return _packb(written, unicode_errors="surrogatepass")
-
-
-def stored(values: Values) -> dict[str, Value]:
-    """Return fields as they are stored, for a script to complete: what is zero, false or empty is left out."""
-    return {NAMES[name]: value for name, value in values.items() if value}
-
-
-def complete(kind: RecordType, values: Values) -> dict[str, Value]:
-    """Return all fields of a kind as they are stored, for a script to put in the place of a record.
-
-    What has its default is not left out: it takes the place of what was there.
-    """
-    fields = (field for field in _LAYOUT[kind.name] if field[0] != VERSION)
-    return {short: values[name] if default is None else values.get(name, default) for name, short, _, default in fields}
-
-
-def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
-    """Read a record: all fields of its kind by name, with their defaults.
-
-    Raises ValueError: it is no record, or not of this kind. SchemaError: it is one of another version.
-    """
-    got, values = stored_map(stored), dict[str, Any]()
-    if not kind.inside:
-        check_version(got[NAMES[VERSION]])
-    for name, short, expected, default in _LAYOUT[kind.name]:
-        value = got.get(short, default)
-        if type(value) is not expected:
-            raise ValueError(f"`{name}` is missing or of another type")
-        values[name] = value
-    return values
-
-
-def stored_map(stored: bytes) -> dict[str, Value]:
-    """Read what is stored, with the names and the values that it is stored with.
-
-    Raises ValueError: it is no map.
-    """
-    found = _unpackb(stored, unicode_errors="surrogatepass")
-    if isinstance(found, dict):
-        return cast("dict[str, Value]", found)
-    # A script writes a record without fields as an empty list.
-    if found != []:
-        raise ValueError("no map")
-    return {}
-
-
-def check_version(stored: object) -> None:
-    """Refuse a record of another version.
-
-    Raises SchemaError: it is one. ValueError: this is no version.
-    """
-    if (version := int(cast("str", stored))) != SCHEMA:
-        raise other_version(version)
-
-
-def other_version(version: int) -> SchemaError:
-    """Return the error for a record of another version."""
-    if version > SCHEMA:
-        return SchemaError(
-            f"the store holds records of version `{version}`, this program reads version `{SCHEMA}`",
-            next_step="upgrade lockgate",
-        )
-    return SchemaError(
-        f"the store holds records of version `{version}`, which an older program wrote, and this one reads version "
-        f"`{SCHEMA}` alone",
-        next_step="begin with another `data_dir`, and with an empty database where `store.url` names one",
-    )

@@ -1,6 +1,6 @@
 """Stored bytes to frozen values and back: the one place that knows which record holds what.
 
-`records` has the form of a record and its fields; here they become the values of `bot.sessions`. Text is any Python
+`form` has the form of a record, `kinds` its fields; here they become the values of `bot.sessions`. Text is any Python
 text: UTF-8 with lone surrogates passed through, so it comes back as it went. Bodies are JSON in the same encoding; one
 over `INLINE` bytes is stored under a key of its own and `@<id>` stands in its place. No I/O here. A record of another
 version, or one that cannot be read, raises SchemaError.
@@ -27,8 +27,9 @@ from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
 from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn, Usage
 from bot.sessions.serialization import event_from, event_json, message_from, question_from, question_json
-from bot.store import records
-from bot.store.records import NAMES, Values
+from bot.store.records import form, kinds
+from bot.store.records.form import Values
+from bot.store.records.kinds import NAMES
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -36,7 +37,7 @@ INLINE: Final = 32 * 1024
 """Longest body, in bytes, that stays in its record."""
 
 Fields: TypeAlias = dict[str, Any]
-"""Fields of a record by name, as `records.unpack` gives them."""
+"""Fields of a record by name, as `form.unpack` gives them."""
 
 
 _T = TypeVar("_T")
@@ -149,7 +150,7 @@ def stored_fields(*names: str) -> list[bytes]:
 def state(sid: str, flat: Sequence[bytes]) -> SessionState:
     """Read a session's record from its hash."""
     got = pairs(flat)
-    records.check_version(got[_STORED["version"]])
+    form.check_version(got[_STORED["version"]])
 
     def number(name: str) -> int:
         return int(got.get(_STORED[name], b"0"))
@@ -160,12 +161,12 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
     def labelled(name: str) -> Label:
         return label(word(name) or "PUBLIC")
 
-    def part(kind: records.RecordType, name: str) -> Fields | None:
+    def part(kind: kinds.RecordType, name: str) -> Fields | None:
         found = got.get(_STORED[name])
-        return None if found is None else records.unpack(kind, found)
+        return None if found is None else form.unpack(kind, found)
 
-    turn, last, used = part(records.TURN, "turn"), part(records.LAST_TURN, "last_turn"), part(records.USAGE, "usage")
-    lineage, title = part(records.LINEAGE, "lineage"), part(records.TITLE, "title")
+    turn, last, used = part(kinds.TURN, "turn"), part(kinds.LAST_TURN, "last_turn"), part(kinds.USAGE, "usage")
+    lineage, title = part(kinds.LINEAGE, "lineage"), part(kinds.TITLE, "title")
     return SessionState(
         sid=sid,
         generation=number("generation"),
@@ -329,9 +330,9 @@ def _usage(got: Fields) -> Usage:
 StreamEntry: TypeAlias = tuple[bytes, Sequence[bytes]]
 
 
-def entry(kind: records.RecordType, stored: StreamEntry) -> tuple[str, Fields]:
+def entry(kind: kinds.RecordType, stored: StreamEntry) -> tuple[str, Fields]:
     """Read the record of a stream's entry, and the entry's id."""
-    return text(stored[0]), records.unpack(kind, pairs(stored[1])[b"e"])
+    return text(stored[0]), form.unpack(kind, pairs(stored[1])[b"e"])
 
 
 def new_event(value: NewEvent, bodies: Bodies) -> Values:
@@ -393,7 +394,7 @@ def item(got: Fields, fetched: Fetched) -> InboxItem:
 
 def outcome(stored: bytes) -> ItemOutcome:
     """Read what became of an input from its dedupe record."""
-    got = records.unpack(records.INPUT, stored)
+    got = form.unpack(kinds.INPUT, stored)
     return ItemOutcome(ItemStatus.HELD) if got["held"] else ItemOutcome(ItemStatus(got["status"]), got["seq"])
 
 
@@ -416,7 +417,7 @@ def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[Aud
     """
     previous, found = genesis, list[AuditRecord]()
     for n, stored in enumerate(chain, after or 1):
-        got = records.unpack(records.AUDIT_ROW, stored)
+        got = form.unpack(kinds.AUDIT_ROW, stored)
         if n > after:
             told = cast("JsonObject", json.loads(got["body"]))
             found.append(AuditRecord(n, got["time"], got["kind"], got["actor"], told, previous, got["hash"]))
@@ -445,7 +446,7 @@ def new_approval(value: Approval) -> Values:
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
     """Read an approval; one past its time, pending or approved, reads as EXPIRED."""
-    got = records.unpack(records.APPROVAL, stored)
+    got = form.unpack(kinds.APPROVAL, stored)
     found = ApprovalState(got["state"])
     if got["expires"] <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
         found = ApprovalState.EXPIRED

@@ -1,7 +1,7 @@
 """Ends an embedded server that nobody uses any more: a process of its own beside each server, for as long as it lives.
 
 The last process to leave a server stops it. A process that is killed stops nothing, so somebody has to look. This
-program looks at the locks that `bot.store.embedded_server` describes, and ends with its server, which holds
+program looks at the locks that `bot.store.servers.embedded_server` describes, and ends with its server, which holds
 `server.lock`.
 
 It is run as a file by a bare interpreter, so it imports nothing but a few modules of the standard library.
